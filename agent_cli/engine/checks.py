@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agent_cli.core.results import Check
-from agent_cli.permissions.shell.analysis import Script, look_through, plain_parts
+from agent_cli.permissions.shell.analysis import Script, plain_parts, unwrap_part
 from agent_cli.permissions.shell.parser import ShellParseError, nodes, parse_tree
 from agent_cli.permissions.shell.words import Node, SimpleCommand, Word, node_source, read_word
 from agent_tools.record import Value
@@ -187,7 +187,7 @@ class _Proof:
         """Return the checks that a command runs, and whether it ends with their exit code."""
         found: list[str] = []
         exact = True
-        for inner in look_through(part):
+        for inner in unwrap_part(part):
             command = inner.part if isinstance(inner, Script) else inner
             wrappers = [(os.path.basename(layer.words[0].text), layer.words[: layer.inner]) for layer in command.layers]
             # `sudo -b` does not wait.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent_cli.config.run_options import PICK_SESSION
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.permissions.git_use import NotUsableError, Use, filters_off, git_to_read, usable
+from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read, settings_without_filters, usable
 from agent_cli.permissions.trust import GIT, TrustStore, fingerprints, grant_trust
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
@@ -223,7 +223,7 @@ def _unfiltered(worktree: Worktree) -> str:
     checkout = usable(worktree.path, worktree.use).checkout
     if worktree.use == "trusted" or checkout is None:
         return ""
-    names = sorted({key.split(".", 1)[1].rpartition(".")[0] for key in filters_off(checkout, os.environ)})
+    names = sorted({key.split(".", 1)[1].rpartition(".")[0] for key in settings_without_filters(checkout, os.environ)})
     with suppress(WorktreeError):  # a name that no pathspec can have
         for name in names:
             if run_git(worktree.path, worktree.use, "ls-files", "-z", f":(attr:filter={name})"):

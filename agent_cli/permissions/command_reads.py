@@ -28,7 +28,7 @@ from agent_tools.process.guarded_git import GitError
 from agent_tools.shell.state import NON_INTERACTIVE
 
 # Exported variables that may change what a read-only program does.
-_POISON = re.compile(
+_TAINTING = re.compile(
     r"LD_\w*|DYLD_\w*|BASH_\w*|ENV|IFS|PS4|CDPATH|GLOBIGNORE|GIT_\w*|\w*PAGER|\w*EDITOR|VISUAL|PYTHON\w*|NODE_\w*|PERL\w*|"
     r"RUBY\w*|LESS\w*|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LOCPATH|GCONV_PATH|MALLOC_\w*|TMPDIR|HOME|XDG_CONFIG_HOME|"
     r"POSIXLY_CORRECT|TAR_OPTIONS|GLIBC_\w*|NLSPATH|MAGIC|\w*_proxy|\w*_PROXY"
@@ -54,34 +54,34 @@ class CommandContext(NamedTuple):
     env: Mapping[str, str] = {}
 
 
-def changes_commands(name: str, around: CommandContext) -> bool:
+def changes_commands(name: str, context: CommandContext) -> bool:
     """Return True if setting a shell variable may change what bash or a program does."""
-    exported = name in around.exported or name in around.carried or name in NON_INTERACTIVE
-    return exported or bool(MEANINGFUL.fullmatch(name) or _POISON.fullmatch(name))
+    exported = name in context.exported or name in context.carried or name in NON_INTERACTIVE
+    return exported or bool(MEANINGFUL.fullmatch(name) or _TAINTING.fullmatch(name))
 
 
-def tainted_variable(around: CommandContext) -> str:
+def tainted_variable(context: CommandContext) -> str:
     """Return a variable that an earlier command exported and that may change what programs do; "" for none."""
-    return next((n for n in around.carried if _POISON.fullmatch(n)), "")
+    return next((n for n in context.carried if _TAINTING.fullmatch(n)), "")
 
 
-def program_changed(name: str, around: CommandContext) -> str:
+def program_changed(name: str, context: CommandContext) -> str:
     """Return why a program name may not mean the usual program; "" if it does."""
     if "/" in name:
         return "" if re.fullmatch(r"(?:/usr)?/bin/[^/]+", name) else "a program by its path"
-    usual = _which(name, around.path)
-    if "PATH" in around.carried and real_path(_which(name, around.carried["PATH"])) != real_path(usual):
+    usual = _which(name, context.path)
+    if "PATH" in context.carried and real_path(_which(name, context.carried["PATH"])) != real_path(usual):
         return f"an earlier command changed PATH, and {name} is another program now"
     if usual and not usual.startswith("/"):
         return f"PATH has a folder that is not absolute, where {name} may be another program"
     if not usual:
         return ""
     real = real_path(usual)
-    if around.workspace.inside(Path(real)):
+    if context.workspace.inside(Path(real)):
         return f"{name} is {real}, a file of the workspace"
     # A virtual environment links `python` to a `python3.12` elsewhere; a link to another name may be any program.
     places = (usual, os.path.join(real_path(os.path.dirname(usual)), name))  # noqa: PTH120
-    if any(_below(around.workspace, p) for p in places) and not re.fullmatch(
+    if any(_below(context.workspace, p) for p in places) and not re.fullmatch(
         rf"{re.escape(name)}[\d.]*", os.path.basename(real)
     ):
         return f"{name} is a link of the workspace to {real}"
@@ -108,20 +108,20 @@ def repository(folder: Path) -> Path | None:
     return next((p for p in (folder, *folder.parents) if os.path.lexists(p / ".git")), None)
 
 
-_MOST_MATCHES = 1_000
+_MAX_MATCHES = 1_000
 _GIT_SECONDS = 1.5
-_MOST_LOOKED_AT = 10_000
+_MAX_SCANNED = 10_000
 _OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
-_IGNORING = frozenset((".gitignore", ".ignore", ".rgignore"))
+_IGNORE_FILES = frozenset((".gitignore", ".ignore", ".rgignore"))
 
 
 class CommandReads:
     """Evaluates what the parts of one command line read."""
 
-    def __init__(self, matcher: Matcher, around: CommandContext) -> None:
+    def __init__(self, matcher: Matcher, context: CommandContext) -> None:
         self._matcher = matcher
-        self._around = around
-        self._workspace = around.workspace
+        self._context = context
+        self._workspace = context.workspace
         rules = (r.text for r in matcher.rules if r.covers("read") and r.list in ("deny", "ask") and r.spec)
         self._kept = next(rules, "")
 
@@ -150,13 +150,13 @@ class CommandReads:
         try:
             if part.cwds != (str(cwd),) or repository(cwd) != root:
                 raise NotUsableError("git runs in another directory")
-            git = git_to_read(root, self._around.env, self._around.git_use)
+            git = git_to_read(root, self._context.env, self._context.git_use)
             names = printed_files(git, root, cwd, wanted, _GIT_SECONDS)
         except NoRepositoryError:
             return
         except (NotUsableError, GitError) as error:
             by: Decider = "rule" if self._kept else "default"
-            why = f"prints files that are not known: {error}"
+            why = f"prints unknown files: {error}"
             yield Verdict(part.text, Level.ASK, why, self._kept, by, final=bool(self._kept))
             return
         readable = SearchFilter(self._matcher, self._workspace)
@@ -170,11 +170,11 @@ class CommandReads:
             yield verdict.replace(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
 
     def knows(self, part: SimpleCommand) -> bool:
-        """Return True if a part only reads, as far as its words tell."""
+        """Return True if a part only reads, judging by its words."""
         words = tuple(w.text for w in part.words[1:] if not w.why)
         return not isinstance(reads_of((part.program, *words), {w.text for w in part.words if w.pattern}), str)
 
-    def of_reading(self, part: SimpleCommand, reading: FileRead) -> list[Verdict]:
+    def verdicts_of(self, part: SimpleCommand, reading: FileRead) -> list[Verdict]:
         """Return the verdicts on one file, glob or tree that a part reads."""
         return list(self._read(part, reading, pattern=False))
 
@@ -183,7 +183,7 @@ class CommandReads:
             return
         if part.cwds is None and not reading.path.startswith("/"):
             by: Decider = "rule" if self._kept else "default"
-            why = "reads in a directory that is not known"
+            why = "reads in an unknown directory"
             yield Verdict(part.text, Level.ASK, why, self._kept, by, final=bool(self._kept))
             return
         for cwd in part.cwds or ("/",):
@@ -214,11 +214,11 @@ class CommandReads:
                     yield found.replace(text=part.text)
 
     def _tree(self, path: str, reading: FileRead) -> Verdict | None:
-        """Return an ASK verdict if not everything below a directory may be read without a question."""
+        """Return an ASK verdict if not everything below a directory may be read without asking."""
         if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
             return None
         readable, hidden = SearchFilter(self._matcher, self._workspace), reading.hidden
-        shown = _whitelisted(path) if hidden == "none" else []
+        shown = _reincluded_above(path) if hidden == "none" else []
         looked, folders, first = 0, [path], None
         while folders:
             here = folders.pop()
@@ -227,12 +227,12 @@ class CommandReads:
             except OSError:
                 continue
             looked += len(entries)
-            if looked > _MOST_LOOKED_AT:
+            if looked > _MAX_SCANNED:
                 why = f"reads everything below {path}, which is too much to look for secret files in"
                 return first or Verdict(path, Level.ASK, why, final=bool(self._kept))
             names = [e.name for e in entries]
             if hidden == "none":
-                shown += _shown(os.path.join(here, n) for n in names if n in _IGNORING)
+                shown += _shown(os.path.join(here, n) for n in names if n in _IGNORE_FILES)
             for entry in entries:
                 if entry.name[0] == "." and not _is_read(entry.name, hidden, shown):
                     continue
@@ -264,11 +264,11 @@ def _is_read(name: str, hidden: str, shown: Iterable[str]) -> bool:
     return hidden == "all" or "." in name[1:]
 
 
-def _whitelisted(folder: str) -> list[str]:
+def _reincluded_above(folder: str) -> list[str]:
     """Return the patterns of hidden names that ignore files above a directory re-include for rg."""
     found: list[str] = []
     for parent in Path(folder).parents:
-        found += _shown(str(parent / name) for name in _IGNORING)
+        found += _shown(str(parent / name) for name in _IGNORE_FILES)
         if os.path.lexists(parent / ".git"):
             break
     return found
@@ -292,8 +292,8 @@ def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
     The content of brackets is not interpreted, and in older versions of bash .* also matches the parent directory.
     """
     pieces = [re.sub(r"\[.*\]", "*", piece, flags=re.DOTALL) for piece in pattern.split("/")]
-    found = list(islice(glob.iglob(os.path.join(glob.escape(cwd), "/".join(pieces))), _MOST_MATCHES + 1))
-    if len(found) > _MOST_MATCHES:
+    found = list(islice(glob.iglob(os.path.join(glob.escape(cwd), "/".join(pieces))), _MAX_MATCHES + 1))
+    if len(found) > _MAX_MATCHES:
         return None
     if any(piece[:1] == "." and set(piece) & set("*?") and fnmatchcase("..", piece) for piece in pieces):
         found.append(os.path.join(cwd, ".."))
@@ -301,7 +301,10 @@ def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
 
 
 def may_be_option(pattern: str, cwds: tuple[str, ...] | None, *, still: bool = True) -> bool:
-    """Return True if a glob may expand to a name read as an option. still: no file is created before it runs."""
+    """Return True if a glob may expand to a name that is read as an option.
+
+    still: no file is created before it runs.
+    """
     if pattern[0] not in "-*?[" or re.match(r"--[\w-]+=", pattern):
         return False
     if cwds is None or pattern[0] == "-" or not still:

@@ -2,7 +2,7 @@
 
 `is_about` uses the grammar of rules as a filter (for hooks and the like) rather than as a permission.
 
-Also checks the examples that rules carry when the rules are loaded. The example of a Bash rule is a command line, of a
+Also checks the examples of rules when the rules are loaded. The example of a Bash rule is a command line, of a
 file rule a path, of a WebFetch rule a URL. An allow rule must cover the whole command line; an ask or deny rule only
 needs to cover a part of it.
 """
@@ -51,7 +51,7 @@ def for_part(rules: Iterable[Rule], kind: RuleList, part: SimpleCommand) -> Rule
         if rule.list == kind and rule.covers("run") and rule.spec is not None:
             if kind == "allow" and _allows(rule.spec, part):
                 return rule
-            if kind != "allow" and any(_covers(rule.spec, words) for words in _disguises(part)):
+            if kind != "allow" and any(_covers(rule.spec, words) for words in _forms(part)):
                 return rule
     return None
 
@@ -82,7 +82,7 @@ def may_deny(rules: Iterable[Rule], part: SimpleCommand) -> bool:
     if first is None:
         return False
     specs = [r.spec for r in rules if r.list == "deny" and r.covers("run") and r.spec]
-    return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _disguises(part))
+    return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _forms(part))
 
 
 def may_be(spec: str, part: SimpleCommand) -> bool:
@@ -93,7 +93,7 @@ def may_be(spec: str, part: SimpleCommand) -> bool:
     wanted, _ = _prefix(spec)
     lead = part.replace(words=part.words[:known], assigns=(), layers=())
     return not lead.words or any(
-        words[: len(wanted)] == wanted[: len(words)] if wanted else True for words in _disguises(lead)
+        words[: len(wanted)] == wanted[: len(words)] if wanted else True for words in _forms(lead)
     )
 
 
@@ -129,7 +129,7 @@ def _names_wrapped(spec: str, part: SimpleCommand) -> bool:
     return False
 
 
-def _disguises(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
+def _forms(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
     """Yield the forms in which a deny or ask rule may match a command."""
     for words in (part.texts, *(_texts(layer.words) for layer in part.layers)):
         if not words:
@@ -201,11 +201,13 @@ def _covers(spec: str, words: tuple[str, ...]) -> bool:
     text = " ".join(words)
     for end in (":*", " *"):
         if spec.endswith(end):
-            return _fits(spec.removesuffix(end), text) or _fits(spec.removesuffix(end) + " *", text)
-    return _fits(spec, text)
+            return _matches_pattern(spec.removesuffix(end), text) or _matches_pattern(
+                spec.removesuffix(end) + " *", text
+            )
+    return _matches_pattern(spec, text)
 
 
-def _fits(pattern: str, text: str) -> bool:
+def _matches_pattern(pattern: str, text: str) -> bool:
     """Match a text against a pattern with asterisks, in linear time."""
     first, *rest = pattern.split("*")
     if not rest:
@@ -268,11 +270,11 @@ def rule_covers(rule: Rule, example: str, cwd: Path, home: Path) -> bool:
     return any(found)
 
 
-def is_about(rule: Rule, tool: str, effects: Sequence[Effect], cwd: Path, home: Path) -> bool:
+def rule_applies(rule: Rule, tool: str, effects: Sequence[Effect], cwd: Path, home: Path) -> bool:
     """Return True if a rule covers a call, matched as widely as a deny rule.
 
-    Any part of a command line counts, also behind a wrapper or a path. A command with unknown words counts too, unless
-    its known words rule it out.
+    Any part of a command line counts, also behind a wrapper or a path. A command with unknown words counts, too,
+    unless its known words rule it out.
     """
     denying = rule.replace(list="deny")
     matcher = Matcher([denying], cwd, home)

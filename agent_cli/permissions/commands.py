@@ -27,14 +27,14 @@ from agent_cli.permissions.effects.table import PROGRAMS
 from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_standing import git_folders, look_at_repository
-from agent_cli.permissions.git_use import filters_off, started, submodule_programs
-from agent_cli.permissions.path_policy import Matcher, by_rule, decide_path, holds_password
+from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
+from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.sandbox_needs import needs_network, within_reach
 from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
-from agent_cli.permissions.unseen import runs_unseen
+from agent_cli.permissions.unseen import hidden_programs
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
@@ -44,21 +44,21 @@ from agent_tools.sandbox.conditions import Confined
 with lazy_imports():
     from agent_cli.permissions import sandbox_needs  # only with a sandbox
 
-_MAKERS = frozenset(("mkdir", "touch", "rmdir"))
+_CREATORS = frozenset(("mkdir", "touch", "rmdir"))
 
 
 class CommandEvaluator:
     """Evaluate one command line."""
 
-    def __init__(self, matcher: Matcher, command: str, around: CommandContext) -> None:
+    def __init__(self, matcher: Matcher, command: str, context: CommandContext) -> None:
         self._matcher = matcher
-        self._around = around
-        self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
+        self._context = context
+        self.analysis: Analysis = analyse(command, str(context.workspace.cwd), context.home)
         self._command = command
-        self._reads = CommandReads(matcher, around)
-        self._effects = EffectVerdicts(matcher, around, self._reads, alone=len(self.analysis.parts) < 2)
+        self._reads = CommandReads(matcher, context)
+        self._effects = EffectVerdicts(matcher, context, self._reads, alone=len(self.analysis.parts) < 2)
         self.reads_only = False
-        self._vouched = False
+        self._whole_line_allowed = False
         self.written: list[Verdict] = []
 
     def verdicts(self) -> list[Verdict]:
@@ -84,7 +84,7 @@ class CommandEvaluator:
             return [hidden]
         asked = [v for v in self._all_by("ask", Level.ASK) if v] + [v for v in named if v.level is Level.ASK]
         whole = self._matcher.for_command("allow", self._command)
-        self._vouched = whole is not None
+        self._whole_line_allowed = whole is not None
         only_read: dict[SimpleCommand, str] = {}
         if not self.analysis.unclear:
             only_read = {part: self._only_reads(part, read[part]) for part in parts}
@@ -117,7 +117,7 @@ class CommandEvaluator:
         if not unknown and any(may_deny(self._matcher.rules, part) for part in self.analysis.parts):
             unknown = "a pattern that may stand for what they name"
         if not unknown:
-            found = ((part, why, word) for part in self.analysis.parts for why, word in runs_unseen(part))
+            found = ((part, why, word) for part in self.analysis.parts for why, word in hidden_programs(part))
             unknown = next(
                 (why for p, why, word in found if not any(names_word(r, word) for r in self._rules_for(p))), ""
             )
@@ -128,16 +128,16 @@ class CommandEvaluator:
             text = f"cannot be compared with the deny rules: it {unknown}"
         return Verdict(self._command, Level.ASK, text, final=True)
 
-    def outside_because(self, confined: Confined) -> str:
+    def outside_reason(self, confined: Confined) -> str:
         """Return why the command line must run outside the sandbox; "" if it need not."""
-        around = self._around
-        return sandbox_needs.outside_because(
-            self.analysis, confined, around.workspace, around.carried.get("PATH", around.path)
+        context = self._context
+        return sandbox_needs.outside_reason(
+            self.analysis, confined, context.workspace, context.carried.get("PATH", context.path)
         )
 
     def sandbox_safe(self, confined: Confined) -> bool:
         """Return True if the command line can run in the sandbox with the hosts it allows."""
-        return not self.not_left_to_sandbox(confined) and not self.outside_because(confined)
+        return not self.not_left_to_sandbox(confined) and not self.outside_reason(confined)
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
         """Return why a command line needs approval even in the sandbox; "" if it does not."""
@@ -149,7 +149,7 @@ class CommandEvaluator:
             return f"needs the network, which the sandbox blocks unless you allow it: {beyond.text}"
         return ""
 
-    def narrowed(self, verdict: Verdict) -> Verdict:
+    def narrow(self, verdict: Verdict) -> Verdict:
         """Downgrade an allow by rule to ASK if the command destroys something that the rule does not name."""
         if verdict.level is not Level.ALLOW or not verdict.rule:
             return verdict
@@ -167,7 +167,7 @@ class CommandEvaluator:
     @property
     def moves(self) -> bool:
         """True if a `cd` may end in another directory than the current one."""
-        here = str(self._around.workspace.cwd)
+        here = str(self._context.workspace.cwd)
         return any(
             part.texts[:1] == ("cd",)
             and (
@@ -183,16 +183,21 @@ class CommandEvaluator:
 
         Empty if a rule allows the whole line, except in plan mode, which allows it only because it reads.
         """
-        around = self._around
-        needed = self.reads_only and (not self._vouched or around.mode == "plan")
+        context = self._context
+        needed = self.reads_only and (not self._whole_line_allowed or context.mode == "plan")
         if not needed or not any(p.program == "git" for p in self.analysis.parts):
             return {}
-        checkout = look_at_repository(around.workspace.root).checkout
+        checkout = look_at_repository(context.workspace.root).checkout
         try:
-            off = {} if checkout is None or around.git_use == "trusted" else filters_off(checkout, around.env)
+            off = (
+                {}
+                if checkout is None or context.git_use == "trusted"
+                else settings_without_filters(checkout, context.env)
+            )
         except GitError:
-            checkout, off = Checkout("/", "/dev/null", "/dev/null"), {}  # there was none to ask; now it finds nothing
-        return hardened_variables(str(around.workspace.root), checkout, off)
+            # Without a git to ask, it is given an empty configuration.
+            checkout, off = Checkout("/", "/dev/null", "/dev/null"), {}
+        return hardened_variables(str(context.workspace.root), checkout, off)
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
         """Yield the verdicts of a rule list on the whole line and on each part."""
@@ -203,23 +208,26 @@ class CommandEvaluator:
             yield by_rule(part.text, level, rule, final=True) if rule else None
 
     def _part(self, part: SimpleCommand, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
-        """Return the verdict on one simple command. why: why it is not read-only; "" if it is."""
+        """Return the verdict on one simple command.
+
+        why: why it is not read-only; "" if it is.
+        """
         text = part.text
-        if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
+        if part.texts[:1] == ("cd",) and (odd := self._why_cd_misleads(part)):
             return Verdict(text, Level.ASK, odd)
         if rule := for_part(self._matcher.rules, "allow", part):
             more = [f.verdict for f in effects if not any(names_word(r, f.named) for r in self._rules_for(part))]
-            # An effect that needs no rule of its own needs none here.
+            # An effect that needs no separate rule needs none here.
             more = [] if not why and self.reads_only else more
             return max(more, key=lambda v: v.final, default=by_rule(text, Level.ALLOW, rule))
         if final := next((f.verdict for f in effects if f.verdict.final), None):
             return final
-        if not why and (self.reads_only or not (why := self._unsafe_beside_others(part))):
+        if not why and (self.reads_only or not (why := self._unsafe_with_others(part))):
             reason = "only reads inside the workspace" if part.words else "runs nothing by itself"
             return Verdict(text, Level.ALLOW, reason)
         if part.unknown:
             return Verdict(text, Level.ASK, f"runs a command that cannot be determined: it contains {part.unknown}")
-        if self._around.mode == "acceptEdits" and (made := self._makes(part)):
+        if self._context.mode == "acceptEdits" and (made := self._allow_creation(part)):
             return made
         verdict = max(read, key=lambda v: v.level, default=None)
         return verdict if verdict is not None and verdict.reason == why else Verdict(text, Level.ASK, why)
@@ -240,10 +248,10 @@ class CommandEvaluator:
             return f"runs a command: {own.words[0].text} runs others"
         if not part.words:
             names = [w.text.partition("=")[0].rstrip("+") for w in part.assigns]
-            odd = next((n for n in names if changes_commands(n, self._around)), None)
+            odd = next((n for n in names if changes_commands(n, self._context)), None)
             return f"sets {odd}, which may change what commands do" if odd is not None else self._changed(part)
         if part.texts[0] == "cd":
-            return self._misled(part) or self._outside(part)
+            return self._why_cd_misleads(part) or self._outside(part)
         if why := self._not_reading(part):
             return f"runs a command: {why}"
         verdict = max(read, key=lambda v: v.level, default=None)
@@ -251,7 +259,7 @@ class CommandEvaluator:
 
     def _not_reading(self, part: SimpleCommand) -> str:
         """Return why a literal command is not read-only; "" if it is."""
-        around, name = self._around, part.program
+        context, name = self._context, part.program
         patterns = {w.text for w in part.words if w.pattern}
         found = reads_of((name, *part.texts[1:]), patterns)
         if isinstance(found, str):
@@ -259,7 +267,7 @@ class CommandEvaluator:
         names = [w.text.partition("=")[0] for w in part.assigns]
         if odd := next((n for n in names if not PLAIN_VARIABLES.fullmatch(n)), ""):
             return f"{odd} is set for it"
-        if odd := tainted_variable(around):
+        if odd := tainted_variable(context):
             return f"an earlier command exported {odd}, which may change what programs do"
         if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):
             return f"file names may take the place of options: {odd}"
@@ -271,49 +279,49 @@ class CommandEvaluator:
         # After a wrapper, the name of a builtin means a program.
         if part.words and (names or part.words[0].text not in BUILTINS):
             names.append(part.words[0].text)
-        return next((why for n in names if n not in BUILTINS and (why := program_changed(n, self._around))), "")
+        return next((why for n in names if n not in BUILTINS and (why := program_changed(n, self._context))), "")
 
     def _not_reading_git(self, part: SimpleCommand) -> str:
-        around = self._around
+        context = self._context
         for cwd in part.cwds or ("",):
-            if real_path(cwd) != cwd or not around.workspace.inside(Path(cwd)):
+            if real_path(cwd) != cwd or not context.workspace.inside(Path(cwd)):
                 return "git in another directory"
             found = repository(Path(cwd))
-            if found != around.workspace.root and (found is not None or cwd != str(around.workspace.cwd)):
+            if found != context.workspace.root and (found is not None or cwd != str(context.workspace.cwd)):
                 return "git in another repository than that of the workspace"
-        if around.git_use == "unknown":
+        if context.git_use == "unknown":
             return "git in a workspace that is not trusted"
         if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):
             return "git with another environment"
-        root = around.workspace.root
+        root = context.workspace.root
         checkout = look_at_repository(root).checkout
         try:
-            if checkout is not None and around.git_use != "trusted":
-                filters_off(checkout, around.env)
+            if checkout is not None and context.git_use != "trusted":
+                settings_without_filters(checkout, context.env)
         except GitError as error:
-            return f"git cannot be asked how it is configured: {error}"
-        if odd := started(root, around.git_use):
+            return f"the configuration of git cannot be read: {error}"
+        if odd := started(root, context.git_use):
             return f"the repository's own git configuration may start a program: {odd}"
-        if prints_urls(part.texts[1:]) and any(holds_password(c) for c in _configurations(root, around.home)):
+        if prints_urls(part.texts[1:]) and any(contains_password(c) for c in _configurations(root, context.home)):
             return "git would print an address with a password"
-        odd = submodule_programs(root, around.env) if enters_submodules(part.texts[1:]) else ""
+        odd = submodule_programs(root, context.env) if enters_submodules(part.texts[1:]) else ""
         return f"git would enter a submodule and meet {odd}" if odd else ""
 
-    def _unsafe_beside_others(self, part: SimpleCommand) -> str:
+    def _unsafe_with_others(self, part: SimpleCommand) -> str:
         """Return why a read-only part needs approval next to parts that do more; "" if it does not."""
         if part.program == "git":
-            root = self._around.workspace.root
+            root = self._context.workspace.root
             hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
             odd = next(iter(look_at_repository(root).brings), "") or next(
                 (str(h) for h in hooks if os.path.lexists(h)), ""
             )
-            return f"runs a command: git, beside others, would start {odd}" if odd else ""
-        made = self._around.mode == "acceptEdits" or bool(self.written)
+            return f"runs a command: git, together with others, would start {odd}" if odd else ""
+        made = self._context.mode == "acceptEdits" or bool(self.written)
         odd = next((w.text for w in part.words if w.pattern and may_be_option(w.text, part.cwds, still=not made)), "")
         return f"file names that it makes may take the place of options: {odd}" if odd else ""
 
-    def _misled(self, part: SimpleCommand) -> str:
-        """Return why `cd` may end up elsewhere than its words say; "" if it cannot."""
+    def _why_cd_misleads(self, part: SimpleCommand) -> str:
+        """Return why `cd` may end up in another directory than it names; "" if it cannot."""
         if part.assigns:
             return "changes the directory with a variable set for it"
         target = _target(part)
@@ -327,27 +335,27 @@ class CommandEvaluator:
         """Return why `cd` may leave the workspace; "" if it cannot."""
         target = _target(part)
         if not target or part.cwds is None:
-            return "changes to a directory that is not known"
+            return "changes to an unknown directory"
         for cwd in part.cwds:
             path = Path(os.path.normpath(os.path.join(cwd, target)))
-            if not self._around.workspace.inside(path):
+            if not self._context.workspace.inside(path):
                 return f"changes to {path}, outside the workspace"
         return ""
 
-    def _makes(self, part: SimpleCommand) -> Verdict | None:
+    def _allow_creation(self, part: SimpleCommand) -> Verdict | None:
         """Allow mkdir and touch inside the workspace, for the mode that accepts edits."""
-        if not part.words or part.words[0].text not in _MAKERS:
+        if not part.words or part.words[0].text not in _CREATORS:
             return None
         operands = [w for w in part.words[1:] if not w.text.startswith("-")]
         options = {w.text for w in part.words[1:]} - {w.text for w in operands}
         if part.cwds is None or options - {"-p", "-v", "--parents", "--verbose", "-c"} or part.assigns or part.layers:
             return None
-        if tainted_variable(self._around) or self._changed(part):
+        if tainted_variable(self._context) or self._changed(part):
             return None
         found = [v for w in operands for v in self._files(part, Redirect("append", w.text))]
         if any(w.pattern for w in operands) or any(v.final or v.level is Level.DENY for v in found):
             return None
-        inside = all(self._around.workspace.inside(Path(v.text)) for v in found)
+        inside = all(self._context.workspace.inside(Path(v.text)) for v in found)
         return Verdict(part.text, Level.ALLOW, "makes files inside the workspace", by="mode") if inside else None
 
     def _files(self, part: SimpleCommand, redirect: Redirect) -> list[Verdict]:
@@ -355,17 +363,17 @@ class CommandEvaluator:
         if redirect.kind == "network":
             return [Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", final=True)]
         verb = "reads" if redirect.kind == "read" else "writes"
-        unknown = f"a file whose name is not known: it contains {redirect.why}" if redirect.why else ""
+        unknown = f"a file with an unknown name: it contains {redirect.why}" if redirect.why else ""
         if not unknown and part.cwds is None and not redirect.target.startswith("/"):
-            unknown = f"{redirect.target} in a directory that is not known"
+            unknown = f"{redirect.target} in an unknown directory"
         if unknown:
             final = any(r.list == "deny" and r.tool in PATH_TOOLS for r in self._matcher.rules)
             return [Verdict(part.text, Level.ASK, f"{verb} {unknown}", final=final)]
         effects = [
-            Effect("read" if redirect.kind == "read" else "write", _resolved(cwd, redirect.target))
+            Effect("read" if redirect.kind == "read" else "write", _resolve(cwd, redirect.target))
             for cwd in part.cwds or ("/",)
         ]
-        return [decide_path(self._matcher, self._around.workspace, effect) for effect in effects]
+        return [decide_path(self._matcher, self._context.workspace, effect) for effect in effects]
 
 
 def _is_followed(part: SimpleCommand) -> bool:
@@ -378,7 +386,7 @@ def _configurations(root: Path, home: str) -> list[Path]:
     return [*own, *(folder / name for folder in git_folders(root) for name in ("config", "config.worktree"))]
 
 
-def _resolved(cwd: str, path: str) -> str:
+def _resolve(cwd: str, path: str) -> str:
     return real_path(os.path.join(cwd, path))
 
 

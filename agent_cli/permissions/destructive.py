@@ -1,6 +1,6 @@
 """Recognize commands that destroy work: which parts of a command line they are, and whether a rule names them.
 
-Only the words are examined; what would really be lost is computed by `impact`, when a user is asked.
+Only the words are examined; what would really be lost is computed by `impact` when the user is asked.
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ def _of(part: SimpleCommand) -> Iterator[Danger]:
     if name == "git":
         yield from _git(part, rest)
     elif name in ("rm", "unlink", "rmdir", "shred"):
-        recursive = name == "rm" and _has(rest, "rR", "--recursive", "--dir")
+        recursive = name == "rm" and _has_option(rest, "rR", "--recursive", "--dir")
         words = _operands(rest, _VALUED.get(name, ()))
         # rmdir only removes empty directories.
         yield Danger(part, "tree" if recursive else "delete", (name,), words, certain=name != "rmdir")
     elif name == "find" and any(w.text == "-delete" for w in rest):
         starts = [w for w in _until_option(rest) if w.text]
         yield Danger(part, "tree", ("find", "-delete"), tuple(starts) or (Word("."),), flags=frozenset("~"))
-    elif name in ("chmod", "chown", "chgrp") and _has(rest, "R", "--recursive"):
+    elif name in ("chmod", "chown", "chgrp") and _has_option(rest, "R", "--recursive"):
         flag = next((w.text for w in rest if re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*|--recursive", w.text)), "-R")
         yield Danger(part, "attributes", (name, flag), _operands(rest)[1:])
-    elif name in ("mv", "cp", "install") and not _has(rest, "n", "--no-clobber"):
-        yield Danger(part, "overwrite", (name,), _replaced(rest), certain=False)
+    elif name in ("mv", "cp", "install") and not _has_option(rest, "n", "--no-clobber"):
+        yield Danger(part, "overwrite", (name,), _overwritten_files(rest), certain=False)
     elif name == "truncate":
         yield Danger(part, "overwrite", (name,), _operands(rest, _VALUED[name]))
     elif name == "dd":
@@ -94,7 +94,7 @@ def _of(part: SimpleCommand) -> Iterator[Danger]:
             yield Danger(part, "overwrite", (name,), (out[-1].replace(text=out[-1].text[3:]),))
 
 
-def _has(words: Iterable[Word], letters: str, *long: str) -> bool:
+def _has_option(words: Iterable[Word], letters: str, *long: str) -> bool:
     """Return True if an option is given, by its letter in a cluster, its long name or a prefix of that."""
     for word in words:
         text = word.text
@@ -128,7 +128,7 @@ def _until_option(words: Iterable[Word]) -> Iterator[Word]:
         yield word
 
 
-def _replaced(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _overwritten_files(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the files a copy or move may replace: its target, and each source's name below a target directory."""
     into = next((b for a, b in pairwise(words) if a.text in ("-t", "--target-directory")), None)
     operands = list(_operands(words, _COPY_VALUED))
@@ -163,8 +163,8 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
     if name == "reset" and any(t in ("--hard", "--merge", "--keep") for t in texts):
         flag = next(t for t in texts if t in ("--hard", "--merge", "--keep"))
         yield danger("reset", flag, words=_operands(rest))
-    elif name == "clean" and not _has(rest, "n", "--dry-run"):
-        flags = "".join(letter for letter in "dxX" if _has(rest, letter))
+    elif name == "clean" and not _has_option(rest, "n", "--dry-run"):
+        flags = "".join(letter for letter in "dxX" if _has_option(rest, letter))
         yield danger("clean", words=_operands(rest, ("-e", "--exclude")), flags=flags)
     elif name in ("checkout", "switch"):
         after = rest[texts.index("--") + 1 :] if "--" in texts else ()
@@ -172,12 +172,14 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
             yield danger("restore", flag)
         elif after or (name == "checkout" and "." in texts):
             yield danger("restore", "--" if after else ".", words=after or (Word("."),))
-    elif name == "restore" and not (_has(rest, "S", "--staged") and not _has(rest, "W", "--worktree")):
+    elif name == "restore" and not (_has_option(rest, "S", "--staged") and not _has_option(rest, "W", "--worktree")):
         yield danger("restore", words=_operands(rest, ("-s", "--source")))
     elif name == "stash" and texts[:1] in (["drop"], ["clear"]):
         yield danger("stash", texts[0], words=_operands(rest[1:]))
-    elif name == "branch" and (_has(rest, "D") or (_has(rest, "d", "--delete") and _has(rest, "f", "--force"))):
-        yield danger("branch", "-D" if _has(rest, "D") else "--force", words=_operands(rest))
+    elif name == "branch" and (
+        _has_option(rest, "D") or (_has_option(rest, "d", "--delete") and _has_option(rest, "f", "--force"))
+    ):
+        yield danger("branch", "-D" if _has_option(rest, "D") else "--force", words=_operands(rest))
     elif name == "push":
         yield from _push(danger, rest)
 

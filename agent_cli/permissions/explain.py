@@ -1,4 +1,6 @@
-"""Compute the facts shown with an approval request: what a call consists of, touches and would lose. Uses no model.
+"""Compute the facts shown with an approval request: the parts of a call, what it touches and what would be lost.
+
+No model is used.
 
 Every line is safe to display: text not written by the user has its control characters escaped, and nothing is cut.
 
@@ -21,7 +23,7 @@ from agent_cli.core.decisions import Decision, Level, Verdict
 from agent_cli.core.rules import Rule, rule_for
 from agent_cli.permissions.destructive import dangers
 from agent_cli.permissions.git_use import Use
-from agent_cli.permissions.impact import GitReader, losses
+from agent_cli.permissions.impact import GitReader, describe_losses
 from agent_cli.permissions.path_policy import protected, secret
 from agent_cli.permissions.sandbox_needs import uses_network
 from agent_cli.permissions.shell.analysis import RUNNERS, WRAPPERS, analyse
@@ -32,7 +34,7 @@ from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.text import one_line
 
-_MOST_PATHS = 200
+_MAX_PATHS = 200
 
 
 class ApprovalContext(Value):
@@ -53,37 +55,37 @@ class ApprovalContext(Value):
 class ApprovalFacts(Value):
     """What is known about a call that needs approval.
 
-    lines: all of it, in order.
-    warnings: the part to read before a yes, shorter and the gravest first: what is lost, where it leads, the network.
+    lines: all facts, in order.
+    warnings: those to read before approving, shortened, most serious first: losses, where links lead, the network.
     """
 
     lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-# A line for the user; True if it is a warning as it is, or the warning that stands for it.
+# A line for the user, and True if it is also a warning, or the text of the warning.
 _Found = tuple[str, bool | str]
-# Reasons of the policy that matter also to a user who trusts the program that runs.
+# Reasons of the policy that matter even to a user who trusts the program that runs.
 _GRAVE = re.compile(r"protected file|outside the (?:workspace|sandbox)|holds secrets|named this address before")
 
 
-def approval_facts(asked: ApprovalContext) -> ApprovalFacts:
+def approval_facts(context: ApprovalContext) -> ApprovalFacts:
     """Return what to show with an approval request. Never raises."""
-    git = GitReader(str(asked.workspace.root), asked.env, asked.git_use)
+    git = GitReader(str(context.workspace.root), context.env, context.git_use)
     found: list[_Found] = []
-    for effect in asked.effects:
+    for effect in context.effects:
         if effect.kind == "run":
-            found += _command(asked, effect.target, git)
+            found += _command(context, effect.target, git)
         elif effect.kind == "write":
             found += ((line, False) for line in _file(effect.target, git))
         elif effect.kind == "fetch":
             found.append((f"network: yes, host {urlsplit(effect.target).hostname or 'unknown'}", False))
     lines = dict.fromkeys(one_line(line) for line, _ in found)
     warnings = [line if warning is True else warning for line, warning in found if warning]
-    places = dict.fromkeys(_place(v) for v in asked.decision.parts if _matters(v.level, v.reason))
-    if not places and _matters(asked.decision.level, asked.decision.reason):
-        places = {asked.decision.reason: None}
-    # The network comes last: nearly every command that uses it says so itself.
+    places = dict.fromkeys(_place(v) for v in context.decision.parts if _matters(v.level, v.reason))
+    if not places and _matters(context.decision.level, context.decision.reason):
+        places = {context.decision.reason: None}
+    # The network comes last: nearly every command that uses it is obvious.
     grave = [w for w in warnings if not w.startswith("uses the network")]
     rest = [w for w in warnings if w.startswith("uses the network")]
     return ApprovalFacts(tuple(lines), tuple(dict.fromkeys(one_line(w) for w in (*grave, *places, *rest))))
@@ -99,42 +101,42 @@ def _matters(level: Level, reason: str) -> bool:
     return level is not Level.ALLOW and bool(_GRAVE.search(reason))
 
 
-def _command(asked: ApprovalContext, command: str, git: GitReader) -> Iterator[_Found]:
-    cwd = str(asked.workspace.cwd)
-    found = analyse(command, cwd, asked.home)
-    parts = asked.decision.parts
+def _command(context: ApprovalContext, command: str, git: GitReader) -> Iterator[_Found]:
+    cwd = str(context.workspace.cwd)
+    found = analyse(command, cwd, context.home)
+    parts = context.decision.parts
     if len(parts) > 1:
-        asked_about = [verdict for verdict in parts if verdict.level is not Level.ALLOW]
-        for verdict in asked_about:
+        undecided = [verdict for verdict in parts if verdict.level is not Level.ALLOW]
+        for verdict in undecided:
             word = "denied" if verdict.level is Level.DENY else "a rule asks" if verdict.rule else "needs approval"
             yield f"{word}: {verdict.text} ({verdict.reason})", False
-        allowed = len(parts) - len(asked_about)
-        if asked_about and allowed:
+        allowed = len(parts) - len(undecided)
+        if undecided and allowed:
             yield "1 other part is allowed" if allowed == 1 else f"{allowed} other parts are allowed", False
-    if asked.workspace.cwd != asked.workspace.root:
+    if context.workspace.cwd != context.workspace.root:
         yield f"runs in {cwd}", False
     for folder in dict.fromkeys(c for p in found.parts for c in p.cwds or () if c != cwd):
-        yield f"runs in {folder} from its cd on", False
-    touched = list(_touched(found))
+        yield f"runs in {folder} after its cd", False
+    touched = list(_paths_of(found))
     for path, real in touched:
         if real != path:
-            yield f"{_near(path, cwd)} -> {real}", not real.startswith(f"{asked.workspace.root}/")
+            yield f"{_relative(path, cwd)} -> {real}", not real.startswith(f"{context.workspace.root}/")
     for real in dict.fromkeys(real for _, real in touched):
         yield from ((line, False) for line in _file(real, git))
-    if outside := _outside(found, asked):
+    if outside := _outside(found, context):
         yield f"names paths outside the workspace: {', '.join(outside)}", True
     # No line if no program is known to use the network: any program may.
     if names := [p.text for p in found.parts if uses_network(p)]:
         programs = dict.fromkeys(os.path.basename(name.split(" ", 1)[0]) for name in names)
         yield f"network: yes, by {', '.join(dict.fromkeys(names))}", f"uses the network ({', '.join(programs)})"
-    yield from _shortened(losses(dangers(found), git))
+    yield from _summarize_losses(describe_losses(dangers(found), git))
 
 
-def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
+def _outside(found: Analysis, context: ApprovalContext) -> list[str]:
     """Return the paths outside the workspace that the arguments of the parts needing approval name."""
-    asking = {v.text for v in asked.decision.parts if v.level is not Level.ALLOW}
-    # Each is on the screen by a reason that says more, such as that of a file with secrets.
-    graver = [_place(v) for v in asked.decision.parts if _matters(v.level, v.reason)]
+    asking = {v.text for v in context.decision.parts if v.level is not Level.ALLOW}
+    # Paths that are already shown with a more serious reason, such as a file with secrets.
+    graver = [_place(v) for v in context.decision.parts if _matters(v.level, v.reason)]
     words = {word.rstrip(",") for reason in graver for word in reason.split()}
     named: dict[str, None] = {}
     for part in found.parts:
@@ -150,18 +152,18 @@ def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
                     and path not in words
                     and not any(reason.endswith(f": {path}") for reason in graver)
                     and not path.startswith("/dev/")
-                    and not any(_within(path, r) for r in asked.workspace.roots)
+                    and not any(_within(path, r) for r in context.workspace.roots)
                 ):
                     named[path] = None
-    return list(named)[:_MOST_PATHS]
+    return list(named)[:_MAX_PATHS]
 
 
 def _within(path: str, root: Path) -> bool:
     return real_path(path) == str(root) or real_path(path).startswith(f"{root}/")
 
 
-def _shortened(lines: Sequence[str]) -> Iterator[_Found]:
-    """Yield the lines about losses, each deletion with a warning that says in one line what cannot be got back."""
+def _summarize_losses(lines: Sequence[str]) -> Iterator[_Found]:
+    """Yield the lines about losses, each deletion with a one-line warning of what cannot be recovered."""
     for line, after in zip_longest(lines, lines[1:], fillvalue=""):
         if line.startswith(("of these: ", "not in a git repository")):
             yield line, False
@@ -174,7 +176,7 @@ def _shortened(lines: Sequence[str]) -> Iterator[_Found]:
             yield line, ": nothing would be lost" not in line
 
 
-def _touched(found: Analysis) -> Iterator[tuple[str, str]]:
+def _paths_of(found: Analysis) -> Iterator[tuple[str, str]]:
     """Yield paths in words and redirections that exist or would be written, as (text in the command, resolved)."""
     count = 0
     for part in found.parts:
@@ -183,13 +185,13 @@ def _touched(found: Analysis) -> Iterator[tuple[str, str]]:
         for text, sure in named:
             for cwd in part.cwds or (("/",) if text.startswith("/") else ()):
                 path = os.path.normpath(os.path.join(cwd, text))
-                if count < _MOST_PATHS and text and "\0" not in text and (sure or os.path.lexists(path)):
+                if count < _MAX_PATHS and text and "\0" not in text and (sure or os.path.lexists(path)):
                     count += 1
                     yield path, real_path(path)
 
 
 def _file(path: str, git: GitReader) -> Iterator[str]:
-    """Yield notes on a file: other hard links to it and uncommitted changes."""
+    """Yield notes about a file: other hard links to it, and uncommitted changes."""
     try:
         state = os.lstat(path)
     except (OSError, ValueError):
@@ -207,7 +209,7 @@ def _file(path: str, git: GitReader) -> Iterator[str]:
         yield f"{path} has uncommitted changes (+{added} -{removed} lines)"
 
 
-def _near(path: str, cwd: str) -> str:
+def _relative(path: str, cwd: str) -> str:
     return os.path.relpath(path, cwd) if path.startswith(f"{cwd}/") else path
 
 
@@ -244,7 +246,7 @@ _TESTS = tuple(
     )
 )  # fmt: skip
 # Options that make a test runner load, start or remove something other than the project's tests.
-_OTHERWISE = re.compile(
+_UNSAFE_TEST_OPTIONS = re.compile(
     r"-p|-c|-o|-C|-f|-exec|-toolexec|--(?:basetemp|rootdir|confcutdir|config|config-file|override-ini|plugin|pdbcls|prefix|"
     r"script-shell|runner|require|globalSetup|setupFiles|testRunner|manifest-path|target-dir|settings)(?:=.*)?"
 )
@@ -268,7 +270,7 @@ def rules_for_command(
     """Yield the narrowest useful rules that would allow a command line, then the narrowest of all.
 
     verdicts: the policy's verdicts on its parts.
-    allowed: whether the policy would allow a command with these rules added; every suggestion is checked with it.
+    allowed: returns True if the policy would allow a command with these rules added; every suggestion is checked.
     """
     found = analyse(command, cwd, home)
     lacking = [v for v in verdicts if v.level is not Level.ALLOW]
@@ -317,7 +319,7 @@ def _prefix_of(words: tuple[str, ...]) -> tuple[str, ...]:
         return known
     bare = (os.path.basename(words[0]), *words[1:])
     for prefix in _TESTS:
-        if bare[: len(prefix)] == prefix and not any(_OTHERWISE.fullmatch(w) for w in words[len(prefix) :]):
+        if bare[: len(prefix)] == prefix and not any(_UNSAFE_TEST_OPTIONS.fullmatch(w) for w in words[len(prefix) :]):
             found = words[: len(prefix)]
             return found if all(_PLAIN.fullmatch(w) for w in found) else ()
     return ()

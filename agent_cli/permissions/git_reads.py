@@ -106,7 +106,7 @@ _CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
 # Subcommands for which a glob among the operands can only add more operands.
 _MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
-# Entries of a configuration that may hold a password or token, also of the user's own.
+# Configuration entries, including the user's own, that may contain a password or token.
 _SECRET_KEY = re.compile(
     r"(?:https?|url|credential|sendemail|imap|github|gitlab|hub|gitea|azure)\..*"
     r"|.*(?:token|passw|secret|cookie|extraheader|auth\b|api-?key).*",
@@ -120,7 +120,7 @@ class GitCall(Value):
     name: the subcommand, of two words for some.
     globals: options before it.
     words: arguments after it.
-    revisions: operands before `--`, without a search pattern; they may be paths too.
+    revisions: operands before `--`, without a search pattern; they may also be paths.
     paths: operands after `--`; None without `--`.
     """
 
@@ -141,7 +141,7 @@ class GitCall(Value):
         found = self.read.operands[: len(self.read.operands) - len(self.paths or ())]
         return found[1:] if self.name == "grep" and "-e" not in {name for name, _ in self.read.options} else found
 
-    def spelled(self, name: str, value: str) -> str:
+    def format_option(self, name: str, value: str) -> str:
         """Return an option with its value as one word."""
         if name == "-number":
             return f"-{value}"
@@ -151,7 +151,7 @@ class GitCall(Value):
 
 
 def git_call(words: tuple[str, ...]) -> GitCall | str:
-    """Parse a git command if its subcommand and options are known; else return why not."""
+    """Parse a git command if its subcommand and options are known, otherwise return why not."""
     queue = list(words)
     before = []
     while queue and queue[0] in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
@@ -178,7 +178,10 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
 
 
 def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[str, ...] | str:
-    """Return the paths that a git command names if it only reads; else why not. patterns: see `reads_of`."""
+    """Return the paths that a git command names if it only reads, otherwise why not.
+
+    patterns: see `reads_of`.
+    """
     if tuple(w for w in words if w not in ("--no-pager", "-P")) in (("--version",), ("version",)):
         return ()
     call = git_call(words)
@@ -202,7 +205,7 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
     if name == "config" and (len(read.operands) != 1 or _SECRET_KEY.fullmatch(read.operands[0])):
         return "git config" if len(read.operands) != 1 else f"git config of {read.operands[0]}, which may be a secret"
     operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
-    # HEAD:a.txt is a file after a revision, or a name with a colon: git diff takes it for one if it exists.
+    # HEAD:a.txt is a file after a revision, or a name with a colon: git diff uses a file of that name if it exists.
     named = (text for o in operands for text in (o, o.rpartition(":")[2]) if text)
     return tuple(dict.fromkeys(named)) if name in _CONTENT else ()
 
@@ -242,7 +245,7 @@ _OUTPUT = _PATCH - {"-c", "-m", "--cc"} | _SUMMARY | frozenset(
     "--show-signature --no-ext-diff --no-textconv -M --find-renames -C --find-copies -B --ignore-submodules "
     "--full-index --abbrev --src-prefix --dst-prefix --no-prefix --source --left-right --parents --children".split()
 )  # fmt: skip
-_MOST = 16 << 20
+_MAX_OUTPUT_BYTES = 16 << 20
 _ONLY_NAMES = ("--name-only", "-z", "--no-color")
 
 # Subcommands that print files by themselves, and those that do with an option for patches.
@@ -276,7 +279,10 @@ def may_print(words: Sequence[str]) -> bool:
 
 
 class GitNames(Value):
-    """Words of a git command that prints names, ended by NUL. before: may precede a name, with a colon."""
+    """Words of a git command that prints NUL-terminated names.
+
+    before: revisions that may precede a name, with a colon.
+    """
 
     words: tuple[str, ...]
     before: tuple[str, ...] = ()
@@ -289,7 +295,7 @@ class Objects(Value):
 
 
 def printed(call: GitCall) -> Iterator[GitNames | Objects]:
-    """Yield the queries for whose content a command prints apart from the paths that it names."""
+    """Yield the queries for the files that a command prints apart from the paths that it names."""
     names = {name for name, _ in call.read.options}
     match call.name:
         case "status":
@@ -330,7 +336,7 @@ def _patches(call: GitCall, names: set[str]) -> Iterator[GitNames]:
         yield GitNames(("log", *_ONLY_NAMES, "--format=", "--follow", *call.revisions, "--", file))
     if traced:
         return
-    options = [call.spelled(*option) for option in call.read.options if option[0] not in _OUTPUT]
+    options = [call.format_option(*option) for option in call.read.options if option[0] not in _OUTPUT]
     own = [] if call.name == "diff" or call.name == "stash show" else ["--format="]
     # A renamed file is printed under both names.
     renames = [] if "--follow" in names else ["--no-renames"]
@@ -351,7 +357,7 @@ def printed_files(
         if isinstance(one, Objects):
             found.update(dict.fromkeys(_objects(git, root, cwd, one.operands, left)))
             continue
-        out = git.run(*one.words, cwd=str(cwd), seconds=left, most=_MOST, ok_codes=(0, 1))
+        out = git.run(*one.words, cwd=str(cwd), seconds=left, most=_MAX_OUTPUT_BYTES, ok_codes=(0, 1))
         for name in os.fsdecode(out).split("\0"):
             named = name.lstrip("\n")
             start = next((f"{rev}:" for rev in one.before if named.startswith(f"{rev}:")), "")
@@ -360,7 +366,7 @@ def printed_files(
 
 
 def _objects(git: GitRun, root: Path, cwd: Path, operands: tuple[str, ...], seconds: float) -> Iterator[str]:
-    """Yield the names after colons; raises GitError for an operand that is content without a name."""
+    """Yield the names after colons. Raises GitError for an operand that is content without a name."""
     bare = [o for o in operands if ":" not in o and ".." not in o and not o.startswith("^")]
     for operand in operands:
         _, colon, name = operand.partition(":")

@@ -77,9 +77,9 @@ _NAMED = {
     "lfs": "access locksverify",
     "maintenance": "enabled schedule",
 }
-_NAMED_KEYS = frozenset(f"{section}..{name}" for section, names in _NAMED.items() for name in names.split())
+_THREE_PART_KEYS = frozenset(f"{section}..{name}" for section, names in _NAMED.items() for name in names.split())
 _COLOURS = r"color\.(branch|diff|status|grep|interactive|decorate|advice|push|remote)\.[a-z-]+|advice\.[a-z]+"
-# Compiled when needed: compiling takes longer than everything else about opening a repository.
+# Compiled when needed, as that takes longer than everything else about opening a repository.
 _ADDRESSES = frozenset((("remote", "url"), ("remote", "pushurl"), ("branch", "remote"), ("branch", "pushremote")))
 _SWITCH = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "0", "1"))
 # Entries whose values are credentials or may contain them.
@@ -100,7 +100,10 @@ _NEVER_IN_READS = (
 
 
 def is_harmless_entry(key: str, value: str | None) -> bool:
-    """Return True if an entry is harmless. key: as listed by git, in lower case except for its subsection."""
+    """Return True if an entry is harmless.
+
+    key: as listed by git, in lower case except for its subsection.
+    """
     section, _, rest = key.partition(".")
     _, dot, name = rest.rpartition(".")
     if not dot:
@@ -113,7 +116,7 @@ def is_harmless_entry(key: str, value: str | None) -> bool:
         return value is not None and not re.match(_HELPER, value) and not value.startswith("-")
     if section == "submodule" and name == "update":
         return value in ("checkout", "rebase", "merge", "none")
-    return f"{section}..{name}" in _NAMED_KEYS or re.fullmatch(_COLOURS, key) is not None
+    return f"{section}..{name}" in _THREE_PART_KEYS or re.fullmatch(_COLOURS, key) is not None
 
 
 def may_start_in_reads(key: str) -> bool:
@@ -123,7 +126,7 @@ def may_start_in_reads(key: str) -> bool:
 
 LIMIT = 1 << 18
 _POINTER = 4096
-_MOST_NAMES = 5_000
+_MAX_NAMES = 5_000
 _HEADER = re.compile(rb'\[([A-Za-z][A-Za-z0-9-]*)(?: "([A-Za-z0-9 ./_@#:+,=~*-]+)")?\]')
 _WORD = rb"[A-Za-z0-9./_@:+,=~*^%(){}<>&|!?$\[\]'-]+"
 _ENTRY = re.compile(rb"[ \t]*([A-Za-z][A-Za-z0-9-]*) = (" + _WORD + rb"(?: " + _WORD + rb")*)")
@@ -155,13 +158,13 @@ class GitStanding(Value):
 
     @property
     def contents(self) -> tuple[str, ...]:
-        """The same with every value in full, secrets included: for comparing, never for showing."""
+        """The same with every value in full, including secrets: for comparison only, never for display."""
         full = (key if value is None else f"{key} = {value}" for key, value in self.entries)
         return tuple(dict.fromkeys([*full, *self.odd]))
 
 
 def look_at_repository(root: Path) -> GitStanding:
-    """Inspect the repository with work tree `root`. Runs none of its programs and opens nothing outside."""
+    """Inspect the repository with work tree `root`. Runs none of its programs and opens nothing outside of it."""
     dot = root / ".git"
     try:
         state = os.lstat(dot)
@@ -176,12 +179,12 @@ def look_at_repository(root: Path) -> GitStanding:
         folder = common = Path(os.path.realpath(dot))
         if os.path.lexists(folder / "commondir") and not _is_same(folder / "commondir"):
             odd.append(".git/commondir, which leads elsewhere")
-            common = _pointed(folder / "commondir", "", folder) or folder
+            common = _read_pointer(folder / "commondir", "", folder) or folder
     else:
-        pointed = _pointed(dot, "gitdir:", root)
+        pointed = _read_pointer(dot, "gitdir:", root)
         if pointed is None:
             return GitStanding(odd=tuple(odd))
-        folder, common = pointed, _pointed(pointed / "commondir", "", pointed) or pointed
+        folder, common = pointed, _read_pointer(pointed / "commondir", "", pointed) or pointed
         if not _is_inside(folder, root) and not _points_back(folder, common, root):
             odd.append(f".git leads to {folder}, which does not lead back")
         if common != folder and not _is_inside(common, root) and folder.parent != common / "worktrees":
@@ -195,27 +198,27 @@ def look_at_repository(root: Path) -> GitStanding:
             continue
         except (OSError, NotParsedError) as error:
             odd.append(f"{name} that cannot be checked: {getattr(error, 'strerror', None) or error}")
-    odd += [found for place in dict.fromkeys((folder, common)) for found in _strange(place, root)]
-    odd += _strange_branch(folder, common)
+    odd += [found for place in dict.fromkeys((folder, common)) for found in _find_anomalies(place, root)]
+    odd += _branch_anomalies(folder, common)
     checkout = Checkout(str(root), str(folder), str(common))
     return GitStanding(checkout, tuple(dict.fromkeys(entries)), tuple(dict.fromkeys(odd)), tuple(_hooks(common)))
 
 
 def git_folders(root: Path) -> list[Path]:
     """Return the common git directory of the repository at `root`, then its own if different; [] without one."""
-    checkout = look_at_folders(root)
+    checkout = locate_git_folders(root)
     return [] if checkout is None else list(dict.fromkeys((Path(checkout.common), Path(checkout.folder))))
 
 
-def look_at_folders(root: Path) -> Checkout | None:
+def locate_git_folders(root: Path) -> Checkout | None:
     """Return the location of git's directories, without inspecting their content."""
     dot = root / ".git"
     if not os.path.isfile(dot):  # noqa: PTH113 - as above
         folder = Path(os.path.realpath(dot))
         return Checkout(str(root), str(folder), str(folder))
-    if (pointed := _pointed(dot, "gitdir:", root)) is None:
+    if (pointed := _read_pointer(dot, "gitdir:", root)) is None:
         return None
-    return Checkout(str(root), str(pointed), str(_pointed(pointed / "commondir", "", pointed) or pointed))
+    return Checkout(str(root), str(pointed), str(_read_pointer(pointed / "commondir", "", pointed) or pointed))
 
 
 def parse_git_config(data: bytes, root: Path) -> list[Entry]:
@@ -223,11 +226,11 @@ def parse_git_config(data: bytes, root: Path) -> list[Entry]:
 
     root: directory from which no git program is used.
     """
-    found = obvious(data)
-    return found if found is not None else parsed_by_git(data, root)
+    found = parse_simple_config(data)
+    return found if found is not None else parse_with_git(data, root)
 
 
-def obvious(data: bytes) -> list[Entry] | None:
+def parse_simple_config(data: bytes) -> list[Entry] | None:
     """Parse configuration in the form that git itself writes; None for any other form, which git has to parse.
 
     One header or entry per line, ASCII only, without quotes, escapes or comments.
@@ -248,7 +251,7 @@ def obvious(data: bytes) -> list[Entry] | None:
     return found
 
 
-def parsed_by_git(data: bytes, root: Path) -> list[Entry]:
+def parse_with_git(data: bytes, root: Path) -> list[Entry]:
     """Parse configuration with the installed git; included files are not read."""
     try:
         run = isolated_git(find_git(os.environ.get("PATH", os.defpath), str(root)))
@@ -259,7 +262,7 @@ def parsed_by_git(data: bytes, root: Path) -> list[Entry]:
     return [(key, value if has else None) for key, has, value in (row.partition("\n") for row in rows)]
 
 
-def _pointed(file: Path, prefix: str, base: Path) -> Path | None:
+def _read_pointer(file: Path, prefix: str, base: Path) -> Path | None:
     """Return the directory that a one-line file names."""
     try:
         text = os.fsdecode(read_regular(file, _POINTER))
@@ -303,7 +306,7 @@ def _is_inside(path: Path, root: Path) -> bool:
 
 
 def describe_entry(entry: Entry) -> str:
-    """Describe an entry without its secrets: what programs it names is shown, credentials of servers are not."""
+    """Describe an entry: the programs that it names are shown, credentials for servers are not."""
     key, value = entry
     shown = re.sub(r"//[^/@]*@", "//", key)
     secret = value is None or shown != key or re.match(_CREDENTIALS, key) or holds_secret(value)
@@ -317,12 +320,12 @@ def _shown(link: Path) -> str:
         return "somewhere"
 
 
-def _strange(folder: Path, root: Path) -> Iterator[str]:
-    """Yield odd things in a git directory: not regular, owned by another user, or leading outside."""
+def _find_anomalies(folder: Path, root: Path) -> Iterator[str]:
+    """Yield anomalies in a git directory: irregular files, files of another user, links that lead outside."""
     try:
         if os.stat(folder).st_uid not in (os.geteuid(), _sudo_user()) and not _is_safe_directory(root):  # noqa: PTH116
             yield f"{folder}, which belongs to another user"
-        # Git reads a reference as a whole.
+        # Git reads a whole reference into memory.
         if os.lstat(folder / "HEAD").st_size > LIMIT:
             yield "HEAD, which is too large"
     except OSError:
@@ -331,7 +334,7 @@ def _strange(folder: Path, root: Path) -> Iterator[str]:
         try:
             with os.scandir(folder / below) as entries:
                 for number, entry in enumerate(entries):
-                    if number > _MOST_NAMES:
+                    if number > _MAX_NAMES:
                         break
                     # Git never opens sockets, and hooks are disabled.
                     plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
@@ -352,7 +355,7 @@ def _strange(folder: Path, root: Path) -> Iterator[str]:
             yield f"objects of {line.strip()}"
 
 
-def _strange_branch(folder: Path, common: Path) -> list[str]:
+def _branch_anomalies(folder: Path, common: Path) -> list[str]:
     """Return a phrase if the file of the checked-out branch is not readable as a file."""
     try:
         name = os.fsdecode(read_regular(folder / "HEAD", LIMIT)).removeprefix("ref: ").strip()
@@ -392,7 +395,7 @@ def _hooks(common: Path) -> Iterator[str]:
     """Yield the names of hooks that git would run for the user."""
     try:
         with os.scandir(common / "hooks") as entries:
-            names = sorted(entry.name for entry, _ in zip(entries, range(_MOST_NAMES), strict=False))
+            names = sorted(entry.name for entry, _ in zip(entries, range(_MAX_NAMES), strict=False))
     except OSError:
         return
     for name in names:

@@ -12,9 +12,9 @@ from agent_cli.permissions.git_standing import GitStanding, describe_entry, look
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, checked_git, find_git, without_filters
 
-# trusted: approved by the user. plain: nothing in it needed trust when the session began. unknown: neither.
+# trusted: by the user. plain: nothing in it needed trust when the session began. unknown: neither.
 Use = Literal["trusted", "plain", "unknown"]
-_LARGEST_INDEX = 512 << 20
+_MAX_INDEX_BYTES = 512 << 20
 _GITLINK = b"\0\0\xe0\0"
 
 
@@ -41,10 +41,10 @@ def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = F
 
 
 def git_to_review(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = False) -> GitRun:
-    """Return a git for reads that the user asked for by name, as `git_to_read`.
+    """Return a git for reads that the user explicitly requested, like `git_to_read`.
 
-    The workspace need not be trusted if its git folder has nothing that a hardened read would start or follow, as that
-    of a CI job, where it has the credentials for the server. Raises NotUsableError, GitError.
+    The workspace need not be trusted if its git folder has nothing that a hardened read would start or follow. (In a CI
+    job it has the credentials for the server.) Raises NotUsableError or GitError.
     """
     if use == "trusted":
         return git_to_read(root, env, use, locks=locks)
@@ -54,7 +54,7 @@ def git_to_review(root: Path, env: Mapping[str, str], use: Use, *, locks: bool =
     if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
         raise NoRepositoryError("there is no git repository")
     run = checked_git(find_git(env.get("PATH", os.defpath), str(root)), found.checkout, env, locks=locks)
-    return run.with_settings(filters_off(found.checkout, env))
+    return run.with_settings(settings_without_filters(found.checkout, env))
 
 
 def usable(root: Path, use: Use) -> GitStanding:
@@ -72,7 +72,7 @@ def _key(phrase: str) -> str:
     return phrase.partition(" = ")[0]
 
 
-def filters_off(checkout: Checkout, env: Mapping[str, str]) -> dict[str, str]:
+def settings_without_filters(checkout: Checkout, env: Mapping[str, str]) -> dict[str, str]:
     """Return settings that disable the filters of the user's own configuration. Raises GitError."""
     program = find_git(env.get("PATH", os.defpath), checkout.root)
     return _off(program, checkout, *(env.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME")))
@@ -120,7 +120,7 @@ def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> st
 def _may_have_gitlinks(folder: Path) -> bool:
     """Return True if an index may contain a submodule: modes are stored uncompressed in all index versions."""
     try:
-        data = read_regular(folder / "index", _LARGEST_INDEX)
+        data = read_regular(folder / "index", _MAX_INDEX_BYTES)
         # A split or sparse index does not contain all entries.
         return _GITLINK in data or b"link\0" in data or b"sdir\0" in data
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Compute what a destructive command would lose, when a user is asked: files, uncommitted lines, commits, stashes.
+"""Compute what a destructive command would lose, for an approval request: files, uncommitted lines, commits, stashes.
 
-Limited in time; what could not be inspected is reported. Git is only used in a trusted workspace, hardened as for all
+Time is limited; what could not be inspected is reported. Git is only used in a trusted workspace, hardened as for all
 reads, and never writes.
 Also fingerprints the same things, to check later that they are still what the user was shown. Files are compared by
 size, time and inode, without reading them.
@@ -25,14 +25,14 @@ from agent_tools.fs.workspace import real_path
 from agent_tools.process.guarded_git import GitError, GitRun
 from agent_tools.text import counted
 
-MOST_SECONDS = 0.3
+MAX_SECONDS = 0.3
 _WALK_SECONDS = 0.05
 # In a tree with more files, only these are compared.
-_MOST_MARKS = 5_000
+_MAX_MARKS = 5_000
 _MARK_SECONDS = 2.0
 _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
 _NAMED = 10
-_MOST_MATCHES = 1_000
+_MAX_MATCHES = 1_000
 _REF = re.compile(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -42,9 +42,12 @@ class GitUnavailableError(OSError):
 
 
 class GitReader:
-    """Reads the repository at `root` within the remaining time. use: see `git_use`."""
+    """Reads the repository at `root` within the remaining time.
 
-    def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float = MOST_SECONDS) -> None:
+    use: see `git_use`.
+    """
+
+    def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float = MAX_SECONDS) -> None:
         self._env = env
         self._root = root
         self._use = use
@@ -92,27 +95,29 @@ class GitReader:
         return [r[2] for r in rows], added, removed
 
 
-def losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
+def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     """Describe what would be lost, a line each. Never raises."""
     lines: list[str] = []
     for danger in found:
         for cwd in danger.part.cwds if danger.part.cwds is not None else ():
             try:
-                lines += _lost(danger, os.path.normpath(os.path.join(cwd, danger.folder)), git)
+                lines += _describe_loss(danger, os.path.normpath(os.path.join(cwd, danger.folder)), git)
             except GitUnavailableError as error:
-                lines.append(f"{_named(danger)}: what git knows about it could not be read {error}")
+                lines.append(f"{_describe_target(danger)}: what git knows about it could not be read {error}")
             except (OSError, LookupError, ValueError):
-                lines.append(f"{_named(danger)}: what would be lost could not be computed")
+                lines.append(f"{_describe_target(danger)}: what would be lost could not be computed")
         if danger.part.cwds is None:
-            lines.append(f"{_named(danger)}: runs in an unknown directory, so it is not known what would be lost")
+            lines.append(
+                f"{_describe_target(danger)}: runs in an unknown directory, so it is not known what would be lost"
+            )
     return tuple(dict.fromkeys(lines))
 
 
-def _named(danger: Danger) -> str:
+def _describe_target(danger: Danger) -> str:
     return " ".join(danger.names) if danger.names != (">",) else "the redirection"
 
 
-def _lost(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+def _describe_loss(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     match danger.kind:
         case "delete" | "tree" | "attributes":
             yield from _files(danger, cwd, git)
@@ -135,13 +140,13 @@ def _unknown(words: Iterable[Word]) -> str:
 
 
 def expand_words(words: Iterable[Word], cwd: str) -> list[str]:
-    """Return the absolute paths that words may stand for, without following links."""
+    """Return the absolute paths that words may expand to, without following links."""
     found: list[str] = []
     for word in words:
         if word.why:
             continue
         whole = os.path.join(glob.escape(cwd), word.text)
-        matches = list(islice(glob.iglob(whole), _MOST_MATCHES)) if word.pattern else []
+        matches = list(islice(glob.iglob(whole), _MAX_MATCHES)) if word.pattern else []
         found += [os.path.normpath(m) for m in matches] or [os.path.normpath(os.path.join(cwd, word.text))]
     return found
 
@@ -184,13 +189,13 @@ class _Tally:
 
 def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     if unknown := _unknown(danger.words):
-        yield f"{_named(danger)}: it is not known what it acts on: {unknown}"
+        yield f"{_describe_target(danger)}: it is not known what it acts on: {unknown}"
     paths = expand_words(danger.words, cwd)
     tally = _Tally(paths, danger.kind != "delete")
     verb = "changes" if danger.kind == "attributes" else "deletes up to" if "~" in danger.flags else "deletes"
     if not tally.count and not tally.folders:
         if not unknown:
-            yield f"{_named(danger)}: nothing would be lost: {_list(paths, cwd)}"
+            yield f"{_describe_target(danger)}: nothing would be lost: {_list(paths, cwd)}"
         return
     least = "" if tally.whole else "at least "
     folders = f" in {counted(tally.folders, 'folder')}" if tally.folders else ""
@@ -203,7 +208,7 @@ def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
 
 def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
     """Describe how many of the files git could restore as they are."""
-    inside = paths[:_MOST_MATCHES]
+    inside = paths[:_MAX_MATCHES]
     try:
         tracked = [f for f in git.ask(cwd, "ls-files", "-z", "--", *inside).split("\0") if f]
         changed, added, removed = git.changed(cwd, "HEAD", "--", *inside)
@@ -229,10 +234,10 @@ def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         if not stat.S_ISREG(state.st_mode) or not state.st_size:
             continue
         shown = _list([path], cwd) + (f" -> {real}" if real != path else "")
-        yield f"overwrites {shown} ({_size(state.st_size)}{_standing(real, git)})"
+        yield f"overwrites {shown} ({_size(state.st_size)}{_git_state(real, git)})"
 
 
-def _standing(path: str, git: GitReader) -> str:
+def _git_state(path: str, git: GitReader) -> str:
     folder = os.path.dirname(path)  # noqa: PTH120
     try:
         if not git.ask(folder, "ls-files", "-z", "--", path):
@@ -253,14 +258,14 @@ def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         paths = [w.text for w in danger.words if not w.why]
         files, added, removed = git.changed(cwd, *(["--", *paths] if danger.words else ["HEAD"]))
     if unknown := _unknown(danger.words):
-        yield f"{_named(danger)}: it is not known what it acts on: {unknown}"
+        yield f"{_describe_target(danger)}: it is not known what it acts on: {unknown}"
     if files:
         more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
         listed = ", ".join(files[:_NAMED])
         lines = f"+{added} -{removed} lines"
         yield f"loses the uncommitted changes of {counted(len(files), 'file')} ({lines}): {listed}{more}"
     else:
-        yield f"{_named(danger)}: no uncommitted changes would be lost"
+        yield f"{_describe_target(danger)}: no uncommitted changes would be lost"
     if danger.kind == "reset" and danger.words and _REF.fullmatch(danger.words[0].text):
         dropped = int(git.ask(cwd, "rev-list", "--count", "--end-of-options", f"{danger.words[0].text}..HEAD"))
         if dropped:
@@ -279,15 +284,15 @@ def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
     paths = [w.text for w in danger.words if not w.why]
     found = [f for f in git.ask(cwd, "ls-files", "-z", *which, "--", *paths).split("\0") if f and f[-1] != "/"]
     if not found:
-        return f"{_named(danger)}: there are no such files to delete"
+        return f"{_describe_target(danger)}: there are no such files to delete"
     total = 0
-    for name in found[:_MOST_MATCHES]:
+    for name in found[:_MAX_MATCHES]:
         try:
             total += os.lstat(os.path.join(cwd, name)).st_size
         except OSError:
             continue
     more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
-    size = _size(total) if len(found) <= _MOST_MATCHES else f"at least {_size(total)}"
+    size = _size(total) if len(found) <= _MAX_MATCHES else f"at least {_size(total)}"
     listed = ", ".join(found[:_NAMED])
     return f"deletes {counted(len(found), 'file')} that git has no copy of ({size}): {listed}{more}"
 
@@ -299,7 +304,7 @@ def _stashes(danger: Danger, cwd: str, git: GitReader) -> str:
         wanted = f"stash@{{{wanted}}}" if wanted.isdigit() else wanted
         entries = [e for e in entries if e.startswith(f"{wanted}:")]
     if not entries:
-        return f"{_named(danger)}: no such stash exists"
+        return f"{_describe_target(danger)}: no such stash exists"
     more = f" and {len(entries) - _NAMED} more" if len(entries) > _NAMED else ""
     word = "stash entry" if len(entries) == 1 else "stash entries"
     return f"drops {len(entries)} {word}: {'; '.join(entries[:_NAMED])}{more}"
@@ -334,7 +339,7 @@ def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         try:
             lost = int(git.ask(cwd, "rev-list", "--count", there, *against))
         except LookupError:
-            yield f"{_named(danger)}: {remote}/{target} was never fetched, so its content is not known"
+            yield f"{_describe_target(danger)}: {remote}/{target} was never fetched, so its content is not known"
             continue
         verb = "deletes" if danger.kind == "unpush" else "replaces"
         had = counted(lost, "commit") + (
@@ -363,7 +368,7 @@ def at_stake(command: str, cwd: str, home: str, git: GitReader) -> dict[str, str
         for place in danger.part.cwds or ():
             try:
                 for name, mark in _marks(danger, os.path.normpath(os.path.join(place, danger.folder)), git):
-                    if len(marks) < _MOST_MARKS:
+                    if len(marks) < _MAX_MARKS:
                         marks[name] = mark
             except (OSError, LookupError, ValueError):
                 continue
@@ -405,7 +410,7 @@ def _below(path: str) -> Iterator[tuple[str, str]]:
         folders.sort()
         for name in sorted(files):
             count += 1
-            if count > _MOST_MARKS:
+            if count > _MAX_MARKS:
                 return
             inner = os.path.join(here, name)
             yield inner, _mark(inner)

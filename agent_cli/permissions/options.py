@@ -17,14 +17,14 @@ from agent_tools.record import Value
 class Options(Value):
     """The allowed options of a program; all others are unknown.
 
-    flags: one-letter options without a value; clusters are understood.
+    flags: one-letter options without a value; clusters are accepted.
     valued: one-letter options with a value, in the same word or the next.
     optional: one-letter options that may have a value in the same word.
     long: long options without a value.
-    long_valued: long options with one ("name", or "name?" if it is optional and then only given with "=").
-    numbers: -5 is understood.
-    strict: the program may read a next word as an option although a value is due, so a value that looks like an option
-        is not understood.
+    long_valued: long options with one ("name", or "name?" if it is optional and then given only with "=").
+    numbers: -5 is accepted.
+    strict: the program may read the next word as an option although a value is expected, so a value that looks like an
+        option is rejected.
     apart: values of one-letter options are in the next word.
     """
 
@@ -168,7 +168,7 @@ def scan(program: Program, words: Sequence[Word]) -> tuple[list[tuple[str, Role,
         if name not in program.roles and not text.startswith("--"):
             found += _cluster(program, word, queue)
             continue
-        option = name if name in program.roles else _abbreviated(name, program)
+        option = name if name in program.roles else _expand_abbreviation(name, program)
         role = program.roles.get(option, program.unlisted)
         if equals:
             given = word.replace(text=value)
@@ -183,8 +183,8 @@ def scan(program: Program, words: Sequence[Word]) -> tuple[list[tuple[str, Role,
     return found, operands
 
 
-def _abbreviated(name: str, program: Program) -> str:
-    """Return the option that an abbreviation means; of several the one that does most."""
+def _expand_abbreviation(name: str, program: Program) -> str:
+    """Return the option that an abbreviation means; if there are several, the most dangerous one."""
     return next((long for long in program.long if len(name) > 2 and long.startswith(name)), "")
 
 

@@ -56,7 +56,7 @@ _LEFT_OUT = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _SHORT = re.compile(r"([a-z0-9_]{1,6})~\d")
 
 
-def _folded(path: Path) -> list[str]:
+def _fold(path: Path) -> list[str]:
     """Return the components of a path as file systems that tell fewer names apart have them.
 
     Without case, trailing dots and blanks, the streams and short names of NTFS (`.git::$DATA`, `GIT~1`), and the
@@ -96,7 +96,7 @@ def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
 
 
 @cache
-def _of_machine() -> tuple[Path, ...]:
+def _system_places() -> tuple[Path, ...]:
     return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM_PATHS)))
 
 
@@ -124,14 +124,14 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
     places: see `find_places`.
     roots: directories of the workspace, which may be worktrees in our own state directory.
     """
-    parts = _folded(path)
+    parts = _fold(path)
     if not parts:
         return "", ""
     name, folders = parts[-1], parts[:-1]
     if any(re.fullmatch(r"head|config|objects|refs", name) and f.endswith(".git") for f in folders[-1:]):
         return "own", "it is inside .git" if folders[-1] == ".git" else "it is inside a git folder"
     if name.startswith(".agentrc"):
-        return "own", "it holds this program's settings"
+        return "own", "it contains this program's settings"
     named = [found for n, part in enumerate(parts) for found in _tails().get(part, ()) if _starts(parts, n, found[0])]
     if named:
         tail, kind = min(named, key=lambda found: found[1] != "own")
@@ -139,7 +139,7 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
         return kind, f"it is inside {'/'.join(tail)}" if inside else _what(tail, kind)
     if name in protected_names.CI_FILES or any(_inside(folders, folder) for folder in protected_names.CI_FOLDERS):
         return "ci", "it controls what CI runs"
-    if any(path.is_relative_to(place) for place in _of_machine()):
+    if any(path.is_relative_to(place) for place in _system_places()):
         return "steering", "it controls programs of this machine"
     for place, kind, what in places:
         if path.is_relative_to(place) and not any(
@@ -149,7 +149,7 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
     return "", ""
 
 
-def holds_protected(folder: Path, home: Path | None) -> bool:
+def contains_protected(folder: Path, home: Path | None) -> bool:
     """Return True if a directory contains protected places of the home directory, as ~/.config does."""
     if home is None or not (folder == home or folder.is_relative_to(home)):
         return False
@@ -163,7 +163,7 @@ def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:
 def _what(tail: tuple[str, ...], kind: Kind) -> str:
     if tail == (".git",):
         return "it is a repository's git folder"
-    return "it holds this program's settings" if kind == "own" else "it steers other programs"
+    return "it contains this program's settings" if kind == "own" else "it controls other programs"
 
 
 def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:
@@ -173,7 +173,7 @@ def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:
 
 def secret(path: Path) -> bool:
     """Return True if a file's name suggests keys or passwords: .env, id_rsa, credentials.json."""
-    parts = _folded(path)
+    parts = _fold(path)
     shown, hidden = _secret_names()
     if not parts or shown.fullmatch(parts[-1]):
         return False
@@ -183,8 +183,8 @@ def secret(path: Path) -> bool:
 _PASSWORD = rb"(?i)https?://(?:[^/@\s]*:[^/@\s]+|[^/@\s]{20,})@|extraheader\s*="
 
 
-def holds_password(config: Path | str) -> bool:
-    """Return True if a configuration of git has a password or token in it, in an address or a header."""
+def contains_password(config: Path | str) -> bool:
+    """Return True if a git configuration contains a password or token, in an address or a header."""
     try:
         return re.search(_PASSWORD, read_start(str(config), 1 << 18)) is not None
     except (OSError, ValueError):
@@ -192,7 +192,7 @@ def holds_password(config: Path | str) -> bool:
 
 
 def _is_secret(path: Path) -> bool:
-    return secret(path) or (path.name == "config" and path.parent.name == ".git" and holds_password(path))
+    return secret(path) or (path.name == "config" and path.parent.name == ".git" and contains_password(path))
 
 
 class Matcher:
@@ -213,11 +213,14 @@ class Matcher:
         return self._find()
 
     def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
-        """Return the first matching rule of a list. tool: "" for one that is not built in."""
+        """Return the first matching rule of a list; see `all`."""
         return next(self.all(kind, tool, effect), None)
 
     def all(self, kind: RuleList, tool: str, effect: Effect) -> Iterator[Rule]:
-        """Yield the matching rules of a list, for effects other than commands. tool: "" if it is not built in."""
+        """Yield the matching rules of a list, for effects other than commands.
+
+        tool: "" if it is not built in.
+        """
         return (r for r in self.rules if r.list == kind and self._matches(r, tool, effect))
 
     def _matches(self, rule: Rule, tool: str, effect: Effect) -> bool:
@@ -241,7 +244,7 @@ class Matcher:
         )
 
     def _pattern(self, rule: Rule) -> re.Pattern[str]:
-        """Return a pattern over absolute resolved paths; without case for deny and ask, as some file systems are."""
+        """Return a pattern over absolute resolved paths; deny and ask rules ignore case, as some file systems do."""
         base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
         return path_pattern("" if base == Path("/") else str(base), pattern, rule.list != "allow")
 
@@ -286,9 +289,9 @@ def _domain_matches(rule: Rule, url: str) -> bool:
 
 def by_rule(text: str, level: Level, rule: Rule, *, final: bool = False) -> Verdict:
     """Return the verdict of a rule."""
-    words = {Level.ALLOW: "is allowed", Level.ASK: "must be asked about", Level.DENY: "is denied"}
+    words = {Level.ALLOW: "is allowed by", Level.ASK: "needs approval because of", Level.DENY: "is denied by"}
     why = f": {rule.why}" if rule.why else ""
-    return Verdict(text, level, f"{words[level]} by {rule.text} ({rule.source}){why}", rule.text, "rule", final)
+    return Verdict(text, level, f"{words[level]} {rule.text} ({rule.source}){why}", rule.text, "rule", final)
 
 
 def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "") -> Verdict:
@@ -303,7 +306,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
         return _of_process(matcher, effect)
     if effect.kind == "write":
         kind, what = protected(Path(target), matcher.places, workspace.roots)
-        if kind and not any(_opens(rule, kind) for rule in matcher.all("allow", tool, effect)):
+        if kind and not any(_unlocks(rule, kind) for rule in matcher.all("allow", tool, effect)):
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
         return by_rule(target, Level.ASK, rule, final=True)
@@ -313,7 +316,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
             return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
     if rule := matcher.first("allow", tool, effect):
         return by_rule(target, Level.ALLOW, rule)
-    return _by_itself(workspace, effect, tool)
+    return _default_verdict(workspace, effect, tool)
 
 
 def _of_process(matcher: Matcher, effect: Effect) -> Verdict:
@@ -326,7 +329,7 @@ def _of_process(matcher: Matcher, effect: Effect) -> Verdict:
     return Verdict(effect.target, Level.ASK, why, rule, "rule" if rule else "default", final=final)
 
 
-def _opens(rule: Rule, kind: str) -> bool:
+def _unlocks(rule: Rule, kind: str) -> bool:
     """Return True if a rule allows a protected path: one of the user's own that names it without a wildcard."""
     return kind != "own" and rule.own and rule.spec is not None and not set("*?[") & set(rule.spec)
 
@@ -336,7 +339,7 @@ def _names_file(rule: Rule) -> bool:
     return bool(rule.spec) and bool((rule.spec or "").rstrip("/").rpartition("/")[2].strip("*."))
 
 
-def _by_itself(workspace: Workspace, effect: Effect, tool: str) -> Verdict:
+def _default_verdict(workspace: Workspace, effect: Effect, tool: str) -> Verdict:
     target = effect.target
     if effect.kind == "state":
         return Verdict(target, Level.ALLOW, "changes nothing outside the conversation")
@@ -369,7 +372,10 @@ def _is_inside(workspace: Workspace, target: str) -> bool:
 
 
 def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspace, *, reads: bool = False) -> Verdict:
-    """Apply the permission mode to a verdict. reads: the effect is of a read-only command."""
+    """Apply the permission mode to a verdict.
+
+    reads: the effect is that of a read-only command.
+    """
     if mode == "plan" and effect_kind in ("write", "run", "call") and not reads and verdict.level is not Level.DENY:
         return _mode(verdict, Level.DENY, "is not read-only, and plan mode allows only that")
     if verdict.level is not Level.ASK:
@@ -403,7 +409,7 @@ def _secret_name(name: str) -> bool:
 class SearchFilter:
     """Decides whether a search of a readable directory may show a file of it.
 
-    Hidden are files matched by deny or ask rules and files that look like secrets, unless a rule allows exactly that.
+    Files that deny or ask rules match, or that look like secrets, are hidden unless a rule allows exactly that.
     Searches follow no links, so only the directory of a path is resolved, once per directory.
     """
 
@@ -419,7 +425,7 @@ class SearchFilter:
         plain = self._folders.get(folder)
         if plain is None:
             plain = self._folders[folder] = self._is_plain(folder)
-        # What is in git's configuration decides whether it is secret.
+        # Whether a git configuration is secret depends on its content.
         plain = plain and not (name == "config" and folder.endswith("/.git"))
         if (
             plain
@@ -433,5 +439,5 @@ class SearchFilter:
         return all(v.level is Level.ALLOW or (v.level is Level.ASK and not v.final) for v in verdicts)
 
     def _is_plain(self, folder: str) -> bool:
-        """Return True if the path contains no link and the directory does not look like one of secrets."""
+        """Return True if the path contains no link and the directory does not look like a place for secrets."""
         return real_path(folder) == folder and not secret(Path(f"{folder}/x"))

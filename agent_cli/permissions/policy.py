@@ -1,8 +1,8 @@
 """Decide tool calls: turn the effects of a call into one decision, from rules, grants and the mode.
 
 Order: deny rules over everything; then protected paths; ask rules; allow rules and grants; then what the effect
-needs by itself (reads inside the workspace are free, the rest asks); and last the mode, which turns an open question
-into yes or no but never overrides a deny, an ask rule or a protected path.
+needs by default (reads inside the workspace are free, the rest asks); and last the mode, which may answer an open
+question but never overrides a deny, an ask rule or a protected path.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 
 def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> None:
-    """Add or remove rules of the session. save: saves an allow rule for the project, where the update asks for it."""
+    """Add or remove rules of the session.
+
+    save: saves an allow rule for the project, if the update requests that.
+    """
     kind = update.get("behavior")
     if kind not in ("allow", "deny", "ask"):
         return
@@ -89,7 +92,7 @@ class Policy:
     confined: the sandbox of commands; None without one.
     state: directory of this program's own state.
     answered: a user can answer a question, now or later.
-    no_bypass: the mode bypassPermissions counts as default, wherever it is set.
+    no_bypass: treat the mode bypassPermissions as default, wherever it is set.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class Policy:
         no_bypass: bool = False,
     ) -> None:
         self._no_bypass = no_bypass
-        self._above: Policy | None = None
+        self._parent: Policy | None = None
         self.mode = mode
         self._workspace = workspace
         # Anchor of rules without a directory: a `cd` in a command must not move it.
@@ -128,13 +131,13 @@ class Policy:
 
     @property
     def mode(self) -> Mode:
-        """The approval mode; a sub-agent's is always that of the turn above, which the user may change meanwhile."""
-        return self._mode if self._above is None else self._above.mode
+        """The approval mode; a sub-agent always has that of its parent, which the user may change meanwhile."""
+        return self._mode if self._parent is None else self._parent.mode
 
     @mode.setter
     def mode(self, mode: Mode) -> None:
-        if self._above is not None:
-            self._above.mode = mode
+        if self._parent is not None:
+            self._parent.mode = mode
             return
         self._mode: Mode = "default" if self._no_bypass and mode == "bypassPermissions" else mode
 
@@ -182,15 +185,15 @@ class Policy:
     def for_subagent(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
         """Return a policy of the same mode, rules and grants for a sub-agent with its own directory and variables."""
         other = self._copy()
-        other._above = self
+        other._parent = self
         other._workspace, other._carried = workspace, carried
         return other
 
     def _copy(self) -> Policy:
-        """Return a policy whose mode and list of rules can be replaced without a change to this one."""
+        """Return a copy whose mode and list of rules can be replaced without changing this policy."""
         other = Policy.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._above, other._mode = None, self.mode
+        other._parent, other._mode = None, self.mode
         return other
 
     def auto_allow(self, allowed: bool) -> None:
@@ -208,22 +211,27 @@ class Policy:
         return SearchFilter(self._matcher(), self._workspace)
 
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
-        """Return the strictest decision over all effects of a call. tool: "" for one that is not built in."""
+        """Return the strictest decision over all effects of a call.
+
+        tool: "" if it is not built in.
+        """
         matcher = self._matcher()
         listed = list(effects) or [Effect("state")]
-        return strictest([self._one(matcher, tool, effect) for effect in listed])
+        return strictest([self._decide_effect(matcher, tool, effect) for effect in listed])
 
     def run_conditions(self, command: str) -> RunConditions:
         """Return the conditions under which an allowed command has to run."""
-        judged = self._judge(self._matcher(), command)
-        verdicts = [with_mode(v, self.mode, "run", self._workspace, reads=judged.reads_only) for v in judged.verdicts()]
+        evaluator = self._evaluate(self._matcher(), command)
+        verdicts = [
+            with_mode(v, self.mode, "run", self._workspace, reads=evaluator.reads_only) for v in evaluator.verdicts()
+        ]
         confined = self._confined if self._confined is not None and self._confined.holds() else None
-        outside = judged.outside_because(confined) if confined is not None else ""
+        outside = evaluator.outside_reason(confined) if confined is not None else ""
         # A command that is allowed only because it is sandboxed gets no network.
-        alone = confined is not None and confined.auto_allow and judged.sandbox_safe(confined)
+        alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
         return RunConditions(
-            judged.hardening, vouched and sandbox_needs.names_network(judged.analysis), vouched, outside
+            evaluator.hardening, vouched and sandbox_needs.names_network(evaluator.analysis), vouched, outside
         )
 
     def command_rule(self, command: str) -> bool | None:
@@ -235,18 +243,18 @@ class Policy:
 
     def only_reads(self, command: str) -> bool:
         """Return True if a command is known to change nothing, independent of rules."""
-        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), command)
-        judged.verdicts()
-        return judged.reads_only
+        evaluator = self._evaluate(Matcher((), self._start, Path(self._home or "/")), command)
+        evaluator.verdicts()
+        return evaluator.reads_only
 
     def is_pure_read(self, command: str) -> bool:
         """Return True if a command is known to change nothing, the directory of the next command included."""
-        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), command)
-        judged.verdicts()
-        return judged.reads_only and not judged.moves
+        evaluator = self._evaluate(Matcher((), self._start, Path(self._home or "/")), command)
+        evaluator.verdicts()
+        return evaluator.reads_only and not evaluator.moves
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> explain.ApprovalFacts:
-        """Return the facts to show with an approval request; none if nobody will read them."""
+        """Return the facts to show with an approval request; none if no user will see it."""
         if not self.answered:
             return explain.ApprovalFacts()
         about = explain.ApprovalContext(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
@@ -281,7 +289,7 @@ class Policy:
         return next(self._suggestions(tool, effects), "")
 
     def suggest_rules(self, tool: str, effects: tuple[Effect, ...]) -> tuple[str, str]:
-        """Return the suggestion of `suggest_rule`, and a narrower one for exactly this call; "" where there is none."""
+        """Return the suggestion of `suggest_rule`, and a narrower one for exactly this call; "" for none."""
         found = dict.fromkeys(self._suggestions(tool, effects))
         first, second, *_ = (*found, "", "")
         return first, second
@@ -333,9 +341,9 @@ class Policy:
         home = Path(self._home) if self._home else None
         return find_places(self._workspace.roots, home, {**self._variables, **self._carried()}, self._state)
 
-    def _one(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
+    def _decide_effect(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":
-            # A command is judged as a command, whichever tool runs it.
+            # A command is evaluated as a command, no matter which tool runs it.
             return self._command(matcher, effect.target)
         verdict = with_mode(
             decide_path(matcher, self._workspace, effect, tool), self.mode, effect.kind, self._workspace
@@ -343,49 +351,49 @@ class Policy:
         return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, final=verdict.final)
 
     def _command(self, matcher: Matcher, command: str) -> Decision:
-        judged = self._judge(matcher, command)
-        found = [self._apply_mode(v, judged) for v in judged.verdicts()]
+        evaluator = self._evaluate(matcher, command)
+        found = [self._apply_mode(v, evaluator) for v in evaluator.verdicts()]
         if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
-            found = [judged.narrowed(v) for v in found]
+            found = [evaluator.narrow(v) for v in found]
         answer = max(
             found, key=lambda v: (v.level, v.final, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")
         )
         reason = answer.reason
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"
-        if answer.level is Level.ASK and (why := self._leaves_sandbox(judged)):
+        if answer.level is Level.ASK and (why := self._leaves_sandbox(evaluator)):
             reason = f"{reason}; it runs outside the sandbox because it {why}"
         elif answer.level is Level.ASK and answer.reason.startswith("runs a command"):
-            reason = self._kept_from_sandbox(judged) or reason
+            reason = self._kept_from_sandbox(evaluator) or reason
         return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.final for v in found))
 
-    def _apply_mode(self, verdict: Verdict, judged: CommandEvaluator) -> Verdict:
-        kind = "write" if verdict in judged.written else "run"
-        found = with_mode(verdict, self.mode, kind, self._workspace, reads=judged.reads_only)
+    def _apply_mode(self, verdict: Verdict, evaluator: CommandEvaluator) -> Verdict:
+        kind = "write" if verdict in evaluator.written else "run"
+        found = with_mode(verdict, self.mode, kind, self._workspace, reads=evaluator.reads_only)
         confined = self._confined
         if found.level is not Level.ASK or found.final or confined is None or not confined.auto_allow:
             return found
-        if confined.holds() and judged.sandbox_safe(confined):
+        if confined.holds() and evaluator.sandbox_safe(confined):
             return found.replace(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
         return found
 
-    def _leaves_sandbox(self, judged: CommandEvaluator) -> str:
+    def _leaves_sandbox(self, evaluator: CommandEvaluator) -> str:
         """Return why a command needing approval runs outside the sandbox; "" if it does not."""
         confined = self._confined
         if confined is None or not self.answered or not confined.holds():
             return ""
-        return judged.outside_because(confined)
+        return evaluator.outside_reason(confined)
 
-    def _kept_from_sandbox(self, judged: CommandEvaluator) -> str:
+    def _kept_from_sandbox(self, evaluator: CommandEvaluator) -> str:
         """Return why a command needs approval although sandboxed commands run without it; "" if it does not."""
         confined = self._confined
         if confined is None or not self.answered or not confined.auto_allow or not confined.holds():
             return ""
-        return judged.not_left_to_sandbox(confined)
+        return evaluator.not_left_to_sandbox(confined)
 
-    def _judge(self, matcher: Matcher, command: str) -> CommandEvaluator:
+    def _evaluate(self, matcher: Matcher, command: str) -> CommandEvaluator:
         # Lazy: the shell analysis is loaded with the first command.
-        around = command_reads.CommandContext(
+        context = command_reads.CommandContext(
             self._workspace,
             self._home,
             self.mode,
@@ -395,4 +403,4 @@ class Policy:
             self._exported,
             self._env,
         )
-        return permissions_commands.CommandEvaluator(matcher, command, around)
+        return permissions_commands.CommandEvaluator(matcher, command, context)

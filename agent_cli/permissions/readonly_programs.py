@@ -258,10 +258,10 @@ _PROGRAMS: dict[str, _Program] = {
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
 }
-# Programs that read files, whatever else they may do.
+# Programs that read files, even if they also do more.
 READERS = frozenset((*_PROGRAMS, "find", "git"))
-# Version queries that run nothing and look nothing up. Not for programs that a project file can replace by another
-# version, which is then downloaded or run: cargo, go, yarn, pnpm.
+# Version queries that run and look up nothing. Programs that a project file can replace by another version, which is
+# then downloaded or run, are not included: cargo, go, yarn, pnpm.
 _VERSIONED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(
         (
@@ -298,11 +298,11 @@ _TESTED = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".s
 
 
 def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[FileRead, ...] | str:
-    """Return what a command of literal words reads if it only reads; else why not, as "an option" in words.
+    """Return what a command of literal words reads if it only reads, otherwise why not.
 
     patterns: words that are globs, each of which may expand to any number of file names.
     """
-    found = _readings(words[0], words[1:], patterns)
+    found = _parse_reads(words[0], words[1:], patterns)
     if isinstance(found, str):
         return found
     # Wherever a glob is, all but the first of its matches are operands.
@@ -316,7 +316,7 @@ def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Fi
     return (*found, *(FileRead(p, what) for p in words[1:] if p in patterns and p not in known))
 
 
-def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[FileRead, ...] | str:
+def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[FileRead, ...] | str:
     if name == "echo":
         return ()
     if name == "printf":
@@ -324,7 +324,7 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
             return "printf with an option"
         return "printf, which sets a variable" if sets_variable(rest) else ()
     if name in ("test", "["):
-        return _test(rest[:-1] if name == "[" and rest[-1:] == ("]",) else rest)
+        return _parse_test(rest[:-1] if name == "[" and rest[-1:] == ("]",) else rest)
     if name == "command":
         return () if rest[:1] in (("-v",), ("-V",)) else "command with options"
     if name == "set":
@@ -334,7 +334,7 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
     if name == "expr":
         return ()
     if name == "find":
-        return _find(rest)
+        return _parse_find(rest)
     if name == "git":
         found = git_reads(rest, patterns)
         return found if isinstance(found, str) else tuple(FileRead(p) for p in found)
@@ -344,10 +344,10 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
         return "not known to be read-only"
     if _PROGRAMS[name].counted and any(w in patterns for w in rest):
         return "a pattern, which may become more words"
-    return _listed(name, rest)
+    return _parse_listed(name, rest)
 
 
-def _listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
+def _parse_listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
     program = _PROGRAMS[name]
     try:
         read = read_options(rest, program.options)
@@ -370,11 +370,11 @@ def _listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
     what: Literal["names", "content", "tree"] = (
         "tree" if asked or program.tree else "names" if program.operands == "names" else "content"
     )
-    narrowed = _narrowed(name, read) if what == "tree" and name != "diff" else ((), (), ())
-    return (*found, *(FileRead(path, what, hidden, *narrowed) for path in paths if path != "-"))
+    narrow = _search_filters(name, read) if what == "tree" and name != "diff" else ((), (), ())
+    return (*found, *(FileRead(path, what, hidden, *narrow) for path in paths if path != "-"))
 
 
-def _narrowed(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _search_filters(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Return the names that a search is restricted to, the names it skips, and the directories it does not enter.
 
     Only plain patterns are used, and only if no two options conflict; otherwise everything counts as read.
@@ -406,7 +406,7 @@ def _hidden(read: ParsedArguments) -> Literal["all", "typed", "none"]:
     return "typed" if any(name in ("-t", "--type") for name, _ in read.options) else "none"
 
 
-def _find(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
+def _parse_find(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
     """Parse find without actions on what it finds."""
     words, starts = list(rest), []
     while words and (words[0] in ("-P", "-H") or not (words[0].startswith("-") or words[0] in ("!", "(", ","))):
@@ -424,7 +424,7 @@ def _find(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
     return tuple(found)
 
 
-def _test(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
+def _parse_test(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
     for word in rest:
         if word.startswith("-") and word not in _TESTS and not re.fullmatch(r"-\d*", word):
             return f"the test {word}"

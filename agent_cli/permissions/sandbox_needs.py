@@ -1,7 +1,7 @@
 """Determine what a command line needs that the sandbox does not provide, so that it must run outside.
 
-Judged by program names and subcommands that use the network, and the files that operands name. Anything else fails
-inside the sandbox, and the model learns how to ask.
+This is decided by programs and subcommands that use the network, and by the files that operands name. Anything else
+fails inside the sandbox, with a message that tells the model how to ask.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def names_network(analysis: Analysis) -> bool:
 
 
 KEYS = "needs keys or a login, which the sandbox hides"
-_SERVICE = "talks to a service of this machine, which the sandbox closes"
+_SERVICE = "talks to a service of this machine, which the sandbox blocks"
 _RIGHTS = "needs rights that the sandbox takes away"
 _INSTALLS = "installs outside the workspace"
 _CONFIG = "changes git's configuration, which the sandbox protects"
@@ -180,8 +180,11 @@ _ELSEWHERE = ("/dev/", "/proc/", "/tmp/", "/var/tmp/")
 _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]|rsync://|ssh://")
 
 
-def outside_because(analysis: Analysis, confined: Confined, workspace: Workspace, path: str) -> str:
-    """Return why a command line must run outside, as in "needs ..."; "" if it need not. path: PATH of commands."""
+def outside_reason(analysis: Analysis, confined: Confined, workspace: Workspace, path: str) -> str:
+    """Return why a command line must run outside, as in "needs ..."; "" if it need not.
+
+    path: PATH of commands.
+    """
     if any(_excluded(part, confined.outside) for part in analysis.parts):
         return "is listed in the setting sandbox.outside"
     return next((why for part in analysis.parts if (why := _needs(part, confined, workspace, path))), "")
@@ -231,7 +234,7 @@ def _by_words(part: SimpleCommand, name: str, workspace: Workspace, path: str) -
 
 
 def _which(word: str, part: SimpleCommand, path: str) -> str:
-    """Return the file that a program name means, without following a link at its end: a venv's link is the venv's."""
+    """Return the file that a program name means, without following a final link: a venv's link belongs to the venv."""
     if "/" in word:
         return os.path.normpath(os.path.join((part.cwds or ("/",))[0], word))
     return next((f"{folder}/{word}" for folder in path.split(os.pathsep) if os.access(f"{folder}/{word}", os.X_OK)), "")
@@ -274,14 +277,14 @@ def _tracks(rest: list[str], plain: list[str], workspace: Workspace) -> bool:
     creates = any(w in ("-b", "-B", "-c", "-C", "--create") for w in rest)
     if creates:
         return any(_ref(git, f"refs/remotes/{w}") for w in plain[1:])
-    return len(plain) == 1 and not _ref(git, f"refs/heads/{plain[0]}") and _of_a_remote(git, plain[0])
+    return len(plain) == 1 and not _ref(git, f"refs/heads/{plain[0]}") and _is_remote_branch(git, plain[0])
 
 
 def _ref(git: Path, name: str) -> bool:
     return os.path.isfile(git / name) or name in _packed(git)  # noqa: PTH113 - names of strangers
 
 
-def _of_a_remote(git: Path, name: str) -> bool:
+def _is_remote_branch(git: Path, name: str) -> bool:
     remotes = git / "refs/remotes"
     with_loose = remotes.is_dir() and any((place / name).is_file() for place in remotes.iterdir())
     return with_loose or any(re.fullmatch(rf"refs/remotes/[^/]+/{re.escape(name)}", ref) for ref in _packed(git))
@@ -295,7 +298,7 @@ def _packed(git: Path) -> frozenset[str]:
     return frozenset(line.split(" ", 1)[-1] for line in text.splitlines() if not line.startswith(("#", "^")))
 
 
-# Kinds of effects that write and read no file that is known: `-rf` may be `-r f` of some program.
+# Kinds of effects on no known file: `-rf` may be `-r f` of some program.
 _NO_FILE = ("run", "names", "maybe")
 
 

@@ -1,4 +1,4 @@
-"""Trusted repositories: checked at start, and stored by resolved path and by the files that would take effect.
+"""Trusted repositories: checked at the start, stored by resolved path and by the files that would take effect.
 
 A new repository is untrusted. The user's approval is stored in one file of theirs, with a fingerprint of each file that
 would run or widen something; when one of them changes, the approval is void. Repositories nested in a trusted one are
@@ -55,7 +55,10 @@ _MEMORY = (
 
 
 class Scan:
-    """The files of one repository that would take effect. complete: False if the limits were exceeded."""
+    """The files of one repository that would take effect.
+
+    complete: False if the limits were exceeded.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -208,7 +211,7 @@ class Scan:
 
 
 def _is_memory(name: str) -> bool:
-    """Return True if a file is memory, which is text for the model: read without trust, and free to change."""
+    """Return True if a file is memory, which is text for the model: it is read without trust and may change freely."""
     return name in (".agent/AGENTS.md", ".agent/CLAUDE.md") or (name.startswith(".agent/rules/") and name[-3:] == ".md")
 
 
@@ -231,18 +234,18 @@ def _json(path: Path, root: Path) -> dict[str, object] | None:
 
 
 def _listed(names: list[str]) -> str:
-    """Join names on one line; only the first of very many, with the number of the rest."""
+    """Join names on one line; of very many only the first, with the number of the rest."""
     every = list(dict.fromkeys(names))
     more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
     return ", ".join(n if len(n) <= 200 else f"{n[:200]}... (cut)" for n in every[:_SHOWN]) + more
 
 
 _LIMIT = 64 * 1024
-_DEEPEST = 5
+_MAX_DEPTH = 5
 
 
 def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the outside paths that these project files import, sorted; `~` stays as written."""
+    """Return the outside paths that these project files import, sorted; `~` is not expanded."""
     found: set[str] = set()
     seen: set[Path] = set()
     waiting = [(root / name, 0) for name in names]
@@ -262,7 +265,7 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
             place = resolve_anchor(name, path.parent)
             if leads_outside(place, root):
                 found.add(place)
-            elif depth < _DEEPEST and Path(place).is_relative_to(root):
+            elif depth < _MAX_DEPTH and Path(place).is_relative_to(root):
                 waiting.append((Path(place), depth + 1))
     return tuple(sorted(found))
 
@@ -379,7 +382,7 @@ def evaluate_trust(
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what differs, a file with a word each."""
+    """Return the files that differ, each with a word how."""
     words = []
     for name in sorted({*before, *now}):
         if name not in before:

@@ -1,7 +1,7 @@
-"""What may run a program that the words of a command do not show as one, for comparison with deny rules.
+"""Find what may run a program that is not visible as a word of the command, for comparison with deny rules.
 
 An option (`tar --to-command`), a script (`awk` with `system`), a variable (`GIT_PAGER`), an alias of git, or another
-spelling of a wrapper. What an interpreter or a build tool runs is not looked for.
+spelling of a wrapper. What an interpreter or a build tool runs is not analysed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _GIT_COMMANDS = frozenset(
 )
 
 
-def runs_unseen(part: SimpleCommand) -> Iterator[tuple[str, str]]:
+def hidden_programs(part: SimpleCommand) -> Iterator[tuple[str, str]]:
     """Yield what may run another program, with the word by which an allow rule would name it."""
     if not part.words:
         return

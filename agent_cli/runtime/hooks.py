@@ -116,7 +116,7 @@ def make_hooks(
 
     def about(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
         root = context.workspace.root
-        return command_rules.is_about(
+        return command_rules.rule_applies(
             rules.read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/")
         )
 

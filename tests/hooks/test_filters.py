@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.rules import read_rule
-from agent_cli.permissions.command_rules import is_about
+from agent_cli.permissions.command_rules import rule_applies
 from agent_tools.base import Effect
 from tests.support.program import agent, run_allowing_bash
 from tests.support.scripts import call, script
@@ -64,7 +64,7 @@ def test_other_calls(tmp_path: Path, rule: str, tool: str, effect: tuple[Any, st
 
 
 def of(rule: str, root: Path, tool: str, effect: Effect) -> bool:
-    return is_about(read_rule("deny", rule, "", root), tool, [effect], root, Path("/home/ada"))
+    return rule_applies(read_rule("deny", rule, "", root), tool, [effect], root, Path("/home/ada"))
 
 
 def test_it_runs_for_its_calls_and_is_asked_again_when_another_hook_makes_one_of_them(work: Path, home: Path) -> None:

@@ -218,10 +218,10 @@ def differences(lines: Sequence[Line], folder: Path) -> list[str]:
 
 def is_named(cwd: str, words: tuple[str, ...], analysis: Analysis) -> bool:
     """Whether a part of the analysis says that this program may run, with these words and there."""
-    return any(_fits(cwd, words, part) for part in analysis.parts)
+    return any(_matches_pattern(cwd, words, part) for part in analysis.parts)
 
 
-def _fits(cwd: str, words: tuple[str, ...], part: SimpleCommand) -> bool:
+def _matches_pattern(cwd: str, words: tuple[str, ...], part: SimpleCommand) -> bool:
     if part.cwds is not None and cwd not in {os.path.realpath(c) for c in part.cwds}:
         return False
     if part.why or not part.words or part.words[0].why:

@@ -65,7 +65,7 @@ def decide(root: Path, command: str, *, use: Use = "plain", cwd: Path | None = N
 def test_a_secret_is_not_printed_without_a_question(root: Path, command: str) -> None:
     found = decide(root, command)
     assert found.level is Level.ASK, found
-    assert found.final or "not known" in found.reason
+    assert found.final or "unknown files" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_what_cannot_be_computed_is_asked_about(root: Path, monkeypatch: pytest.
         found = decide(root, command, use=use, **denied)  # type: ignore[arg-type]
         assert found.level is Level.ASK, (use, command, found)
     monkeypatch.setattr("agent_cli.permissions.command_reads._GIT_SECONDS", 0.0)
-    monkeypatch.setattr("agent_cli.permissions.git_reads._MOST", 1)
-    assert "not known" in decide(root, "git log -p").reason
+    monkeypatch.setattr("agent_cli.permissions.git_reads._MAX_OUTPUT_BYTES", 1)
+    assert "unknown files" in decide(root, "git log -p").reason
 
 
 def test_submodules_are_entered_only_where_they_bring_nothing(tmp_path: Path) -> None:

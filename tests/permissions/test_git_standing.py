@@ -17,9 +17,9 @@ from agent_cli.permissions.git_standing import (
     is_harmless_entry,
     look_at_repository,
     may_start_in_reads,
-    obvious,
     parse_git_config,
-    parsed_by_git,
+    parse_simple_config,
+    parse_with_git,
 )
 from agent_cli.permissions.git_use import NotUsableError, git_to_read
 from tests.support.hostile.git_configurations import HARMLESS, HIDDEN, HOSTILE
@@ -122,7 +122,7 @@ def test_what_git_writes_itself_needs_no_git(tmp_path: Path, monkeypatch: pytest
     def never(data: bytes, root: Path) -> list[Entry]:
         raise AssertionError(data)
 
-    monkeypatch.setattr(git_standing, "parsed_by_git", never)
+    monkeypatch.setattr(git_standing, "parse_with_git", never)
     assert look_at_repository(main).brings == look_at_repository(copy).brings == ()
 
 
@@ -166,12 +166,12 @@ def test_by_chance_it_is_read_as_git_reads_it(tmp_path: Path) -> None:
     for _ in range(CONFIGS):
         data = some_config(random)
         file.write_bytes(data)
-        truth, easy = listed(file), obvious(data)
+        truth, easy = listed(file), parse_simple_config(data)
         if easy is not None:
             taken += 1
             assert easy == truth, data
         try:
-            by_git = parsed_by_git(data, tmp_path)
+            by_git = parse_with_git(data, tmp_path)
         except NotParsedError:
             by_git = None
         assert by_git == truth, data

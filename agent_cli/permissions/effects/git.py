@@ -14,8 +14,8 @@ from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
 
 # Larger archives, or ones with more members, are not inspected.
-_MOST_BYTES = 16 << 20
-_MOST_MEMBERS = 20_000
+_MAX_ARCHIVE_BYTES = 16 << 20
+_MAX_MEMBERS = 20_000
 # Magic bytes of compression formats that are not inspected.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"7z\xbc\xaf", b"\x1f\x9d", b"LZIP")
 
@@ -142,7 +142,7 @@ def _seven(words: Sequence[Word]) -> Iterator[Touch]:
         yield from (Touch("tree", w) for w in operands[1:])
 
 
-PACKERS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
+ARCHIVER_EFFECTS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
     "tar": _tar, "bsdtar": _tar, "unzip": _unzip, "zip": _zip, "cpio": _cpio,
     "7z": _seven, "7za": _seven, "7zz": _seven,
 }  # fmt: skip
@@ -159,14 +159,14 @@ def members(archive: str) -> list[str] | None:
     import zlib
 
     try:
-        data = read_regular(archive, _MOST_BYTES)
+        data = read_regular(archive, _MAX_ARCHIVE_BYTES)
         found: list[str] = []
         if zipfile.is_zipfile(io.BytesIO(data)):
             with zipfile.ZipFile(io.BytesIO(data)) as opened:
                 found = [name.lstrip("/") for name in opened.namelist()]
                 if any(info.external_attr >> 16 & 0o170000 == 0o120000 for info in opened.infolist()):
                     return None  # a link, whose target is in the content
-            return found if len(found) <= _MOST_MEMBERS else None
+            return found if len(found) <= _MAX_MEMBERS else None
         if not tarfile.is_tarfile(io.BytesIO(data)):
             # Another kind of archive, or none; if it were packed beyond the limit, tar would report it as well.
             return None if data.startswith(_PACKED) else []
@@ -174,7 +174,7 @@ def members(archive: str) -> list[str] | None:
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:
             for member in tar:
                 read += member.size
-                if len(found) > _MOST_MEMBERS or read > 8 * _MOST_BYTES:
+                if len(found) > _MAX_MEMBERS or read > 8 * _MAX_ARCHIVE_BYTES:
                     return None
                 found.append(member.name.lstrip("/"))
                 if member.issym():
@@ -209,7 +209,7 @@ _HARMLESS_OPTIONS = frozenset(
 )
 _VALUED = ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--exec-path")
 
-_MOST_PATCH = 1 << 20
+_MAX_PATCH_BYTES = 1 << 20
 
 
 def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
@@ -338,7 +338,7 @@ def only_gets(words: Sequence[str]) -> bool:
 def files_of_patch(patch: str) -> list[str] | None:
     """Return the files that a patch names; None if it cannot be read."""
     try:
-        text = read_regular(patch, _MOST_PATCH).decode("utf-8", "surrogateescape")
+        text = read_regular(patch, _MAX_PATCH_BYTES).decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
         return None
     names = re.findall(r"^(?:\+\+\+|---|\*\*\*|Index:) ([^\t\n]+)", text, re.MULTILINE)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agent_cli.permissions.effects.awk import awk_acts
-from agent_cli.permissions.effects.git import PACKERS, git_effects
+from agent_cli.permissions.effects.git import ARCHIVER_EFFECTS, git_effects
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import Touch, option_effects, scan
 from agent_cli.permissions.shell.words import Word
@@ -143,7 +143,7 @@ def _in_place(words: Sequence[Word]) -> Iterator[Touch]:
     yield from (Touch("write", w) for w in operands if edits)
 
 
-TOOLS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
+TOOL_EFFECTS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
     "make": _make, "go": _go, "cargo": _cargo, "pytest": _pytest, "npm": _npm, "jq": _jq, "pandoc": _pandoc,
     "pip": _pip, "pip3": _pip, "perl": _in_place, "ruby": _in_place,
     **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _compiler),
@@ -358,8 +358,8 @@ def _ruff(words: Sequence[Word]) -> Iterator[Touch]:
         yield from (Touch("write", w) for w in operands[1:] or [Word(".")])
 
 
-OWN: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
-    **PACKERS, **TOOLS,
+PROGRAM_EFFECTS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
+    **ARCHIVER_EFFECTS, **TOOL_EFFECTS,
     "sed": _sed, "awk": _awk, "gawk": _awk, "mawk": _awk, "dd": _dd, "find": _find, "curl": _curl,
     "ln": _ln, "patch": _patch, "ruff": _ruff, "wget": _wget, "less": _less, "man": _man,
     "rg": _rg, "grep": _grep, "egrep": _grep, "fgrep": _grep, "git": git_effects,

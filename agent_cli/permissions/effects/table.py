@@ -15,7 +15,7 @@ Role = Literal["write", "read", "run", "act", "into", "value", "flag", "maybe"]
 
 
 class Program:
-    """Effects of one program, by option names, with dashes and separated by blanks.
+    """Effects of one program, by option names with their dashes, separated by spaces.
 
     write, read: the value is a file.
     run: the value is a program, or decides what is run or sent elsewhere.

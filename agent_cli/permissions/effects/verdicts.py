@@ -21,11 +21,11 @@ from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, pattern_matches
 from agent_cli.permissions.effects.git import files_of_patch, members
-from agent_cli.permissions.effects.programs import OWN
+from agent_cli.permissions.effects.programs import PROGRAM_EFFECTS
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
 from agent_cli.permissions.path_globs import comparable
-from agent_cli.permissions.path_policy import Matcher, decide_path, holds_protected, secret
+from agent_cli.permissions.path_policy import Matcher, contains_protected, decide_path, secret
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
@@ -47,19 +47,19 @@ def effects_of(part: SimpleCommand) -> tuple[Touch, ...]:
     """Return what a simple command touches; nothing for an unknown program."""
     if not part.words or part.words[0].why:
         return ()
-    words = _started(part.words)
+    words = _started_command(part.words)
     name = _name(words)
     program = PROGRAMS.get(name)
     if program is None:
         return ()
-    own = OWN.get(name)
+    own = PROGRAM_EFFECTS.get(name)
     found = own(words[1:]) if own is not None else _by_table(program, words[1:])
     return tuple(_from_input(touch, part) for touch in found)
 
 
 def is_known_program(part: SimpleCommand) -> bool:
     """Return True if it is known what the program of a command touches."""
-    return bool(part.words) and not part.words[0].why and _name(_started(part.words)) in PROGRAMS
+    return bool(part.words) and not part.words[0].why and _name(_started_command(part.words)) in PROGRAMS
 
 
 def _name(words: Sequence[Word]) -> str:
@@ -67,7 +67,7 @@ def _name(words: Sequence[Word]) -> str:
     return name[1:] if name in _GNU else name
 
 
-def _started(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the command behind `npx`, `uv run`, `python -m` and the like; any other command unchanged."""
     texts = (os.path.basename(words[0].text), *(w.text for w in words[1:3]))
     size = _STARTERS.get(texts[:2]) or _STARTERS.get(texts[:1]) or 0
@@ -143,7 +143,7 @@ _NOWHERE = re.compile(r"-|/dev/(?:(?:null|stdout|stderr)(?:/[^/]+)?|fd/(?:1|2|63
 # Opened for writing, these are the file that was opened for reading.
 _INPUTS = re.compile(r"/dev/(?:stdin|fd/\d\d?)")
 _READING = ("read", "tree", "maybe")
-_MOST_BELOW = 10_000
+_MAX_FILES_BELOW = 10_000
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
 # Programs for which an operation on a directory applies to everything below it.
@@ -167,10 +167,10 @@ class EffectFinding(Value):
 class EffectVerdicts:
     """Evaluates what the parts of one command line touch."""
 
-    def __init__(self, matcher: Matcher, around: CommandContext, reads: CommandReads, *, alone: bool) -> None:
+    def __init__(self, matcher: Matcher, context: CommandContext, reads: CommandReads, *, alone: bool) -> None:
         """alone: no other command runs before or next to the one evaluated."""
         self._matcher = matcher
-        self._around = around
+        self._context = context
         self._reads = reads
         self._alone = alone
         denying = [r for r in matcher.rules if r.list == "deny" and r.tool in PATH_TOOLS]
@@ -209,10 +209,10 @@ class EffectVerdicts:
         for word in part.words[1:]:
             if word.why or not word.text:
                 continue
-            placed = part if part.cwds is not None else part.replace(cwds=(str(self._around.workspace.cwd),))
+            placed = part if part.cwds is not None else part.replace(cwds=(str(self._context.workspace.cwd),))
             ends = dict.fromkeys((word.text, re.split(r"[=@:]", word.text)[-1]))
             for named, path in ((n, p) for n in ends if n for p in self._paths(placed, word.replace(text=n))):
-                verdict = decide_path(self._matcher, self._around.workspace, Effect("read", real_path(path)))
+                verdict = decide_path(self._matcher, self._context.workspace, Effect("read", real_path(path)))
                 hidden = verdict.level is Level.ASK and verdict.final and of_process(verdict.text)
                 if verdict.level is Level.DENY or hidden:
                     why = f"{verdict.reason}: {named}" if hidden else f"names {named}, whose reading {verdict.reason}"
@@ -231,36 +231,36 @@ class EffectVerdicts:
                 return
             yield EffectFinding(Verdict(part.text, Level.ASK, f"runs a command: {text}"), word.text)
         elif touch.kind == "names":
-            yield from self._named(part, word)
+            yield from self._patch_files(part, word)
         elif touch.kind == "unpack":
             yield from self._unpacked(part, touch)
         elif word.why or _is_no_file(touch):
             return
         elif part.cwds is None and not word.text.startswith("/"):
-            yield from self._somewhere(part, touch)
+            yield from self._in_unknown_directory(part, touch)
         else:
             for path in self._paths(part, word):
                 yield from (EffectFinding(v, word.text) for v in self._path(part, touch, path))
 
-    def _somewhere(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
+    def _in_unknown_directory(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         """Yield findings for a file in an unknown directory, which may be any file with that ending."""
         name = touch.word.text
         if touch.kind not in _READING:
-            why = f"changes {name} in a directory that is not known"
+            why = f"changes {name} in an unknown directory"
             yield EffectFinding(Verdict(part.text, Level.ASK, why, final=bool(self._kept)), name)
         elif touch.kind != "maybe" and (self._unread or secret(Path(name))):
-            why = f"reads {name} in a directory that is not known"
+            why = f"reads {name} in an unknown directory"
             by: Decider = "rule" if self._unread else "default"
             yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, final=True), name)
 
     def _paths(self, part: SimpleCommand, word: Word) -> Iterator[str]:
-        """Yield the paths a word stands for, in every directory where the part may run."""
+        """Yield the paths that a word may mean, in every directory where the part may run."""
         if part.cwds is None and not word.text.startswith("/"):
             return
         for cwd in part.cwds or ("/",):
             whole = os.path.join(cwd, word.text)
             found = (pattern_matches(cwd, word.text) or []) if word.pattern else []
-            # dir/* stands for the directory itself; more files may match later than now.
+            # dir/* counts as the directory itself: more files may match later than now.
             yield from dict.fromkeys((os.path.dirname(whole) if re.search(r"/\.?\*$", whole) else whole, *found))  # noqa: PTH120
 
     def _path(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
@@ -269,17 +269,17 @@ class EffectVerdicts:
             if part.program in READERS and self._reads.knows(part):
                 # Evaluated as a read-only program; but a rule for it does not cover files with secrets.
                 if kind == "read":
-                    found = decide_path(self._matcher, self._around.workspace, Effect("read", real_path(path)))
+                    found = decide_path(self._matcher, self._context.workspace, Effect("read", real_path(path)))
                     yield from [found.replace(text=text, reason=f"{found.reason}: {path}")] if found.final else []
                 return
             reading = FileRead(path, "tree" if kind == "tree" else "content")
-            for verdict in self._reads.of_reading(part, reading):
+            for verdict in self._reads.verdicts_of(part, reading):
                 if verdict.level is Level.DENY or verdict.final or self._leaks(part, path):
                     yield verdict
             return
         # Removing a link removes its name, not its target.
         if kind in ("link", "maybe"):
-            yield from self._aside(part, touch, path)
+            yield from self._indirect_targets(part, touch, path)
             return
         parent, name = os.path.split(os.path.normpath(path))
         real = real_path(path)
@@ -287,21 +287,21 @@ class EffectVerdicts:
         if kind == "into":
             yield from self._into(part, at)
             return
-        if part.program == "mv" and real != at and not self._around.workspace.inside(Path(real)):
+        if part.program == "mv" and real != at and not self._context.workspace.inside(Path(real)):
             yield Verdict(text, Level.ASK, f"moves a link that leads outside the workspace, to {real}")
-        if kind == "remove" and (held := self._held(at)):
+        if kind == "remove" and (held := self._important_inside(at)):
             yield Verdict(text, Level.ASK, f"removes {at}, {held}", final=True)
             return
         if kind == "remove" and self._holds_start_files(at):
             yield Verdict(text, Level.ASK, f"removes {at}, which holds protected files", final=True)
             return
-        verdict = decide_path(self._matcher, self._around.workspace, Effect("write", at))
-        inside = self._around.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
+        verdict = decide_path(self._matcher, self._context.workspace, Effect("write", at))
+        inside = self._context.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
         reason = f"{verdict.reason}: {at}"
         if verdict.level is Level.DENY or verdict.final or (verdict.level is Level.ASK and not inside):
             yield verdict.replace(text=text, reason=reason)
         elif self._kept and (kind == "remove" or part.program in _WHOLE) and (below := self._below(at)):
-            held_by = decide_path(self._matcher, self._around.workspace, Effect("write", below))
+            held_by = decide_path(self._matcher, self._context.workspace, Effect("write", below))
             yield held_by.replace(text=text, reason=f"{held_by.reason}: {below}")
 
     def _into(self, part: SimpleCommand, folder: str) -> Iterator[Verdict]:
@@ -310,27 +310,27 @@ class EffectVerdicts:
             why = f"writes files whose names are not known into {folder}, which holds protected files"
             yield Verdict(part.text, Level.ASK, why, final=True)
             return
-        verdict = decide_path(self._matcher, self._around.workspace, Effect("write", os.path.join(folder, "*")))
-        inside = self._around.workspace.inside(Path(folder))
+        verdict = decide_path(self._matcher, self._context.workspace, Effect("write", os.path.join(folder, "*")))
+        inside = self._context.workspace.inside(Path(folder))
         if verdict.level is Level.DENY or verdict.final or (verdict.level is Level.ASK and not inside):
             yield verdict.replace(text=part.text, reason=f"{verdict.reason}: {folder}")
         elif self._kept and (below := self._below(folder)):
-            kept = decide_path(self._matcher, self._around.workspace, Effect("write", below))
+            kept = decide_path(self._matcher, self._context.workspace, Effect("write", below))
             reason = f"may write any file below {folder}, which includes {below}"
             yield Verdict(part.text, Level.ASK, reason, kept.rule, "rule", final=True)
 
     def _holds_start_files(self, folder: str) -> bool:
-        home = self._around.home
-        return bool(home) and holds_protected(Path(folder), Path(real_path(home)))
+        home = self._context.home
+        return bool(home) and contains_protected(Path(folder), Path(real_path(home)))
 
-    def _aside(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
+    def _indirect_targets(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
         """Yield verdicts on the target of a link, or a file an option may name, which may be used later."""
         if touch.kind == "link":
             folder = os.path.join(path.removesuffix(touch.word.text), touch.where.text)
             if not os.path.isdir(folder):  # noqa: PTH112
                 folder = os.path.dirname(folder)  # noqa: PTH120
             path = touch.word.text if touch.word.text.startswith("/") else os.path.join(folder, touch.word.text)
-        at, workspace = real_path(path), self._around.workspace
+        at, workspace = real_path(path), self._context.workspace
         how = "makes a link to" if touch.kind == "link" else "may use"
         verdicts = (
             decide_path(self._matcher, workspace, Effect("write", at)),
@@ -377,11 +377,11 @@ class EffectVerdicts:
         """Return True if the content is sent away, or shown although it may contain keys."""
         return secret(Path(real_path(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
 
-    def _held(self, path: str) -> str:
+    def _important_inside(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""
-        around = self._around
-        places = ((str(around.workspace.root), "the workspace"), (str(around.workspace.cwd), "the working directory"),
-                  (real_path(around.home or "/"), "the home folder"))  # fmt: skip
+        context = self._context
+        places = ((str(context.workspace.root), "the workspace"), (str(context.workspace.cwd), "the working directory"),
+                  (real_path(context.home or "/"), "the home folder"))  # fmt: skip
         for place, name in places:
             if place == path or place.startswith(f"{path.rstrip('/')}/"):
                 return f"which is or holds {name}"
@@ -393,9 +393,9 @@ class EffectVerdicts:
         if not os.path.isdir(folder) or os.path.islink(folder):  # noqa: PTH112, PTH114
             return ""
         every = (os.path.join(here, name) for here, folders, names in os.walk(folder) for name in (*folders, *names))
-        return next((p for p in islice(every, _MOST_BELOW) if any(k.match(comparable(p)) for k in kept)), "")
+        return next((p for p in islice(every, _MAX_FILES_BELOW) if any(k.match(comparable(p)) for k in kept)), "")
 
-    def _named(self, part: SimpleCommand, word: Word) -> Iterator[EffectFinding]:
+    def _patch_files(self, part: SimpleCommand, word: Word) -> Iterator[EffectFinding]:
         """Yield findings for the files that a patch would write."""
         unknown = word.why or word.pattern or word.text == "-" or part.cwds is None
         for cwd in part.cwds or ("/",):

@@ -14,8 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from agent_cli.permissions.shell.parser import LONGEST, ShellParseError, parse_tree
-from agent_cli.permissions.shell.walker import MOST_PARTS, Walk
+from agent_cli.permissions.shell.parser import MAX_CHARS, ShellParseError, parse_tree
+from agent_cli.permissions.shell.walker import MAX_PARTS, Walk
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Scope, SimpleCommand, Word, Wrapper
 from agent_tools.record import Value
 from agent_tools.text import UNSAFE
@@ -41,7 +41,7 @@ class _Wrapper:
 WRAPPERS = {
     "command": _Wrapper("-p"),
     "builtin": _Wrapper(),
-    # With -a, a multi-call program that looks at its own name would become another one.
+    # With -a, a multi-call program would become another one, as it acts by its own name.
     "exec": _Wrapper("-c -l"),
     "nohup": _Wrapper(),
     "timeout": _Wrapper("-v --verbose --foreground --preserve-status", "-k --kill-after -s --signal", 1),
@@ -75,11 +75,15 @@ _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _NAMING = frozenset("declare typeset local readonly export read unset let getopts wait".split())
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
 _USUAL_PLACE = re.compile(r"(?:(?:/usr)?/bin/)?[^/]+")
-_MOST_LAYERS = 8
+_MAX_LAYERS = 8
 
 
 class Script(Value):
-    """Shell code that a part runs, analysed separately. layer: how the part runs it. exact: run by this bash."""
+    """Shell code that a part runs, analysed separately.
+
+    layer: how the part runs it.
+    exact: run by this bash.
+    """
 
     part: SimpleCommand
     text: str
@@ -87,7 +91,7 @@ class Script(Value):
     exact: bool
 
 
-def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
+def unwrap_part(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     """Yield the commands that a part really runs: itself, or the one inside it.
 
     A `Script` is shell code that has to be analysed separately.
@@ -95,8 +99,8 @@ def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     words = part.words
     if words and words[0].pattern:
         part = part.replace(why=part.why or "a pattern for a program's name")
-    if not words or words[0].why or words[0].pattern or len(part.layers) >= _MOST_LAYERS:
-        deep = "too many wrappers" if len(part.layers) >= _MOST_LAYERS else ""
+    if not words or words[0].why or words[0].pattern or len(part.layers) >= _MAX_LAYERS:
+        deep = "too many wrappers" if len(part.layers) >= _MAX_LAYERS else ""
         yield part.replace(why=part.why or deep)
         return
     name = os.path.basename(words[0].text)
@@ -113,7 +117,7 @@ def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
         yield part.replace(hides=f"{name}, which runs other commands,")
         if name == "trap" and len(words) > 2 and not words[1].why and not words[1].text.startswith("-"):
             yield Script(part, words[1].text, Wrapper(words, "own", len(words)), exact=True)
-    elif _computes(part):
+    elif _evaluates_words(part):
         yield part.replace(why=part.why or "a subscript that may run commands")
     else:
         yield part
@@ -157,11 +161,11 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
     if folders:
         inner = inner.replace(cwds=_moved(part.cwds, folders[-1]))
     if name == "xargs":
-        inner = inner.replace(words=_filled_in(words[1:at], inner.words))
-    yield from look_through(inner)
+        inner = inner.replace(words=_xargs_command(words[1:at], inner.words))
+    yield from unwrap_part(inner)
 
 
-def _filled_in(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _xargs_command(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the command that xargs runs: input replaces a placeholder with -I, else is appended."""
     given = Word("…", "what xargs is given")
     texts = [w.text for w in options]
@@ -245,7 +249,7 @@ def _runs_of_git(part: SimpleCommand) -> bool:
     )
 
 
-def _computes(part: SimpleCommand) -> bool:
+def _evaluates_words(part: SimpleCommand) -> bool:
     """Return True if a builtin evaluates its words: a subscript, or the value of an integer variable."""
     name, rest = part.words[0].text, part.texts[1:]
     if name in ("declare", "typeset", "local") and any(re.match(r"-\w*[in]", t) for t in rest):
@@ -270,7 +274,7 @@ def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
             # With -execdir it runs where the file is.
             cwds = None if words[at].text.endswith("dir") else part.cwds
             run = part.replace(words=inner, redirects=(), layers=(*part.layers, layer), cwds=cwds)
-            yield from look_through(run)
+            yield from unwrap_part(run)
         at = end + 1
 
 
@@ -287,7 +291,7 @@ _GRAMMAR = frozenset(
     "cd pushd popd set export declare local readonly typeset unset read eval exec source . builtin command printf "
     "alias unalias trap shopt enable hash let mapfile readarray getopts shift".split()
 )
-_DEEPEST = 6
+_MAX_DEPTH = 6
 
 
 # A `cd` before everything else.
@@ -316,7 +320,7 @@ def _analysed(command: str, scope: Scope, depth: int, entered: str = "") -> Anal
     unclear = "contains control or invisible characters" if re.search(UNSAFE, command) else ""
     found = () if unclear else plain_parts(command, scope.cwds)
     if found:
-        return _through(command, found, "", depth, scope)
+        return _unwrap_all(command, found, "", depth, scope)
     walk = Walk(command, entered)
     try:
         walk.statements(parse_tree(command).get("Stmts"), scope)
@@ -325,14 +329,14 @@ def _analysed(command: str, scope: Scope, depth: int, entered: str = "") -> Anal
     except (KeyError, TypeError, RecursionError):
         # A tree of a shape that this parser is not known to produce.
         return Analysis(command, tuple(walk.parts), "has an unknown form")
-    return _through(command, walk.parts, unclear or walk.unclear, depth, scope)
+    return _unwrap_all(command, walk.parts, unclear or walk.unclear, depth, scope)
 
 
-def _through(command: str, found: Iterable[SimpleCommand], unclear: str, depth: int, scope: Scope) -> Analysis:
+def _unwrap_all(command: str, found: Iterable[SimpleCommand], unclear: str, depth: int, scope: Scope) -> Analysis:
     """Return the analysis with all wrappers unwrapped."""
     parts: list[SimpleCommand] = []
     for part in found:
-        for inner in look_through(part):
+        for inner in unwrap_part(part):
             if isinstance(inner, SimpleCommand):
                 parts.append(inner)
                 continue
@@ -343,9 +347,9 @@ def _through(command: str, found: Iterable[SimpleCommand], unclear: str, depth: 
 
 
 def _script(script: Script, depth: int, scope: Scope) -> tuple[list[SimpleCommand], str]:
-    """Return the parts of shell code that a part runs. Code that sh reads differently than bash is unclear."""
+    """Return the parts of shell code that a part runs. Code that sh reads differently from bash is unclear."""
     part = script.part
-    if depth >= _DEEPEST:
+    if depth >= _MAX_DEPTH:
         return [part], "runs shell code in shell code too deeply"
     own = Scope({"HOME": scope.variables.get("HOME")}, part.cwds)
     inside = _analysed(script.text, own, depth + 1)
@@ -360,7 +364,7 @@ def _script(script: Script, depth: int, scope: Scope) -> tuple[list[SimpleComman
 
 def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleCommand, ...]:
     """Return the commands of a line without shell syntax other than joins and quotes; () for any other."""
-    if len(command) > LONGEST:
+    if len(command) > MAX_CHARS:
         return ()
     parts: list[list[str]] = [[]]
     joined = ""
@@ -381,7 +385,7 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleComma
             if not parts[-1] and (word in _GRAMMAR or "=" in word or re.search(r"['\"]", word)):
                 return ()
             parts[-1].append(_QUOTED.sub(lambda m: m[1] if m[1] is not None else m[2], word))
-    if (not parts[-1] and joined not in ("", ";", "\n")) or len(parts) > MOST_PARTS:
+    if (not parts[-1] and joined not in ("", ";", "\n")) or len(parts) > MAX_PARTS:
         return ()
     return tuple(SimpleCommand(tuple(Word(w) for w in words), cwds=cwds) for words in parts if words)
 

@@ -19,14 +19,14 @@ from agent_cli.permissions.shell.words import Node
 from agent_tools.process.child import run_child
 
 # Parsing time grows faster than the length of the text, and much faster than its nesting: nothing beyond these limits
-# is parsed. The bodies of quoted here-documents do not count.
-LONGEST = 4_096
-LONGEST_WITH_DOCUMENTS = 262_144
-_DEEPEST = 30
-_MOST_JOINED = 60
+# is parsed. Bodies of quoted here-documents are not counted.
+MAX_CHARS = 4_096
+MAX_CHARS_WITH_DOCUMENTS = 262_144
+_MAX_DEPTH = 30
+_MAX_JOINS = 60
 _SECONDS = 1.0
 # The tree of a long line is several hundred times its size.
-_MOST = 128 << 20
+_MAX_OUTPUT_BYTES = 128 << 20
 _QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
 
 
@@ -50,12 +50,12 @@ class ShellParseError(Exception):
 
 def too_long(command: str) -> bool:
     """Return True if the command line is too long to parse, without bodies of quoted here-documents."""
-    return len(command) > LONGEST and _outside(command) is None
+    return len(command) > MAX_CHARS and _outside(command) is None
 
 
 def _outside(command: str) -> str | None:
     """Return the command line without bodies of quoted here-documents; None if it is too long."""
-    if len(command) > LONGEST_WITH_DOCUMENTS or (len(command) > LONGEST and "<<" not in command):
+    if len(command) > MAX_CHARS_WITH_DOCUMENTS or (len(command) > MAX_CHARS and "<<" not in command):
         return None
     lines, ends, size = [], deque[tuple[bool, str]](), 0
     for line in command.split("\n") if "<<" in command else [command]:
@@ -65,7 +65,7 @@ def _outside(command: str) -> str | None:
             ends.extend((bool(m[1]), m[2] or m[3] or m[4]) for m in _QUOTED_DOCUMENT.finditer(line))
         elif (line.lstrip("\t") if ends[0][0] else line) == ends[0][1]:
             ends.popleft()
-    if len(command) > LONGEST and (ends or size > LONGEST):
+    if len(command) > MAX_CHARS and (ends or size > MAX_CHARS):
         return None
     return "\n".join(lines)
 
@@ -80,7 +80,7 @@ def _too_deep(text: str) -> bool:
     joined = len(_JOINS.findall(bare))
     if "((" in bare or "$[" in bare:
         joined = max(joined, len(_ARITHMETIC.findall(bare)))
-    return deepest > _DEEPEST or joined > _MOST_JOINED
+    return deepest > _MAX_DEPTH or joined > _MAX_JOINS
 
 
 @lru_cache(maxsize=1)
@@ -120,7 +120,9 @@ def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
         raise ShellParseError("has shell syntax, and the parser for it (shfmt) is not installed")
     try:
         argv = [program, f"-ln={dialect}", "--to-json"]
-        ran = run_child(argv, seconds=_SECONDS, feed=command.encode(), most=_MOST, cwd="/", env={}, brief=True)
+        ran = run_child(
+            argv, seconds=_SECONDS, feed=command.encode(), most=_MAX_OUTPUT_BYTES, cwd="/", env={}, brief=True
+        )
     except (OSError, TimeoutError, OverflowError, UnicodeEncodeError):
         raise ShellParseError("could not be parsed") from None
     if ran.code:

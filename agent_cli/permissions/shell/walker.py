@@ -24,9 +24,9 @@ from agent_cli.permissions.shell.words import (
     sets_variable,
 )
 
-MOST_PARTS = 400
-_MOST_STEPS = 2_000
-_MOST_ITEMS = 50
+MAX_PARTS = 400
+_MAX_STEPS = 2_000
+_MAX_ITEMS = 50
 _KINDS = {
     ">": "write", ">|": "write", "&>": "write", "<>": "write", ">&": "write", ">>": "append", "&>>": "append",
     "<": "read",
@@ -74,7 +74,7 @@ class Walk:
     def statement(self, node: Node, scope: Scope) -> None:
         """Walk a statement with its redirections. A background job or coprocess runs in a subshell."""
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        if self._steps > _MAX_STEPS:
             self.unclear = self.unclear or "runs too many commands to look at each"
             return
         if node.get("Coprocess") or node.get("Disown"):
@@ -162,7 +162,7 @@ class Walk:
                 if MEANINGFUL.fullmatch(name):
                     scope.assign(name, None)
             scope.lose(f"{words[0].text} comes before it")
-        if words[0].text == "set" and _makes_keywords(words[1:]):
+        if words[0].text == "set" and _enables_keywords(words[1:]):
             self.unclear = self.unclear or "makes assignments of later arguments (set -k)"
 
     def _cd(self, words: tuple[Word, ...], scope: Scope, *, known: bool) -> None:
@@ -208,12 +208,12 @@ class Walk:
 
     def _loop(self, body: list[Node], scope: Scope) -> None:
         """Walk a body that may run any number of times: what it changes is unknown from its start."""
-        self._expect(body, scope)
+        self._forget_changes(body, scope)
         branch = scope.copy()
         self.statements(body, branch)
         scope.join(branch)
 
-    def _expect(self, body: Any, scope: Scope) -> None:
+    def _forget_changes(self, body: Any, scope: Scope) -> None:
         """Forget everything a body may change."""
         for node in nodes(body):
             if node.get("Type") == "FuncDecl":
@@ -239,7 +239,7 @@ class Walk:
         self._add(SimpleCommand((), (Word(f"{name}="),), cwds=scope.cwds))
         before = self._rounds
         self._rounds *= len(items)
-        for value in [w.text for w in items] if known and self._rounds <= _MOST_ITEMS else [None]:
+        for value in [w.text for w in items] if known and self._rounds <= _MAX_ITEMS else [None]:
             scope.assign(name, value)
             self._loop(body, scope)
         self._rounds = before
@@ -248,7 +248,7 @@ class Walk:
     def _case(self, node: Node, scope: Scope) -> None:
         self._harmless_word(node["Word"], scope)
         # One item may fall through to the next.
-        self._expect(node.get("Items"), scope)
+        self._forget_changes(node.get("Items"), scope)
         start = scope.copy()
         for item in node.get("Items") or []:
             for pattern in item.get("Patterns") or []:
@@ -379,14 +379,14 @@ class Walk:
                 self.unclear = self.unclear or "has quotes or lines in arithmetic"
 
     def _add(self, part: SimpleCommand) -> None:
-        if len(self.parts) >= MOST_PARTS:
+        if len(self.parts) >= MAX_PARTS:
             self.unclear = self.unclear or "runs too many commands to look at each"
         elif part not in self._seen:
             self._seen.add(part)
             self.parts.append(part)
 
 
-def _makes_keywords(options: tuple[Word, ...]) -> bool:
+def _enables_keywords(options: tuple[Word, ...]) -> bool:
     """Return True if arguments of `set` turn on -k, after which `program NAME=value` no longer passes that argument."""
     for word in options:
         if word.text in ("--", "-") and not word.why:

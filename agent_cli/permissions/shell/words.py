@@ -21,7 +21,7 @@ MEANINGFUL = re.compile(
     r"EXECIGNORE|FIGNORE|FUNCNEST|LD_.*|DYLD_.*|TIMEFORMAT|TMPDIR|histchars|auto_resume"
 )
 # Variables to which bash gives its own values, whatever is assigned.
-OWN = re.compile(
+BASH_VARIABLES = re.compile(
     r"_|RANDOM|SRANDOM|SECONDS|LINENO|EPOCH\w*|PPID|E?UID|GROUPS|DIRSTACK|FUNCNAME|PIPESTATUS|REPLY|OPT(?:ARG|IND|ERR)|"
     r"COMP_\w+|COMPREPLY|MAPFILE|COPROC(?:_PID)?|HIST\w+|HOST(?:NAME|TYPE|FILE)|OSTYPE|MACHTYPE|SHLVL|READLINE_\w+|"
     r"CHILD_MAX|COLUMNS|LINES|TMOUT|MAIL\w*|IGNOREEOF|INPUTRC|INSIDE_EMACS|FCEDIT"
@@ -32,7 +32,7 @@ PLAIN_VARIABLES = re.compile(
     # Variables that control builds and tests without naming a program.
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE"
 )
-_MOST_PLACES = 8
+_MAX_DIRECTORIES = 8
 
 
 # The conversion that assigns how much was written so far: %n, with flags, a width and so on.
@@ -74,7 +74,7 @@ class Scope:
             self.lose(self.renamed)
         else:
             # By now a name may be bound to another one.
-            self.variables[name] = None if self.lost or OWN.fullmatch(name) else value
+            self.variables[name] = None if self.lost or BASH_VARIABLES.fullmatch(name) else value
 
     def lose(self, why: str) -> None:
         """Give up: from here on neither variables nor the directory are known."""
@@ -113,7 +113,7 @@ def _union(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[str, .
     if a is None or b is None:
         return None
     both = tuple(dict.fromkeys((*a, *b)))
-    return both if len(both) <= _MOST_PLACES else None
+    return both if len(both) <= _MAX_DIRECTORIES else None
 
 
 class Word(Value):
@@ -222,7 +222,7 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 }
 # Parameters whose value is always a number; $! may also be empty.
 _NUMBERS = frozenset("?#$")
-_LARGEST = 1 << 53
+_MAX_INTEGER = 1 << 53
 _PARAMETER_KEYS = frozenset(("Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param"))
 
 
@@ -384,7 +384,7 @@ def _arithmetic(node: Node) -> int:
             left, right = _arithmetic(node["X"]), _arithmetic(node["Y"])
             if right or node["Op"] not in "/%":
                 value = _OPERATORS[node["Op"]](left, right)
-                if abs(value) < _LARGEST:
+                if abs(value) < _MAX_INTEGER:
                     return value
         case "Word" if [p["Type"] for p in node.get("Parts") or []] == ["Lit"]:
             if _PLAIN_NUMBER.fullmatch(node["Parts"][0]["Value"]):

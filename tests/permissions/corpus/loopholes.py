@@ -36,7 +36,7 @@ CASES = [
     ),
     *group("file names as options under a rule", "allow", "tar cf y.tar *.txt", "cp *.txt src", allow=_PROGRAMS),
     *group(
-        "git prints files that are not known",
+        "git prints unknown files",
         "ask",
         "git show --color-words HEAD",
         "git log -p --textconv",
@@ -61,7 +61,7 @@ CASES = [
         deny="Read(.env)",
     ),
     *group(
-        "git prints files that are not known",
+        "git prints unknown files",
         "allow",
         "git log --show-pulls",
         "git log --oneline --no-mailmap",
