@@ -121,7 +121,7 @@ def looks(name: str, words: str, programs: set[str]) -> bool:
 
 def programs_of(case: Case, root: Path) -> set[str]:
     """The programs that a command may start, by the analysis."""
-    analysis = analyse(format_option(case.command, root), str(root / case.cwd), str(root.parent / "home"))
+    analysis = analyse(spelled(case.command, root), str(root / case.cwd), str(root.parent / "home"))
     named = {os.path.basename(w.text) for p in analysis.parts for w in p.words[:1]}
     named |= {os.path.basename(layer.words[0].text) for p in analysis.parts for layer in p.layers}
     named |= {script for name in list(named) for script in _SCRIPTS.get(name, ())}
