@@ -72,7 +72,7 @@ class Tdd:
         turn.options = turn.options.replace(plan_review="always")
         turn.plan_approved = self.state.phase != "plan"
 
-    def kept(self) -> Any:
+    def snapshot(self) -> Any:
         return to_json(self.state)
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
@@ -159,8 +159,8 @@ class Tdd:
             f"The tests are written and fail, as they should: {self.state.red}. Tests: {', '.join(self.state.tests)}."
         )
 
-    def reviewed(self, *, good: bool) -> None:
-        self._to("code" if good else "tests")
+    def record_review(self, *, approved: bool) -> None:
+        self._to("code" if approved else "tests")
 
     def unfinished(self, turn: Turn, text: str) -> str:
         """Return a message that continues the turn; "" if the model asks a question, is done, or was nudged often

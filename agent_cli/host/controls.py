@@ -16,7 +16,7 @@ from agent_cli.config.run_options import reads_source
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
 from agent_cli.core.place import UsageError
-from agent_cli.engine.compaction.controls import filling
+from agent_cli.engine.compaction.controls import context_usage
 from agent_cli.headless.result_object import model_usage
 from agent_cli.host.channel import Fields
 from agent_cli.host.control_handlers import FILE_CONTROLS, SERVER_CONTROLS, server_states
@@ -99,7 +99,7 @@ def _rename(session: OpenSession, fields: Fields) -> Fields:
 @_SESSION.answers("get_context_usage")
 def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     agent = session.agent
-    found = filling(agent.conversation)
+    found = context_usage(agent.conversation)
     size = found.size or 0
     categories = [
         {"name": name, "tokens": count, "color": _COLORS[n % len(_COLORS)], "kind": "used"}

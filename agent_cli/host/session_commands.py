@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from agent_cli.core.events import Event
-from agent_cli.engine.compaction.controls import compact_now, filling
+from agent_cli.engine.compaction.controls import compact_now, context_usage
 from agent_cli.engine.conversation import Conversation
 
 
@@ -34,7 +34,7 @@ def run_session_command(session: CommandedSession, text: str, show: Callable[[Ev
         case "cost" | "usage":
             return session.cost_words()
         case "context":
-            found = filling(session.conversation)
+            found = context_usage(session.conversation)
             size = f" of {found.size:,}" if found.size else ""
             parts = "\n".join(f"- {part}: {count:,}" for part, count in found.parts)
             return f"Context: {found.used:,}{size} tokens\n\n{parts}"
