@@ -369,11 +369,11 @@ class Hooks(Protocol):
         """Return True if any hook runs at this step. subject: compared with matchers; "" matches any."""
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, refresh: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         """Run the hooks of a step in their order. Raises CancelledError.
 
-        again: recomputes fields of `data` for the next hooks after one has changed the input.
+        refresh: recomputes fields of `data` for the next hooks after one has changed the input.
         """
 
     def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
@@ -402,7 +402,7 @@ class NoHooks:
         return False
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, refresh: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         yield from ()
         return HookResult()

@@ -40,7 +40,7 @@ from agent_cli.doctor.checks import (
     check_trust,
 )
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
-from agent_cli.extensions.tool_packages import installed, load_tools
+from agent_cli.extensions.tool_packages import installed_tools, load_tools
 from agent_cli.headless.output import echo, put_json, wrapped_for
 from agent_cli.mcp.approvals import FINE, server_state
 from agent_cli.mcp.config import find_servers
@@ -125,7 +125,7 @@ def _finding(base: Path, files: list[FileReport], *, counts: bool) -> Finding:
 
 def _check_tool_packages(settings: Settings) -> tuple[list[Finding], set[str]]:
     """Return findings about enabled and available tools of packages, and the names of the enabled ones."""
-    there = installed()
+    there = installed_tools()
     off = [name for name in there if name not in settings.tool_packages]
     text = f"installed, but not in the setting tool_packages: {', '.join(off)}"
     findings = [Finding("missing", "tool packages", text)] if off else []

@@ -112,7 +112,7 @@ def make_hooks(
             return state.command_env(context)[0]
         return {n: v for n, v in place.env.items() if n not in state.STARTUP and not n.startswith("BASH_FUNC_")}
 
-    def about(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
+    def covers(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
         root = context.workspace.root
         return command_rules.is_about(
             rules.read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/")
@@ -122,7 +122,7 @@ def make_hooks(
     def by_name(name: str) -> ModelHandle:
         return models.lazy_model(name, settings, place)()
 
-    def opened(name: str) -> ModelHandle:
+    def open_model(name: str) -> ModelHandle:
         return by_name(name or settings.small_model or model() or settings.model or "")
 
     def wake(text: str) -> None:
@@ -139,8 +139,8 @@ def make_hooks(
             session=matching.HookSession(session[0], str(session[1]() or ""), place.root),
             environment=environment,
             cwd=lambda: context.workspace.cwd,
-            about=about,
-            opened=opened,
+            covers=covers,
+            open_model=open_model,
             wake=wake,
             call_tool=_call_server_tool(servers) if servers is not None else matching.no_server,
             turn=turn,
