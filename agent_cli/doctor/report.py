@@ -42,9 +42,9 @@ from agent_cli.doctor.checks import (
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
 from agent_cli.extensions.tool_packages import installed_tools, load_tools
 from agent_cli.headless.output import echo, put_json, wrapped_for
-from agent_cli.mcp.approvals import FINE, server_state
+from agent_cli.mcp.approvals import FINE_STATES, server_state
 from agent_cli.mcp.config import find_servers
-from agent_cli.mcp.credentials import Logins
+from agent_cli.mcp.credentials import LoginStore
 from agent_cli.memory.files import load_memory
 from agent_cli.plugins.manifest import PluginError
 from agent_cli.plugins.store import PluginStore
@@ -145,9 +145,9 @@ def check_mcp(layers: Layers, place: RunEnvironment) -> list[Finding]:
     if not declares_servers(RunOptions(), place, layers):
         return []
     found, problems = find_servers(RunOptions(), place, layers)
-    approvals, logins = approvals_of(place), Logins(logins_folder(place))
+    approvals, logins = approvals_of(place), LoginStore(logins_folder(place))
     states = [(f.name, server_state(f, layers, approvals, logins, place.env)) for f in found]
-    waiting = [f"{name}: {state}" for name, state in states if state not in FINE]
+    waiting = [f"{name}: {state}" for name, state in states if state not in FINE_STATES]
     text = counted(len(found), "server") + (f", {len(waiting)} not ready" if waiting else "")
     ready = not waiting and not problems
     return [Finding("ok" if ready else "missing", "mcp", text, (*waiting, *problems), {"servers": dict(states)})]

@@ -12,7 +12,7 @@ from typing import Any
 from agent_cli.host.channel import Fields
 from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.config import DeclaredServer, mistake_in, read_json
+from agent_cli.mcp.config import DeclaredServer, declaration_problem, read_json
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_tools.fs.encoding import fingerprint
@@ -102,14 +102,14 @@ def _set_servers(session: OpenSession, fields: Fields) -> Fields:
     for name, table in dict(fields["servers"]).items():
         problems: list[str] = []
         for server in read_json(json.dumps({name: table}), "the host", "given", problems):
-            if wrong := mistake_in(server):
+            if wrong := declaration_problem(server):
                 problems.append(f"{wrong}.")
             elif why := session.agent.layers.managed.refuses_server(server.name, server.line):
                 problems.append(f"{server.name} is not used: {why}")
             else:
                 found.append(server)
         errors |= dict.fromkeys([name] if problems else (), "; ".join(problems))
-    added, removed = session.agent.mcp.set_added(found)
+    added, removed = session.agent.mcp.replace_added(found)
     return {"added": added, "removed": removed, "errors": errors}
 
 

@@ -16,7 +16,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.core.place import UsageError
 from agent_cli.headless.output import echo, put_json, table
-from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, mistake_in
+from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.saved_settings import save_setting
 from agent_tools.fs.safe_files import read_regular, write_whole
@@ -74,7 +74,7 @@ def _as_data(item: ForeignItem) -> dict[str, object]:
 def _standing(item: ForeignItem, home: Path, own: Layers) -> str:
     """Return why an item is not to be written: it is there, or something else has its place; "" if it is."""
     if item.server is not None:
-        if why := mistake_in(DeclaredServer(item.key, item.server, str(item.source), "own")):
+        if why := declaration_problem(DeclaredServer(item.key, item.server, str(item.source), "own")):
             return why
         found = next((d.server for d in own.servers if d.name == item.key), None)
         taken = _target(item) in own.read
