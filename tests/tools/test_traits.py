@@ -13,7 +13,7 @@ from agent_cli.engine.compaction.carry_over import file_argument_of, superseded
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable
 from agent_cli.permissions.policy import Policy
-from agent_cli.runtime.edit_call import Changeable
+from agent_cli.runtime.edit_call import EditableCall
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
@@ -117,6 +117,6 @@ def test_a_tool_that_is_not_built_in_is_asked_as_well(bench: Bench) -> None:
         story += [AssistantMessage((call,)), ToolMessage(call.id, "Stamp", "a line of a result\n" * 40)]
     assert file_argument_of(calls[0], deps.traits_of) == "a"
     assert list(superseded(story, "/w", (), deps.traits_of)) == ["c0"]
-    change = Changeable("Stamp", calls[0].arguments, traits_of=deps.traits_of)
-    assert (change.name, change.text, change.in_line) == ("words", "x", True)
+    change = EditableCall("Stamp", calls[0].arguments, traits_of=deps.traits_of)
+    assert (change.name, change.text, change.single_line) == ("words", "x", True)
     assert superseded(story, "/w") == {}

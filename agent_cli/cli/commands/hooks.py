@@ -139,7 +139,7 @@ def test_hooks(
     session = "00000000-test", lambda: None
     hooks = make_hooks(layers.settings(), layers, place, context, session)
     subject = str(data.get(row.matched, ""))
-    chosen = hooks.table.matching(name, subject) if isinstance(hooks, LazyHooks) else []
+    chosen = hooks.registry.matching(name, subject) if isinstance(hooks, LazyHooks) else []
     if not as_json:
         for hook in held:
             echo(f"held, as the project is not trusted: {one_line(str(hook))}")

@@ -30,7 +30,7 @@ from agent_cli.headless.pending import (
     tell_pending,
 )
 from agent_cli.runtime.environment import find_place
-from agent_cli.runtime.pending import opened_in, pending_of, pending_sessions, project_store, reopen
+from agent_cli.runtime.pending import pending_of, pending_sessions, project_store, reopen, session_holder
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import root_of
 from agent_cli.session.store import SessionStore, state_folder
@@ -66,7 +66,7 @@ def pending(
     names = []
     for store in stores:
         for session_id, items in pending_sessions(store).items():
-            root, where = root_of(store.path(session_id)), opened_in(store, session_id)
+            root, where = root_of(store.path(session_id)), session_holder(store, session_id)
             found.append({"session_id": session_id, "root": root, "open_in": where or None, "pending": items})
             names.append(store.short(session_id))
     if as_json:
