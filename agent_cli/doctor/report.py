@@ -41,7 +41,7 @@ from agent_cli.doctor.checks import (
 )
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
 from agent_cli.extensions.tool_packages import installed_tools, load_tools
-from agent_cli.headless.output import echo, put_json, wrapped_for
+from agent_cli.headless.output import echo, print_json, wrap_for_terminal
 from agent_cli.mcp.approvals import FINE_STATES, server_state
 from agent_cli.mcp.config import find_servers
 from agent_cli.mcp.credentials import LoginStore
@@ -200,7 +200,7 @@ def run_doctor(as_json: bool, commands: Collection[str]) -> int:
     layers, mistakes = readable_layers(place)
     findings, ready = collect_findings(place, layers, mistakes, commands)
     if as_json:
-        put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
+        print_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
     else:
         echo(findings_text(findings))
     return 0 if ready else 1
@@ -280,7 +280,7 @@ OPTIONAL = {
 
 def findings_text(findings: Iterable[Finding]) -> str:
     """Format the findings in lines that fit the terminal."""
-    return "\n".join(wrapped_for(1, line, " " * 21) for finding in findings for line in _lines(finding))
+    return "\n".join(wrap_for_terminal(1, line, " " * 21) for finding in findings for line in _lines(finding))
 
 
 def _lines(finding: Finding) -> list[str]:

@@ -1,5 +1,6 @@
-"""Slash commands about the session itself, in a message of a host or of -p: the others are prompts, which the
-conversation expands."""
+"""Slash commands that act on the session, in a message of a host or of -p. All others are prompts, which the
+conversation expands.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from agent_cli.engine.conversation import Conversation
 
 
 class CommandedSession(Protocol):
-    """What the commands act on."""
+    """The session that the commands act on."""
 
     @property
     def conversation(self) -> Conversation: ...
@@ -23,7 +24,7 @@ class CommandedSession(Protocol):
 
 
 def run_session_command(session: CommandedSession, text: str, show: Callable[[Event], None]) -> str | None:
-    """Run `/name words` and return what to say; None if it is no command of the session."""
+    """Run `/name words` and return the answer; None if it is not a command of the session."""
     name, _, words = text[1:].partition(" ")
     match name:
         case "clear" | "new" | "reset":

@@ -15,7 +15,7 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.core.place import UsageError
-from agent_cli.headless.output import echo, put_json, table
+from agent_cli.headless.output import echo, print_json, table
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.saved_settings import save_setting
@@ -54,7 +54,7 @@ def take_over(
             own.add(_as_data(item), str(item.source), home)
             own.read.append(_target(item))
     if as_json:
-        put_json([_plain(item, state) for item, state in rows])
+        print_json([_plain(item, state) for item, state in rows])
     else:
         _print(rows, home, applied=apply)
     return 0

@@ -16,7 +16,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.mcp.approvals import changed_tools, server_state
 from agent_cli.mcp.config import (
     PROJECT_FILE,
@@ -97,7 +97,7 @@ def list_servers(as_json: AsJson = False) -> int:
     """List the declared servers, and whether they may start. Starts nothing."""
     place, layers, found = here()
     if as_json:
-        put_json([
+        print_json([
             {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source,
              "state": _state(f, place, layers), "target": f.line}
             for f in found.values()
@@ -284,7 +284,7 @@ def test_server(name: Name, as_json: AsJson = False) -> int:
     servers, server, seconds = _brought_up(found, place, layers, trusted=False)
     try:
         if as_json:
-            put_json(_report(server, seconds))
+            print_json(_report(server, seconds))
         elif server.status == "ready":
             echo(f"{name}: up after {seconds:.1f} s, {one_line(server.about) or 'without a name'}, {server.protocol}")
             for offer in server.tools.values():
