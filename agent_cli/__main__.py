@@ -8,7 +8,13 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
+
+# Without a traceback, Ctrl-C ends the program while its first modules are imported. Ignored, it stays ignored.
+_EARLY = __name__ == "__main__" or os.path.basename(sys.argv[0]) == "agent"
+if _EARLY and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _leave_out_working_directory() -> None:
@@ -37,6 +43,7 @@ with lazy_imports():
     from agent_tools.process import hardening
 
 _VERSION = (["--version"], ["-V"], ["-v"])
+_GONE = "The working directory no longer exists: change to another, or name one with --cd."
 
 
 def main() -> None:
@@ -46,6 +53,9 @@ def main() -> None:
     if sys.argv[1:] not in _VERSION:
         hardening.protect()
     _fill_closed_streams()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    _repeat_dropped_interrupts()
     _exit(_flushed(guarded(sys.argv[1:])))
 
 
@@ -57,6 +67,24 @@ def _exit(code: int) -> None:
         os._exit(code)
     gc.freeze()
     sys.exit(code)
+
+
+def _repeat_dropped_interrupts() -> None:
+    """Deliver an interrupt again that came where Python drops exceptions, as in callbacks of its import system."""
+    show = sys.unraisablehook
+
+    def hook(dropped: sys.UnraisableHookArgs) -> None:
+        if dropped.exc_type is not KeyboardInterrupt:
+            show(dropped)
+            return
+        import threading
+
+        main_thread = threading.main_thread().ident or 0
+        again = threading.Timer(0.01, signal.pthread_kill, (main_thread, signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
 
 
 def _fill_closed_streams() -> None:
@@ -104,13 +132,26 @@ def guarded(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user who did not ask
-        return _tell(error, debug)
+        gone = isinstance(error, FileNotFoundError) and not _has_working_directory()
+        return _tell(place.UsageError(_GONE) if gone else error, debug)
+
+
+def _has_working_directory() -> bool:
+    try:
+        return bool(os.getcwd())  # noqa: PTH109
+    except FileNotFoundError:
+        return False
 
 
 def dispatch(argv: list[str]) -> int:
     """Send a command line where it belongs."""
     if argv in _VERSION:
-        sys.stdout.write(f"agent {__version__}\n")
+        try:
+            sys.stdout.write(f"agent {__version__}\n")
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # at once where Python does not buffer
+            raise place.OutputError(error) from None
         return 0
     if "_AGENT_COMPLETE" not in os.environ and not _names_command(argv):
         options = option_parser.parse_options(argv)

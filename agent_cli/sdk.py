@@ -168,7 +168,7 @@ class AgentSession:
 
     def _remember(self, event: Event) -> None:
         """Record what a log would, for a session that has none."""
-        self._replay.take(event, utc_stamp())
+        self._replay.apply(event, utc_stamp())
 
     @property
     def session_id(self) -> str:

@@ -52,5 +52,16 @@ def test_folders_mirror_the_packages() -> None:
     def folders(base: Path) -> set[str]:
         return {path.parent.name for path in base.glob("*/__init__.py")}
 
-    assert folders(TESTS) <= folders(ROOT / "agent_cli") | ACROSS
-    assert folders(TESTS / "tools") <= folders(ROOT / "tools/agent_tools")
+    assert folders(TESTS) == folders(ROOT / "agent_cli") | ACROSS
+    assert folders(TESTS / "tools") == folders(ROOT / "tools/agent_tools")
+
+
+def test_no_fixture_is_there_twice() -> None:
+    """What two files need is in the conftest of their folder, or of all."""
+    found: dict[str, list[str]] = {}
+    for path in TESTS.rglob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and any("fixture" in ast.unparse(d) for d in node.decorator_list):
+                node.body = node.body[ast.get_docstring(node) is not None :]
+                found.setdefault(ast.unparse(node), []).append(f"{path.relative_to(ROOT)}: {node.name}")
+    assert [places for places in found.values() if len(places) > 1] == []

@@ -10,7 +10,7 @@ from agent_cli.core.modes import MODES, Effort, Mode
 from agent_cli.core.place import UsageError
 from agent_cli.runtime.environment import check_mode
 from agent_cli.terminal.commands.models import models_with_details
-from agent_cli.terminal.slash import REGISTRY, SlashContext, by_default
+from agent_cli.terminal.slash import REGISTRY, SlashContext, default_order
 
 MODE, MODEL, EFFORT = "mode", "model", "effort"
 _MODES: dict[Mode, tuple[str, str]] = {
@@ -93,7 +93,7 @@ def set_option(ctx: SlashContext, name: str, value: str) -> None:
 def available_commands(ctx: SlashContext) -> list[dict[str, Any]]:
     """Return the slash commands: the user's own, and those of the program that make sense in an editor."""
     own = [(name, command.description, command.hint) for name, command in ctx.agent.commands.items()]
-    ours = [(c.name, c.help, c.usage) for name in by_default(REGISTRY) if (c := REGISTRY[name]).name not in NOT_HERE]
+    ours = [(c.name, c.help, c.usage) for name in default_order(REGISTRY) if (c := REGISTRY[name]).name not in NOT_HERE]
     found = {name: (about, hint) for name, about, hint in [*ours, *own]}
     return [
         {"name": name, "description": about or name, **({"input": {"hint": hint}} if hint else {})}

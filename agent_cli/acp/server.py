@@ -34,7 +34,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.session.store import SessionStore, remove_session, state_folder, write_report
-from agent_cli.session.summary import glances, project_folders, summaries_of_all_projects
+from agent_cli.session.summary import project_folders, summaries_of_all_projects, summarize_sessions
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
@@ -138,7 +138,7 @@ class AcpServer:
             if cwd is None:
                 return summaries_of_all_projects(state_folder(os.environ))
             place = find_place(os.environ, _absolute(cwd))
-            return list(glances(SessionStore(state_folder(place.env), place.root).folder))
+            return list(summarize_sessions(SessionStore(state_folder(place.env), place.root).folder))
 
         every = [each for each in await _in_thread(found) if each.messages and (each.cwd or cwd)]
         listed = [

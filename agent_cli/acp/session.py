@@ -39,7 +39,7 @@ from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.model import Dialog, TextInput
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question, review_diffs
 from agent_cli.terminal.slash import ExitRequestedError, find_command, is_slash, run_slash
-from agent_cli.terminal.startup import settle_servers, settle_trust
+from agent_cli.terminal.startup import ask_about_servers, ask_for_trust
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import Diff, Diffs, Display, TodoView
@@ -175,7 +175,7 @@ class EditorSession(Dialogs):
             if is_slash(self._prompt.text):
                 self._run_command(self._prompt.text)
             else:
-                self.take_turn(self._prompt.text)
+                self.run_turn(self._prompt.text)
         except (CancelledError, EditorError):
             token.cancel()
         finally:
@@ -198,7 +198,7 @@ class EditorSession(Dialogs):
 
     # Turns.
 
-    def take_turn(self, text: str) -> None:
+    def run_turn(self, text: str) -> None:
         """Send a message and run its turn. Raises UsageError."""
         conversation = self.agent.conversation
         prompt, self._prompt = self._prompt, EditorPrompt("")
@@ -228,9 +228,9 @@ class EditorSession(Dialogs):
         """Before the first turn: ask whether the project is trusted, if it brings anything that would take effect."""
         if self._settled:
             return
-        trusted = settle_trust(self.options, self.place, self.layers, self)
+        trusted = ask_for_trust(self.options, self.place, self.layers, self)
         asked = trusted is not self.layers
-        settle_servers(self.options, self.place, trusted, self)
+        ask_about_servers(self.options, self.place, trusted, self)
         self._settled = True
         if not asked or not trusted.trust.trusted:
             return
@@ -328,7 +328,7 @@ class EditorSession(Dialogs):
         shown = self._updates
         call: Update = {"toolCallId": request.call_id, "status": "pending"}
         call |= shown.call_fields(request.tool, request.arguments, request.summary)
-        call["content"] = shown.content_of(request.preview)
+        call["content"] = shown.user_content(request.preview)
         return ask_approval(
             request,
             lambda dialog: self._put(dialog, call),
@@ -339,7 +339,7 @@ class EditorSession(Dialogs):
         kind = "switch_mode" if asked.kind == "plan" else "think"
         call: Update = {"toolCallId": asked.call_id, "kind": kind}
         if asked.kind == "review":
-            call["content"] = self._updates.content_of(review_diffs(asked.data))
+            call["content"] = self._updates.user_content(review_diffs(asked.data))
         return ask_question(asked, lambda dialog: self._put(dialog, call), self.layers.settings().plan_ttl)
 
     def put(self, dialog: Dialog) -> Any:

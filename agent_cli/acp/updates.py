@@ -191,7 +191,7 @@ class SessionUpdates:
             case ToolRequested():
                 self._requested(event, parent)
             case ApprovalRequested(call_id=call_id, preview=preview) if preview is not None:
-                self._changed(call_id, content=self.content_of(preview), locations=self._places(preview))
+                self._changed(call_id, content=self.user_content(preview), locations=self._places(preview))
             case ToolStarted(call_id=call_id):
                 shown = self._announced.get(call_id, self._text).started(call_id)
                 self._changed(call_id, status="in_progress", **shown)
@@ -218,7 +218,7 @@ class SessionUpdates:
         title = f"`{command}`" if isinstance(command, str) and "\n" not in command and "`" not in command else summary
         return {"title": title, "kind": tool_kind(tool), "rawInput": dict(arguments), "locations": places}
 
-    def content_of(self, display: Display | None) -> list[Update]:
+    def user_content(self, display: Display | None) -> list[Update]:
         """Return what a display shows, as the content of a call."""
         if isinstance(display, Diff | Diffs):
             files = display.files if isinstance(display, Diffs) else (display,)
@@ -277,7 +277,7 @@ class SessionUpdates:
         display = event.display
         result = display if isinstance(display, CommandOutput) else None
         shown = self._announced.get(event.call_id, self._text).ended(event.call_id, result)
-        shown.setdefault("content", [] if result is not None else self.content_of(display))
+        shown.setdefault("content", [] if result is not None else self.user_content(display))
         self._changed(event.call_id, status=status, locations=self._places(display), **shown)
 
 

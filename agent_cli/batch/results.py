@@ -20,7 +20,7 @@ from agent_cli.batch.tasks import BatchTask
 from agent_cli.core.place import UsageError, is_dumb
 from agent_cli.evaluation.results import NUMBERS, AgentReport, figures
 from agent_cli.headless.output import print_notice, table
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.text import counted, dollars, escape_controls, short_duration, shorten
 
 _WIDTH = 80
@@ -199,7 +199,7 @@ class ResultsFile:
         try:
             if patch:
                 file = self.patches / f"{line['id']}.patch"
-                write_whole(file, patch, _MODE)
+                write_atomic(file, patch, _MODE)
                 line["patch"] = f"{self.patches.name}/{file.name}"
             descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _MODE)
             with os.fdopen(descriptor, "ab") as target:
@@ -231,7 +231,7 @@ class ResultsFile:
 
     def _rewrite(self, lines: Iterable[dict[str, Any]]) -> None:
         try:
-            write_whole(self.path, b"".join(map(_bytes, lines)), _MODE, keep=True)
+            write_atomic(self.path, b"".join(map(_bytes, lines)), _MODE, keep=True)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror or error}.") from None
 

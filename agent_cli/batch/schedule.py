@@ -15,10 +15,10 @@ from agent_cli.batch.host import TaskHost, TaskResult, WorkOrder
 from agent_cli.batch.results import BatchProgress, ResultsFile, result_line
 from agent_cli.batch.tasks import BatchTask
 from agent_cli.evaluation.processes import GRACE, JobThreads
+from agent_tools.process.child import stop_signals
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TICK = 1.0
 _STOP_SECONDS = GRACE + 5.0
 _AGAIN_SECONDS = 2.0
@@ -121,7 +121,7 @@ class Batch:
             self.caught = self.caught or number
             runner.stop()
 
-        before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+        before = {number: signal.signal(number, on_signal) for number in stop_signals()}
         try:
             waiting = deque(task for name, task in self._tasks.items() if name not in lines)
             self._run(runner, waiting)

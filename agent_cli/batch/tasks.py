@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 from agent_cli.core.modes import MODE_ALIASES, MODES
 from agent_cli.evaluation.tasks import key_mistake
-from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
-from agent_tools.process.guarded_git import GitError, GitRun, fetching_git, find_git, store
+from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
+from agent_tools.process.guarded_git import GitError, GitRun, fetching_git, find_git, store_git
 from agent_tools.record import Value
 
 _FETCH_SECONDS = 1800.0
@@ -76,9 +76,9 @@ class SourceStore:
         """Return the bare repository with the files of a folder in one commit, those that git would ignore too."""
 
         def add(bare: Path) -> None:
-            git = store(self._program, str(bare))
+            git = store_git(self._program, str(bare))
             tree = {"GIT_WORK_TREE": path, **_AUTHOR}
-            write_whole(bare / "info" / "exclude", b"__pycache__/\n", sync=False)
+            write_atomic(bare / "info" / "exclude", b"__pycache__/\n", sync=False)
             every = (".", ":(exclude,glob)**/__pycache__/**")
             git.run("add", "-A", "-f", "--", *every, cwd=path, env={**tree, **_GLOBS}, seconds=_SECONDS)
             made = git.run("write-tree", env=tree).decode().strip()
@@ -100,9 +100,9 @@ class SourceStore:
 
         def unpack(bare: Path) -> None:
             if shallow:
-                write_whole(bare / _SHALLOW, shallow, sync=False)
+                write_atomic(bare / _SHALLOW, shallow, sync=False)
             file = bare / "shipped.bundle"
-            write_whole(file, data, sync=False)
+            write_atomic(file, data, sync=False)
             self._fetch(bare, str(file), "+refs/*:refs/*", trusted=True)
             file.unlink()
 
@@ -110,7 +110,7 @@ class SourceStore:
 
     def commit(self, bare: Path, revision: str) -> str:
         """Return the hash of a branch, a tag or a commit; of "" that of what was checked out."""
-        git = store(self._program, str(bare))
+        git = store_git(self._program, str(bare))
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision or _BASE}^{{commit}}")
         try:
             return git.run(*words).decode().strip()
@@ -124,7 +124,7 @@ class SourceStore:
         """
         with self._lock_of(f"bundle {bare} {commit}"):
             if (bare, commit) not in self._bundles:
-                git = store(self._program, str(bare))
+                git = store_git(self._program, str(bare))
                 git.run("update-ref", f"refs/batch/{commit}", commit)
                 with tempfile.TemporaryDirectory(dir=self._folder) as folder:
                     file = Path(folder) / "bundle"
@@ -141,13 +141,13 @@ class SourceStore:
         """Make a work tree with a commit checked out, on a branch of this name, and the branches of its source."""
         folder = work / ".git"
         work.mkdir(parents=True)
-        git = store(self._program, str(folder))
+        git = store_git(self._program, str(folder))
         git.run("init", "-q", "-b", branch)
         shutil.copytree(bare / "objects", folder / "objects", copy_function=_link, dirs_exist_ok=True)
         with suppress(FileNotFoundError):
-            write_whole(folder / "packed-refs", read_regular(bare / "packed-refs", _LARGEST_REFS), sync=False)
+            write_atomic(folder / "packed-refs", read_regular(bare / "packed-refs", _LARGEST_REFS), sync=False)
         if cut := _shallow(bare):
-            write_whole(folder / _SHALLOW, cut, sync=False)
+            write_atomic(folder / _SHALLOW, cut, sync=False)
         for key, value in _LOCAL.items():
             git.run("config", key, value)
         tree = {"GIT_WORK_TREE": str(work)}
@@ -158,7 +158,7 @@ class SourceStore:
 
         Ignored files are not in it. index: a file that is written.
         """
-        git = store(self._program, str(bare))
+        git = store_git(self._program, str(bare))
         env = {"GIT_WORK_TREE": str(work), "GIT_INDEX_FILE": str(index)}
 
         def run(*words: str) -> bytes:
@@ -183,7 +183,7 @@ class SourceStore:
                 bare = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.git"
                 private_folder(bare)
                 try:
-                    git = store(self._program, str(bare))
+                    git = store_git(self._program, str(bare))
                     git.run("init", "-q", "--bare", "-b", "main")
                     fill(bare)
                     git.run("pack-refs", "--all")
@@ -208,7 +208,7 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:
-        write_whole(Path(target), read_regular(source, _LARGEST_OBJECT), sync=False)
+        write_atomic(Path(target), read_regular(source, _LARGEST_OBJECT), sync=False)
 
 
 _KEYS: dict[str, tuple[type, ...]] = {

@@ -1,7 +1,7 @@
-"""Git plumbing for the snapshot store, on a git folder of our own, never on the user's.
+"""Git plumbing for the snapshot store, in its own git folder, never in the user's.
 
-The repository's own configuration is not read, so none of its filters, hooks or monitors can run; attributes are
-overridden, so that contents are stored byte by byte. Of the user's repository only the objects are read, as alternates.
+The repository's configuration is not read, so none of its filters, hooks or monitors can run; attributes are
+overridden, so that contents are stored byte by byte. Only the objects of the user's repository are read, as alternates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from zlib import compress
 
 from agent_cli.permissions.git_standing import git_folders, look_at_repository
-from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.process import guarded_git
 from agent_tools.process.child import StuckError, collect
 from agent_tools.process.guarded_git import GitError
@@ -44,13 +44,13 @@ _CONFIG = """[core]
 \tauto = 0
 """
 _ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
-# Ignored everywhere: what programs write beside the work, also where no .gitignore lists it.
+# Always ignored: caches that programs write, even if no .gitignore lists them.
 _CACHES = "__pycache__/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
-# Ignored in folders that are no repositories.
+# Ignored in folders that are not repositories.
 _JUNK = f"node_modules/\n.venv/\nvenv/\n.tox/\n.nox/\n{_CACHES}"
-SECONDS = 60.0
+GIT_SECONDS = 60.0
 # Limit in bytes for git's output, which includes contents of files.
-MOST = 2 << 30
+MAX_OUTPUT_BYTES = 2 << 30
 
 # A file that differs between two trees: path, old and new mode, old and new object.
 Row = tuple[str, str, str, str, str]
@@ -89,9 +89,9 @@ class Git:
         self.home = home
         self.program = program
         self._objects = tuple(objects)
-        self._run = guarded_git.store(program, str(home), self._objects)
-        self._own = guarded_git.store(program, str(home))
-        # Inherited by every git that runs, so that after a crash the lock lasts until its git has ended.
+        self._run = guarded_git.store_git(program, str(home), self._objects)
+        self._own = guarded_git.store_git(program, str(home))
+        # Inherited by every git that runs, so that after a crash the lock lasts until that git has ended.
         self.lock = -1
         self._make(_JUNK if ignored is None else f"{_CACHES}{ignored}")
 
@@ -103,7 +103,7 @@ class Git:
             ("HEAD", "ref: refs/heads/none\n"),
         ):  # fmt: skip
             if _text(self.home / name) != text:
-                write_whole(self.home / name, text.encode("utf-8", "surrogateescape"), sync=False)
+                write_atomic(self.home / name, text.encode("utf-8", "surrogateescape"), sync=False)
 
     def run(
         self,
@@ -111,7 +111,7 @@ class Git:
         feed: bytes = b"",
         tree: str = "/",
         index: Path | None = None,
-        seconds: float = SECONDS,
+        seconds: float = GIT_SECONDS,
         own: bool = False,
     ) -> bytes:
         """Run git in the folder `tree`, its work tree, and return its output. Raises StoreError.
@@ -120,13 +120,13 @@ class Git:
         """
         process = self.start(*words, tree=tree, index=index, own=own)
         try:
-            out, err = collect(process, feed, seconds, MOST, self._run.stuck({"GIT_WORK_TREE": tree}))
+            out, err = collect(process, feed, seconds, MAX_OUTPUT_BYTES, self._run.stuck({"GIT_WORK_TREE": tree}))
         except StuckError as error:
             raise StoreError(str(error)) from None
         except TimeoutError:
             raise StoreError(f"git {words[0]} took more than {seconds:.0f} s") from None
         except OverflowError:
-            raise StoreError(f"git {words[0]} printed more than {MOST:,} bytes") from None
+            raise StoreError(f"git {words[0]} printed more than {MAX_OUTPUT_BYTES:,} bytes") from None
         if process.returncode:
             if b"No space left on device" in err or not os.statvfs(self.home).f_bavail:
                 raise StoreError("the disk is full")
@@ -151,7 +151,7 @@ class Git:
         path = self.home / "objects" / oid[:2] / oid[2:]
         try:
             if not path.exists():
-                write_whole(path, compress(b"blob %d\0" % len(data) + data, 1), 0o400, sync=False)
+                write_atomic(path, compress(b"blob %d\0" % len(data) + data, 1), 0o400, sync=False)
         except OSError as error:
             raise StoreError(f"{path.parent} cannot be written: {error.strerror or error}") from None
         return oid
@@ -207,7 +207,7 @@ class Git:
             raise StoreError("a state is no longer in the store")
         return found
 
-    def borrowed(self) -> str:
+    def borrowed_signature(self) -> str:
         """Return a signature that changes when borrowed objects may be gone: repacked, or another repository."""
         marks = []
         for folder in self._objects:
@@ -218,7 +218,7 @@ class Git:
                 marks.append("none")
         return " ".join(marks)
 
-    def is_whole(self, tree: str) -> bool:
+    def is_complete(self, tree: str) -> bool:
         """Return True if all objects of a tree exist."""
         try:
             found = self.run("rev-list", "--objects", "--no-object-names", "--missing=print", tree)
@@ -234,9 +234,7 @@ class Git:
 
 
 def objects_of(root: Path) -> list[str]:
-    """Return the object folder of the repository at `root`; none if there is none, or its hash format differs from
-    ours.
-    """
+    """Return the object folder of the repository at `root`; none if there is none, or if its hash format differs."""
     folders = git_folders(root) if os.path.lexists(root / ".git") else []
     if folders and look_at_repository(root).odd:  # an object folder that leads elsewhere, or would block git
         return []

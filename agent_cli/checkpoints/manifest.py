@@ -11,13 +11,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.checkpoints.scanner import LARGEST_STATE, Snapshot
+from agent_cli.checkpoints.scanner import MAX_STATE_BYTES, Snapshot
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 
 class RecordedTurn(Value, tag="Turn"):
-    """A turn that changed something. text: the user's message. messages: length of the history before it."""
+    """A turn that changed something.
+
+    text: the user's message.
+    messages: length of the history before it.
+    """
 
     turn: int
     text: str
@@ -27,7 +31,10 @@ class RecordedTurn(Value, tag="Turn"):
 
 
 class Before(Value, tag="Before"):
-    """The state before a call runs. named: files outside of the folders, or ignored, that it may change."""
+    """The state before a call runs.
+
+    named: files outside of the folders, or ignored, that it may change.
+    """
 
     turn: int
     call: str
@@ -40,7 +47,7 @@ class Before(Value, tag="Before"):
 
 
 class After(Value, tag="After"):
-    """The state after a call. Contains only differences from before: of the shots, those that differ."""
+    """The state after a call. Contains only differences from before: only those `shots` that differ."""
 
     call: str
     shots: tuple[Snapshot, ...]
@@ -48,9 +55,9 @@ class After(Value, tag="After"):
 
 
 class Undone(Value, tag="Undone"):
-    """Files were restored, by an undo of turns or a redo of the undo with the number `of`, with the state around it.
+    """Files were restored, by an undo of turns or a redo of the undo number `of`; with the state around it.
 
-    Without turns it reverted a part of the turn `part` (0: of the running one), and is a change of it like any other.
+    Without turns it reverted a part of the turn `part` (0: the running one), and is a change of that turn.
     """
 
     kind: str
@@ -92,7 +99,7 @@ class Manifest:
 
     def _records(self) -> Iterator[Record]:
         try:
-            data = read_regular(self.path, LARGEST_STATE)
+            data = read_regular(self.path, MAX_STATE_BYTES)
         except OSError:
             return
         for line in data.split(b"\n"):
@@ -104,7 +111,10 @@ class Manifest:
 
 
 class RecordedChange(Value, tag="Change"):
-    """A change by one call, or one undo: the states around it. after: None if it never ended."""
+    """A change by one call, or one undo: the states around it.
+
+    after: None if it never ended.
+    """
 
     turn: int
     call: str
@@ -120,9 +130,9 @@ class RecordedChange(Value, tag="Change"):
 class CheckpointHistory(Value):
     """A session as recorded.
 
-    undone: turns that are undone now.
+    undone: turns that are currently undone.
     ops: the undos and redos, numbered by their position.
-    open_undos: the undos that a redo could revert, the latest last.
+    open_undos: the undos that a redo could revert, latest last.
     """
 
     turns: dict[int, RecordedTurn]
@@ -137,7 +147,7 @@ def read_history(records: list[Record]) -> CheckpointHistory:
     turns: dict[int, RecordedTurn] = {}
     begun: dict[str, Before] = {}
     changes: list[RecordedChange] = []
-    # The position of the latest call with an ID: after a rewind some providers use the same ones again.
+    # The position of the latest call with an ID: after a rewind some providers reuse IDs.
     places: dict[str, int] = {}
     undone: set[int] = set()
     ops: list[Undone] = []

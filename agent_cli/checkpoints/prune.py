@@ -1,6 +1,6 @@
-"""Limit the size of the store: remove what is old, then the oldest of the rest while it is too large.
+"""Limit the size of the store: remove what is old, then the oldest of the rest until it is small enough.
 
-Ages are measured in time that the program saw pass, so that a changed clock removes nothing.
+Ages are measured in time that passed while the program watched, so that a changed clock removes nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.checkpoints.manifest import After, Before, Manifest, Record, RecordedTurn, Undone
-from agent_cli.checkpoints.scanner import LARGEST_STATE, Snapshot
+from agent_cli.checkpoints.scanner import MAX_STATE_BYTES, Snapshot
 from agent_cli.checkpoints.store import Store
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import to_json
 
-# How much a clock jump can add to an age; longer pauses count as this much.
-STEP = 3 * 86_400
-_LARGEST = 64 << 20
+# The most that a clock jump, or a long pause, can add to an age.
+MAX_STEP_SECONDS = 3 * 86_400
+_MAX_BYTES = 64 << 20
 
 
-class Idle:
-    """The ages of items by name, stored in a file between runs. now: the clock, in seconds."""
+class IdleTimes:
+    """The ages of items by name, stored in a file between runs.
+
+    now: the clock, in seconds.
+    """
 
     def __init__(self, path: Path, now: float) -> None:
         self._path, self._now = path, now
@@ -32,12 +35,12 @@ class Idle:
         # By name: the time of the last change, and the accumulated time at that point.
         self._seen: dict[str, tuple[float, float]] = {}
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            kept = json.loads(read_regular(path, _LARGEST))
-            self._lived = float(kept["lived"]) + min(max(now - float(kept["at"]), 0.0), STEP)
+            kept = json.loads(read_regular(path, _MAX_BYTES))
+            self._lived = float(kept["lived"]) + min(max(now - float(kept["at"]), 0.0), MAX_STEP_SECONDS)
             self._seen = {str(name): (float(t), float(lived)) for name, (t, lived) in kept["seen"].items()}
 
     def seconds(self, name: str, changed: float) -> float:
-        """Return how long an item last changed at this time has been idle."""
+        """Return how long an item that was last changed at this time has been idle."""
         if name not in self._seen or self._seen[name][0] != changed:
             self._seen[name] = (changed, self._lived)
         return self._lived - self._seen[name][1]
@@ -46,7 +49,7 @@ class Idle:
         """Store the ages of the items that exist. Raises OSError."""
         seen = {name: found for name, found in self._seen.items() if name in there}
         data = {"at": self._now, "lived": self._lived, "seen": seen}
-        write_whole(self._path, json.dumps(data).encode("ascii"), sync=False)
+        write_atomic(self._path, json.dumps(data).encode("ascii"), sync=False)
 
 
 DAY = 86_400
@@ -54,9 +57,9 @@ _MARK = "pruned"
 
 
 def is_due(folder: Path, most: int, now: float) -> bool:
-    """Return True if a store was not pruned for a day, or is too large."""
+    """Return True if a store has not been pruned for a day, or is too large."""
     try:
-        # A clock that was ahead and is correct again must not delay pruning until then.
+        # A clock that was ahead and was corrected must not delay pruning until then.
         return abs(now - os.stat(folder / _MARK).st_mtime) > DAY or folder_size(folder) > most  # noqa: PTH116
     except OSError:
         return True
@@ -78,7 +81,7 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
     """
     folder = store.where.folder
     with store.locked():
-        idle = Idle(folder / _MARK, now)
+        idle = IdleTimes(folder / _MARK, now)
         there = []
         for path in _manifests(folder):
             with suppress(OSError):
@@ -92,15 +95,15 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
         while folder_size(folder) > most and _drop_oldest(folder):
             _pack(store)
         if folder_size(folder) > most:
-            # Only the state of the project itself is left.
+            # Only the current state of the project is left.
             for left in (*folder.glob("index-*"), *_loose_and_packed(store.git.home)):
                 left.unlink(missing_ok=True)
 
 
-def _prune_others(folder: Path, days: float, idle: Idle) -> Iterator[str]:
-    """Remove the stores of projects that were idle for so long; yield the names of those that stay.
+def _prune_others(folder: Path, days: float, idle: IdleTimes) -> Iterator[str]:
+    """Remove the stores of projects that were idle for `days`; yield the names of the others.
 
-    folder: that of the store in use.
+    folder: the store in use.
     """
     for other in sorted(folder.parent.iterdir()):
         with suppress(OSError):
@@ -123,7 +126,7 @@ def _manifests(folder: Path) -> list[Path]:
 
 
 def _drop_oldest(folder: Path) -> bool:
-    """Remove a session, or the older half of the only one; return False if nothing is left to remove."""
+    """Remove a session, or the older half of the only one. Return False if nothing is left to remove."""
     paths = _manifests(folder)
     if not paths:
         return False
@@ -137,13 +140,13 @@ def _drop_oldest(folder: Path) -> bool:
         return True
     kept = set(turns[len(turns) // 2 :])
     calls = {r.call for r in records if isinstance(r, Before) and r.turn in kept}
-    left = [s for r in records if (s := _shrunk(r, kept, calls)) is not None]
+    left = [s for r in records if (s := _shrink(r, kept, calls)) is not None]
     lines = [json.dumps(to_json(r), separators=(",", ":")) for r in left]
-    write_whole(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"), sync=False)
+    write_atomic(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"), sync=False)
     return True
 
 
-def _shrunk(record: Record, turns: set[int], calls: set[str]) -> Record | None:
+def _shrink(record: Record, turns: set[int], calls: set[str]) -> Record | None:
     """Return what remains of a record, or None."""
     match record:
         case After(call=call):
@@ -176,7 +179,7 @@ def _pack(store: Store) -> None:
 def _roots(folder: Path) -> Iterator[str]:
     for path in folder.glob("index-*.json"):
         with suppress(OSError, ValueError, LookupError, TypeError):
-            known = json.loads(read_regular(path, LARGEST_STATE))
+            known = json.loads(read_regular(path, MAX_STATE_BYTES))
             yield from (str(known["tree"]), str(known["perms"]))
     for path in _manifests(folder):
         for record in Manifest(path).read():

@@ -1,9 +1,9 @@
 """Record the state around each call that may change files (the engine's `ChangeObserver`).
 
-A call that only writes named files costs a look at these; a command, or another program's tool, a scan of the folders.
+A call that only writes named files costs a stat of these; a command, or another program's tool, a scan of the folders.
 Errors are reported once and never stop a turn.
 
-Also finds the files that a call names in addition to its folder's snapshot: written ones, and those it would destroy.
+Also finds the files that a call names in addition to its folder's snapshot: those that it writes or would destroy.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from itertools import islice
 
 from agent_cli.checkpoints.git_store import StoreError, TooManyFilesError
 from agent_cli.checkpoints.manifest import After, Before, RecordedTurn
-from agent_cli.checkpoints.scanner import LARGEST_STATE, MOST_BELOW, NESTED, SizeLimits, Snapshot, look_at_file
+from agent_cli.checkpoints.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, NESTED, SizeLimits, Snapshot, lstat_file
 from agent_cli.checkpoints.store import Store, StoreConfig
 from agent_cli.core.messages import Message, is_user_message, user_text
 from agent_cli.permissions.destructive import Danger, dangers
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten, utc_stamp
@@ -34,33 +34,35 @@ with lazy_imports():
     from agent_cli.permissions import destructive
     from agent_cli.permissions.shell import analysis as shell_analysis
 
-_MOST_NAMED = 200
+_MAX_NAMED = 200
 _WALK_SECONDS = 0.3
-_TAKEN = ("delete", "tree", "overwrite", "attributes")
+_FILE_DANGERS = ("delete", "tree", "overwrite", "attributes")
 _ELSEWHERE = {"stash": "stash entries", "branch": "branches", "push": "pushes", "unpush": "pushes"}
 
 
-class Named(Value):
+class NamedPaths(Value):
     """Absolute paths that a call names.
 
-    files: to store.
-    short: folders whose files are not listed, each with why.
-    elsewhere: targets that a command destroys and that are no files.
+    files: to be stored.
+    unlisted: folders whose files are not listed, each with the reason.
+    elsewhere: targets that a command destroys and that are not files.
     cleans: folders in which a `git clean` deletes ignored files.
     history: deleted parts of git's own folders.
     """
 
     files: tuple[str, ...] = ()
-    short: tuple[tuple[str, str], ...] = ()
+    unlisted: tuple[tuple[str, str], ...] = ()
     elsewhere: tuple[str, ...] = ()
     cleans: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
 
 
-def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: SizeLimits) -> Named:
-    """Return what the effects of a call name. Never raises for a command that cannot be parsed."""
+def target_files(
+    effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: SizeLimits
+) -> NamedPaths:
+    """Return what the effects of a call name. Never raises, even for a command that cannot be parsed."""
     files: dict[str, None] = {}
-    short: dict[str, str] = {}
+    unlisted: dict[str, str] = {}
     elsewhere: list[str] = []
     cleans: list[str] = []
     history: list[str] = []
@@ -78,15 +80,15 @@ def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[st
                     elsewhere.append(_ELSEWHERE[danger.kind])
                 elif danger.kind == "clean" and {"x", "X"} & danger.flags:
                     cleans += danger.part.cwds or ()
-                elif danger.kind in _TAKEN:
+                elif danger.kind in _FILE_DANGERS:
                     for target in _targets(danger):
-                        below, why, gits = _below(target, bounds)
-                        history += gits if danger.kind in ("delete", "tree") and not _chooses(danger) else []
+                        below, why, gits = _files_below(target, bounds)
+                        history += gits if danger.kind in ("delete", "tree") and not _is_selective(danger) else []
                         if why:
-                            short[target] = why
+                            unlisted[target] = why
                         files.update(dict.fromkeys(below))
     grouped = (tuple(dict.fromkeys(found)) for found in (elsewhere, cleans, history))
-    return Named(tuple(files), tuple(short.items()), *grouped)
+    return NamedPaths(tuple(files), tuple(unlisted.items()), *grouped)
 
 
 def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
@@ -94,7 +96,7 @@ def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
     words = [w for w in part.words[1:] if not w.why and not w.pattern]
     written = [r.target for r in part.redirects if not r.why and r.kind not in ("read", "network")]
     for start in part.cwds or ():
-        for word in islice(words, _MOST_NAMED):
+        for word in islice(words, _MAX_NAMED):
             text = word.text.partition("=")[2] if word.text.startswith("-") else word.text
             path = os.path.normpath(os.path.join(start, text)) if text and "\0" not in text else ""
             if path and any(path.startswith(f"{r.rstrip('/')}/") for r in roots) and _is_file(path):
@@ -115,19 +117,17 @@ def _expanded(word: Word, cwd: str) -> list[str]:
     if word.why or "\0" in word.text:
         return []
     whole = os.path.join(glob.escape(cwd), word.text)
-    matches = list(islice(glob.iglob(whole), MOST_BELOW)) if word.pattern else []
+    matches = list(islice(glob.iglob(whole), MAX_LISTED_BELOW)) if word.pattern else []
     return [os.path.normpath(m) for m in matches] or [os.path.normpath(os.path.join(cwd, word.text))]
 
 
-def _chooses(danger: Danger) -> bool:
+def _is_selective(danger: Danger) -> bool:
     """Return True if a `find` deletes only what matches its conditions."""
     return "~" in danger.flags and any(w.text[:1] == "-" and w.text != "-delete" for w in danger.part.words)
 
 
-def _below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
-    """Return the files at and below a path, links not followed; why the list is incomplete; and git's own folders
-    there.
-    """
+def _files_below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
+    """Return the files at and below a path (links not followed), why the list is incomplete, and git's own folders."""
     if ".git" in target.split("/"):
         return [], "", [target] if os.path.lexists(target) else []
     if not _is_folder(target):
@@ -146,8 +146,8 @@ def _below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
             except OSError:
                 continue
             found.append(_real(path))
-        if len(found) > MOST_BELOW:
-            return [], f"more than {counted(MOST_BELOW, 'file')}", gits
+        if len(found) > MAX_LISTED_BELOW:
+            return [], f"more than {counted(MAX_LISTED_BELOW, 'file')}", gits
         if size > bounds.total:
             return [], f"more than {bounds.total / 1e6:.0f} MB", gits
         if time.monotonic() > until:
@@ -156,7 +156,7 @@ def _below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
 
 
 def _real(path: str) -> str:
-    """Return the path with links of its folders resolved, but not of itself."""
+    """Return the path with links in its folders resolved, but not a link at its end."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH120
 
 
@@ -175,8 +175,8 @@ def _is_folder(path: str) -> bool:
         return False
 
 
-_MOST_SKIPPED = 500
-_LISTED = 5
+_MAX_SKIPPED = 500
+_MAX_LISTED = 5
 
 
 class Recorder:
@@ -192,7 +192,7 @@ class Recorder:
         self._model = model
         self._store: Store | None = None
         self._turn = RecordedTurn(0, "", 0, "", "")
-        self._written = -1
+        self._recorded_number = -1
         self._new = True
         self._open: dict[str, tuple[Before, bool]] = {}
         self._warned: set[str] = set()
@@ -208,16 +208,16 @@ class Recorder:
     @property
     def number(self) -> int | None:
         """The number of the running or latest turn; None if it changed nothing."""
-        return self._written if self._written >= 0 else None
+        return self._recorded_number if self._recorded_number >= 0 else None
 
     def turn(self, history: Sequence[Message], *, new: bool) -> None:
         """Start or resume a turn with this history."""
-        # Messages that the program added, such as hook context or a nudge, neither begin a turn nor name it.
+        # Messages that the program added, such as hook context or a nudge, do not begin or name a turn.
         at, text = next(
             ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
         )
         self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", utc_stamp())
-        self._written, self._new = -1, new
+        self._recorded_number, self._new = -1, new
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
         """Record the state before a call; return warnings for the user."""
@@ -232,15 +232,15 @@ class Recorder:
                 if unversioned:
                     shots = (*shots, *store.shots(unversioned, whole=False))
                 if named.history and shots:
-                    store.keep_whole(shots)
-                kept = tuple(_short(s) for s in shots)
+                    store.copy_all(shots)
+                kept = tuple(_truncate_skipped(s) for s in shots)
                 record = Before(
                     0, call, tool, self._redact(summary), kept, store.head(), utc_stamp(), tuple(unversioned)
                 )
                 record = record.replace(turn=self._turn_number())
                 store.manifest.add(record)
                 self._open[call] = (record, whole)
-            return self._not_reported(shots)
+            return self._warn_skipped(shots)
         except TooManyFilesError as error:
             self._folders = False
             text = f"From now on undo covers only files that tools write or commands name: {error}."
@@ -258,14 +258,14 @@ class Recorder:
             with store.locked():
                 shots = store.shots(before.named, whole=whole)
                 store.pin(before.shots, shots)
-                shots = tuple(_short(s) for s in shots)
+                shots = tuple(_truncate_skipped(s) for s in shots)
                 store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
-            return self._not_reported(shots)
+            return self._warn_skipped(shots)
         except (StoreError, OSError) as error:
             return self._once(f"What {before.tool} changed may not be undone completely: {error}.")
 
     def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
-        """Return the facts for an approval question: if an undo can restore what a command destroys."""
+        """Return facts for an approval question: whether an undo can restore what a command destroys."""
         home, bounds = self._where.home, self._where.bounds
         if not any(
             destructive.dangers(shell_analysis.analyse(e.target, cwd, home)) for e in effects if e.kind == "run"
@@ -273,63 +273,63 @@ class Recorder:
             return ()
         try:
             named = self._named(effects, cwd)
-            missing = [*named.history, *(f"{folder} ({why})" for folder, why in named.short), *named.elsewhere]
-            states = [(p, state.st_size) for p in named.files if (state := look_at_file("/", p))]
+            missing = [*named.history, *(f"{folder} ({why})" for folder, why in named.unlisted), *named.elsewhere]
+            states = [(p, state.st_size) for p in named.files if (state := lstat_file("/", p))]
             large = [p for p, size in states if size > bounds.file]
             missing += [f"{p} (too large)" for p in self.store.untracked(large)]
         except StoreError as error:
             return (f"undo: nothing of this can be restored: {error}",)
         if not missing:
             return ("undo: a copy is saved first, and /undo restores it",)
-        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
-        return (f"undo cannot restore: {', '.join(missing[:_LISTED])}{more}",)
+        more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""
+        return (f"undo cannot restore: {', '.join(missing[:_MAX_LISTED])}{more}",)
 
-    def _named(self, effects: Iterable[Effect], cwd: str) -> Named:
+    def _named(self, effects: Iterable[Effect], cwd: str) -> NamedPaths:
         roots = tuple(str(r) for r in self._where.roots)
         found = target_files(effects, cwd, self._where.home, roots, self._where.bounds)
-        files, short = list(found.files), []
-        for folder, why in found.short:
-            # The snapshot of a large folder has what git tracks; only the rest has to be named.
+        files, unlisted = list(found.files), []
+        for folder, why in found.unlisted:
+            # The snapshot of a large folder contains what git tracks; only the rest has to be named.
             more = self.store.untracked_below(folder)
-            short += [(folder, why)] if more is None else []
+            unlisted += [(folder, why)] if more is None else []
             files += more or []
-        return found.replace(files=tuple(files), short=tuple(short))
+        return found.replace(files=tuple(files), unlisted=tuple(unlisted))
 
-    def _all_named(self, named: Named) -> list[str]:
+    def _all_named(self, named: NamedPaths) -> list[str]:
         """Return the named files, and the ignored ones that a `git clean` would delete."""
         return [*named.files, *(p for folder in named.cleans for p in self.store.ignored(folder))]
 
     def _turn_number(self) -> int:
         """Return the number of the running turn, recorded with its first change."""
-        if self._written >= 0:
-            return self._written
+        if self._recorded_number >= 0:
+            return self._recorded_number
         turns = [r for r in self.store.manifest.read() if isinstance(r, RecordedTurn)]
         last = turns[-1] if turns else None
         if last is not None and not self._new and last.messages == self._turn.messages:
-            self._written = last.turn
-            return self._written
-        self._written = last.turn + 1 if last else 1
-        self.store.manifest.add(self._turn.replace(turn=self._written, model=self._model()))
-        return self._written
+            self._recorded_number = last.turn
+            return self._recorded_number
+        self._recorded_number = last.turn + 1 if last else 1
+        self.store.manifest.add(self._turn.replace(turn=self._recorded_number, model=self._model()))
+        return self._recorded_number
 
-    def _not_reported(self, shots: Iterable[Snapshot]) -> list[str]:
-        """Return a warning about the files that no snapshot contains, once per project."""
+    def _warn_skipped(self, shots: Iterable[Snapshot]) -> list[str]:
+        """Return a warning about files that are in no snapshot, once per project."""
         file = self._where.folder / "told.json"
         try:
-            mentioned = set(json.loads(read_regular(file, LARGEST_STATE)))
+            mentioned = set(json.loads(read_regular(file, MAX_STATE_BYTES)))
         except (OSError, ValueError, TypeError):
             mentioned = set()
         new = {os.path.join(s.base, p): why for s in shots for p, (why, _) in s.skipped.items()}
         new = {path: why for path, why in new.items() if path not in mentioned}
         if not new:
             return []
-        write_whole(file, json.dumps(sorted(mentioned | set(new))).encode("ascii"), sync=False)
+        write_atomic(file, json.dumps(sorted(mentioned | set(new))).encode("ascii"), sync=False)
         root = str(self._where.roots[0])
         names = [f"{os.path.relpath(p, root)} ({why})" for p, why in new.items()]
         what = counted(len(new), "repository" if all(w == NESTED for w in new.values()) else "file")
         what = what.replace("repositorys", "repositories")
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        return [f"Not covered by undo: {what}: {', '.join(names[:_LISTED])}{more}."]
+        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+        return [f"Not covered by undo: {what}: {', '.join(names[:_MAX_LISTED])}{more}."]
 
     def _once(self, text: str) -> list[str]:
         if text in self._warned:
@@ -338,7 +338,7 @@ class Recorder:
         return [text]
 
 
-def _short(shot: Snapshot) -> Snapshot:
-    if len(shot.skipped) <= _MOST_SKIPPED:
+def _truncate_skipped(shot: Snapshot) -> Snapshot:
+    if len(shot.skipped) <= _MAX_SKIPPED:
         return shot
-    return shot.replace(skipped=dict(list(shot.skipped.items())[:_MOST_SKIPPED]))
+    return shot.replace(skipped=dict(list(shot.skipped.items())[:_MAX_SKIPPED]))

@@ -1,8 +1,8 @@
-"""Keep the state of a folder, as git sees it, as a tree in the store.
+"""Maintain the state of a folder, as git sees it, as a tree in the store.
 
 Names are read without following links. Permissions that git does not track are stored beside the tree.
 
-The first snapshot of a repository starts from the user's own index, so that clean tracked files cost nothing.
+The first snapshot of a repository starts from the user's own index, so that unchanged tracked files cost nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.checkpoints.git_store import MOST, SECONDS, Git, StoreError, TooManyFilesError
+from agent_cli.checkpoints.git_store import GIT_SECONDS, MAX_OUTPUT_BYTES, Git, StoreError, TooManyFilesError
 from agent_cli.permissions.git_standing import git_folders
-from agent_tools.fs.safe_files import find_obstacle, read_regular, write_whole
+from agent_tools.fs.safe_files import find_obstacle, read_regular, write_atomic
 from agent_tools.process.child import StuckError, collect
 from agent_tools.record import Value
 
-_LARGEST = 256 << 20
+_MAX_BYTES = 256 << 20
 _CONVERTS = re.compile(rb"(?m)^[^#\n]*\s(?:filter|working-tree-encoding)=")
 
 
@@ -35,23 +35,23 @@ def user_index(root: Path) -> Path | None:
 
 
 def seed(git: Git, root: Path, index: Path) -> list[str] | None:
-    """Create `index` from the user's; return the paths to read from disk. Return None if that is impossible."""
+    """Create `index` from the user's; return the paths to read from disk, or None if that is impossible."""
     source = user_index(root)
     if source is None:
         return None
     try:
-        data, state = read_regular(source, _LARGEST), os.stat(source)  # noqa: PTH116
-        write_whole(index, data, sync=False)
-        # Its modification time tells git which entries to check again.
+        data, state = read_regular(source, _MAX_BYTES), os.stat(source)  # noqa: PTH116
+        write_atomic(index, data, sync=False)
+        # Its modification time decides which entries git checks again.
         os.utime(index, ns=(state.st_atime_ns, state.st_mtime_ns))
         listed = git.run("ls-files", "-z", "-v", "-s", tree=str(root), index=index)
-        return _cleaned(git, str(root), index, listed)
+        return _drop_unreliable(git, str(root), index, listed)
     except (OSError, StoreError, ValueError):
         index.unlink(missing_ok=True)
         return None
 
 
-def _cleaned(git: Git, root: str, index: Path, listed: bytes) -> list[str]:
+def _drop_unreliable(git: Git, root: str, index: Path, listed: bytes) -> list[str]:
     """Remove unreliable entries from the index; return their paths."""
     entries: dict[str, tuple[str, str]] = {}
     doubted: dict[str, None] = {}
@@ -75,24 +75,24 @@ def _cleaned(git: Git, root: str, index: Path, listed: bytes) -> list[str]:
         # A different size means that the file was changed, or that git converted it.
         if size < 0 or (stat.S_ISREG(there.st_mode) and mode != "120000" and there.st_size != size):
             doubted[path] = None
-    doubted.update(dict.fromkeys(_converted(git, root, index, list(entries))))
+    doubted.update(dict.fromkeys(_converted_files(git, root, index, list(entries))))
     if doubted:
         names = b"".join(os.fsencode(p) + b"\0" for p in doubted)
         git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=root, index=index)
     return list(doubted)
 
 
-def _converted(git: Git, root: str, index: Path, paths: list[str]) -> list[str]:
+def _converted_files(git: Git, root: str, index: Path, paths: list[str]) -> list[str]:
     """Return the files that a filter or another encoding may change without changing their size."""
     attributes = [p for p in paths if p.rpartition("/")[2] == ".gitattributes"]
     attributes += [p for p in (".gitattributes",) if p not in attributes]
     files = [f"{root}/{p}" for p in attributes] + [str(f / "info/attributes") for f in git_folders(Path(root))]
     if not any(_CONVERTS.search(_bytes(f)) for f in files):
         return []
-    # A git folder without our own attributes, which disable all conversion, but with the user's.
+    # A git folder with the user's attributes instead of ours, which disable all conversion.
     plain = Git(git.home.with_name("attributes.git"), git.program)
     own = b"\n".join(_bytes(f) for f in files if f.endswith("info/attributes"))
-    write_whole(plain.home / "info/attributes", own, sync=False)
+    write_atomic(plain.home / "info/attributes", own, sync=False)
     feed = b"".join(os.fsencode(p) + b"\0" for p in paths)
     words = ("check-attr", "-z", "--stdin", "filter", "working-tree-encoding")
     fields = plain.run(*words, feed=feed, tree=root, index=index).split(b"\0")
@@ -112,12 +112,12 @@ TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
 NESTED = "a separate repository"
 _ONE_BY_ONE = 200
-_OF_A_FILE = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
-MOST_FILES = 100_000
-# Size limit for a file of the store's own.
-LARGEST_STATE = 1 << 30
+_FILE_ERROR = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
+MAX_FILES = 100_000
+# Size limit for the store's own files.
+MAX_STATE_BYTES = 1 << 30
 # Limit for ignored files that a command destroys.
-MOST_BELOW = 2_000
+MAX_LISTED_BELOW = 2_000
 
 
 class SizeLimits(Value):
@@ -137,7 +137,7 @@ class Snapshot(Value, tag="Shot"):
     base: the folder.
     tree: the tree of its files.
     perms: the object with their permissions.
-    skipped: files that are not in it: path to reason and signature.
+    skipped: files that are not in it, each with reason and signature.
     """
 
     base: str
@@ -147,7 +147,7 @@ class Snapshot(Value, tag="Shot"):
 
 
 class Scanner:
-    """Keeps the tree of the folder `base` up to date, in an index of our own."""
+    """Maintains the tree of the folder `base`, in an index of our own."""
 
     def __init__(self, git: Git, base: Path, index: Path, bounds: SizeLimits) -> None:
         self.base = str(base)
@@ -158,7 +158,7 @@ class Scanner:
         self._renewed = False
 
     def scan(self) -> Snapshot:
-        """Return a snapshot of the folder. Called under the store's lock. Raises StoreError."""
+        """Return a snapshot of the folder. Requires the store's lock. Raises StoreError."""
         try:
             return self._scan()
         except TooManyFilesError:
@@ -166,18 +166,18 @@ class Scanner:
         except StoreError:
             if self._renewed or not self.index.exists():
                 raise
-            # The index may be damaged, as by a power cut: rebuild it, once.
+            # The index may be damaged, for example by a power cut: rebuild it once.
             self._renewed = True
             self._state.unlink(missing_ok=True)
             return self._scan()
 
     def _scan(self) -> Snapshot:
         known, began = self._known(), int(time.time())
-        borrowed = self._git.borrowed()
+        borrowed = self._git.borrowed_signature()
         if known is not None and known.get("borrowed") != borrowed:
-            if self._git.is_whole(known["tree"]):
+            if self._git.is_complete(known["tree"]):
                 known["borrowed"] = borrowed
-                write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
+                write_atomic(self._state, json.dumps(known).encode("ascii"), sync=False)
             else:
                 # The repository has dropped objects that we borrowed.
                 known = None
@@ -188,21 +188,27 @@ class Scanner:
         first = (seed(self._git, Path(self.base), self.index) if fresh else None) or []
         gone, dirty, others = self._differences()
         if known is not None:
-            dirty += sorted(set(self._other_modes(known)) - {*dirty, *gone})
+            dirty += sorted(set(self._changed_modes(known)) - {*dirty, *gone})
         gone = [p for p in gone if p not in set(first)]
-        wanted = self._chosen([*first, *dirty], others)
+        wanted = self._choose([*first, *dirty], others)
         removed = [*gone, *(p for p in wanted.skipped if p in set(dirty))]
         if known is not None and not fresh and not removed and not wanted.add:
-            self._grow_older(known, began)
+            self._drop_old(known, began)
             return Snapshot(self.base, known["tree"], known["perms"], wanted.skipped)
-        # If the process is killed from here on, the index has no known tree.
+        # If the process is killed after this, the index has no known tree.
         self._state.unlink(missing_ok=True)
         update(self._git, self.base, self.index, removed, wanted.add, wanted.refuse)
-        return self._written(known, fresh, removed, wanted, began, borrowed)
+        return self._write_state(known, fresh, removed, wanted, began, borrowed)
 
-    def _written(
-        self, known: dict[str, Any] | None, fresh: bool, removed: list[str], wanted: _Wanted, began: int, borrowed: str
-    ) -> Snapshot:  # fmt: skip
+    def _write_state(
+        self,
+        known: dict[str, Any] | None,
+        fresh: bool,
+        removed: list[str],
+        wanted: _Selection,
+        began: int,
+        borrowed: str,
+    ) -> Snapshot:
         tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
         if fresh or known is None:
             table = FileModes.of_all(self.base, self._paths())
@@ -211,23 +217,23 @@ class Scanner:
             table.change(self.base, removed, wanted.add)
         perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
         added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
-        young = self._young(added, began)
+        young = self._recent(added, began)
         state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
-        write_whole(self._state, json.dumps(state).encode("ascii"), sync=False)
+        write_atomic(self._state, json.dumps(state).encode("ascii"), sync=False)
         return Snapshot(self.base, tree, perms, wanted.skipped)
 
-    def _grow_older(self, known: dict[str, Any], began: int) -> None:
-        """Forget that files were young once they are unchanged in a later second than theirs."""
-        young = self._young(known["young"], began)
+    def _drop_old(self, known: dict[str, Any], began: int) -> None:
+        """Drop files that are unchanged in a later second than their own from the list of recent ones."""
+        young = self._recent(known["young"], began)
         if len(young) < len(known["young"]):
             known["young"] = young
-            write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
+            write_atomic(self._state, json.dumps(known).encode("ascii"), sync=False)
 
-    def _young(self, paths: Iterable[str], began: int) -> list[str]:
-        return [p for p in paths if (s := look_at_file(self.base, p)) and s.st_ctime >= began - 1]
+    def _recent(self, paths: Iterable[str], began: int) -> list[str]:
+        return [p for p in paths if (s := lstat_file(self.base, p)) and s.st_ctime >= began - 1]
 
-    def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:
-        """Yield files with changed permissions that git misses: it may count in whole seconds, and they were young."""
+    def _changed_modes(self, known: dict[str, Any]) -> Iterator[str]:
+        """Yield recent files whose changed permissions git misses, as it may count in whole seconds."""
         table = FileModes.from_json(known["modes"])
         for path in known["young"]:
             mode = _mode(self.base, path)
@@ -236,13 +242,13 @@ class Scanner:
 
     def _known(self) -> dict[str, Any] | None:
         try:
-            known: dict[str, Any] = json.loads(read_regular(self._state, LARGEST_STATE))
+            known: dict[str, Any] = json.loads(read_regular(self._state, MAX_STATE_BYTES))
             return known if known["tree"] and known["perms"] and known["modes"] and "young" in known else None
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
     def _differences(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the paths that are gone, that may have changed, and that the index does not have."""
+        """Return the paths that are gone, that may have changed, and that are not in the index."""
         words = ("ls-files", "-z", "--others", "--exclude-standard")
         listing = self._git.start(*words, tree=self.base, index=self.index)
         try:
@@ -252,7 +258,7 @@ class Scanner:
             listing.communicate()
             raise
         try:
-            out, _ = collect(listing, b"", SECONDS, MOST, lambda: find_obstacle(self.base))
+            out, _ = collect(listing, b"", GIT_SECONDS, MAX_OUTPUT_BYTES, lambda: find_obstacle(self.base))
         except StuckError as error:
             raise StoreError(str(error)) from None
         except TimeoutError:
@@ -272,17 +278,17 @@ class Scanner:
         listed = self._git.run("ls-files", "-z", index=self.index, tree=self.base)
         return [os.fsdecode(n) for n in listed.split(b"\0") if n]
 
-    def _chosen(self, known: list[str], others: list[str]) -> _Wanted:
+    def _choose(self, known: list[str], others: list[str]) -> _Selection:
         """Choose the paths to read, within the limits."""
-        if len(others) > MOST_FILES:
-            raise TooManyFilesError(f"{self.base} has more than {MOST_FILES:,} files that git does not know")
-        wanted = _Wanted(self.base)
+        if len(others) > MAX_FILES:
+            raise TooManyFilesError(f"{self.base} has more than {MAX_FILES:,} files that git does not know")
+        wanted = _Selection(self.base)
         for path in others:
             if path.endswith("/"):
                 wanted.skipped[path.rstrip("/")] = (NESTED, "")
         candidates = [(p, True) for p in known] + [(p, False) for p in others if not p.endswith("/")]
         found = [
-            (state.st_size, path, seen, state) for path, seen in candidates if (state := look_at_file(self.base, path))
+            (state.st_size, path, seen, state) for path, seen in candidates if (state := lstat_file(self.base, path))
         ]
         large = [path for size, path, seen, _ in found if seen and size > self._bounds.file]
         tracked = self.tracked(large) if large else set()
@@ -306,7 +312,7 @@ class Scanner:
         return {os.fsdecode(n) for n in listed.split(b"\0") if n}
 
     def tracked(self, paths: list[str]) -> set[str]:
-        """Return the paths that the user's repository tracks: they are stored at any size."""
+        """Return the paths that the user's repository tracks, which are stored at any size."""
         index = user_index(Path(self.base))
         if index is None:
             return set()
@@ -317,8 +323,8 @@ class Scanner:
         return {os.fsdecode(n) for n in listed.split(b"\0") if n}
 
 
-class _Wanted:
-    """The files that a snapshot reads, and those it leaves out."""
+class _Selection:
+    """The files that a snapshot reads, and those that it skips."""
 
     def __init__(self, base: str) -> None:
         self.base = base
@@ -326,14 +332,14 @@ class _Wanted:
         self.skipped: dict[str, tuple[str, str]] = {}
 
     def refuse(self, path: str, why: str, state: os.stat_result | None = None) -> None:
-        state = state or look_at_file(self.base, path)
+        state = state or lstat_file(self.base, path)
         self.skipped[path] = (why, stat_signature(state) if state else "")
 
 
 def update(
     git: Git, base: str, index: Path, removed: Iterable[str], add: list[str], refuse: Callable[[str, str], None]
 ) -> None:
-    """Update an index; a file that turns out to be unreadable is left out. Raises StoreError."""
+    """Update an index; a file that turns out to be unreadable is skipped. Raises StoreError."""
     if names := b"".join(os.fsencode(p) + b"\0" for p in removed):
         git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=base, index=index)
     if not add:
@@ -343,8 +349,8 @@ def update(
     try:
         git.run(*words, feed=names, tree=base, index=index, seconds=600)
     except StoreError as error:
-        # A file changed in the meantime or cannot be read; git does not reliably say which one.
-        if not _OF_A_FILE.search(str(error)):
+        # A file changed meanwhile or cannot be read; git does not reliably report which one.
+        if not _FILE_ERROR.search(str(error)):
             raise
         if len(add) > _ONE_BY_ONE:
             half = len(add) // 2
@@ -359,7 +365,7 @@ def update(
                 refuse(path, UNREADABLE)
 
 
-def look_at_file(base: str, path: str) -> os.stat_result | None:
+def lstat_file(base: str, path: str) -> os.stat_result | None:
     """Return the stat of a file or a link; None for anything else."""
     try:
         state = os.lstat(os.path.join(base, path))
@@ -378,7 +384,7 @@ def stat_signature(state: os.stat_result) -> str:
 
 
 class FileModes:
-    """Permissions of files: the usual ones of executable and other files, and exceptions."""
+    """Permissions of files: the usual ones for executable and for other files, and exceptions."""
 
     def __init__(self, usual: tuple[int, int], odd: dict[str, int]) -> None:
         self.usual = usual
@@ -422,6 +428,6 @@ class FileModes:
 
 
 def _mode(base: str, path: str) -> int | None:
-    """Return the permissions of a file; None for a link and for nothing."""
-    state = look_at_file(base, path)
+    """Return the permissions of a file; None for a link or a missing file."""
+    state = lstat_file(base, path)
     return stat.S_IMODE(state.st_mode) if state and stat.S_ISREG(state.st_mode) else None

@@ -2,8 +2,8 @@
 
 Single files are stored as a tree, too: each is opened once, without following links on the way.
 
-Temporary files that a killed undo leaves behind are recorded before they are created, and removed later. A restore
-holds the store's lock, and so does the removal of leftovers.
+Temporary files that a killed undo would leave behind are recorded before they are created, and removed later. Both
+restoring and removing leftovers require the store's lock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zlib import crc32
 from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of
 from agent_cli.checkpoints.manifest import Manifest
 from agent_cli.checkpoints.scanner import (
-    MOST_BELOW,
+    MAX_LISTED_BELOW,
     TOO_BIG,
     TOO_MUCH,
     UNREADABLE,
@@ -31,31 +31,30 @@ from agent_cli.checkpoints.scanner import (
     Scanner,
     SizeLimits,
     Snapshot,
-    look_at_file,
+    lstat_file,
     stat_signature,
     user_index,
 )
 from agent_cli.permissions.git_standing import git_folders
 from agent_tools.fs.files import open_directory
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import Value
 
 _NOTE, LOCK = "restoring", "lock"
-_LARGEST = 64 << 20
+_MAX_BYTES = 64 << 20
 
 
 @contextmanager
 def temporary_name(store: Path, folders: Iterable[str]) -> Iterator[str]:
-    """Yield a name for temporary files in these folders; leftovers of that name are removed at the next start at the
-    latest.
+    """Yield a name for temporary files in these folders; leftovers with that name are removed by the next start.
 
     store: the folder of the store.
     """
     name = f".agent-{os.urandom(8).hex()}.tmp"
     note = {"name": name, "folders": sorted(set(folders))}
-    # On a full disk an undo is worth more than a record of it.
+    # On a full disk, an undo matters more than its record.
     with suppress(OSError):
-        write_whole(store / _NOTE, json.dumps(note).encode("ascii"))
+        write_atomic(store / _NOTE, json.dumps(note).encode("ascii"))
     try:
         yield name
     finally:
@@ -64,9 +63,9 @@ def temporary_name(store: Path, folders: Iterable[str]) -> Iterator[str]:
 
 
 def remove_leftovers(store: Path) -> None:
-    """Remove the leftovers of a killed undo. Called under the store's lock."""
+    """Remove the leftovers of a killed undo. Requires the store's lock."""
     try:
-        note = json.loads(read_regular(store / _NOTE, _LARGEST))
+        note = json.loads(read_regular(store / _NOTE, _MAX_BYTES))
         name, folders = str(note["name"]), [str(f) for f in note["folders"]]
     except FileNotFoundError:
         return
@@ -100,7 +99,10 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class _Found(Value):
-    """The file or link at a path. data: its content, or its target; None if that is not stored."""
+    """The file or link at a path.
+
+    data: its content or target; None if that is not stored.
+    """
 
     state: os.stat_result
     data: bytes | None
@@ -138,7 +140,7 @@ def capture(git: Git, index: Path, paths: Iterable[str], bounds: SizeLimits) -> 
 
 
 def _look(path: str, largest: int, room: int) -> _Found | None:
-    """Read a path; None for nothing that is stored. Raises OSError."""
+    """Read a path; None if it is of no kind that is stored. Raises OSError."""
     folder, name = os.path.split(path)
     directory = open_directory(folder)
     try:
@@ -197,7 +199,7 @@ class Store:
         root = where.roots[0]
         try:
             private_folder(where.folder)
-            write_whole(where.folder / "root", os.fsencode(root), sync=False)
+            write_atomic(where.folder / "root", os.fsencode(root), sync=False)
             objects = [o for r in where.roots for o in objects_of(r)]
             program = find_snapshot_git(where.path, str(root))
             self.git = Git(where.folder / "git", program, objects, self._ignored(root))
@@ -219,7 +221,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the store lock exclusively. Raises StoreError if another process does not release it."""
+        """Hold the store's lock. Raises StoreError if another process does not release it."""
         if self._held:
             yield
             return
@@ -240,7 +242,7 @@ class Store:
                         raise StoreError("another process is using the snapshots of this project") from None
                     time.sleep(0.02)
             self._held, self.git.lock = 1, descriptor
-            # Nobody else is here: lock files of a killed git would block the next one.
+            # No other process is here, and lock files of a killed git would block the next one.
             for left in self.where.folder.glob("*.lock"):
                 left.unlink(missing_ok=True)
             remove_leftovers(self.where.folder)
@@ -252,7 +254,7 @@ class Store:
             os.close(descriptor)
 
     def shots(self, named: Iterable[str] = (), *, whole: bool = True) -> tuple[Snapshot, ...]:
-        """Return snapshots of the folders (whole), and of the named files that those lack. Raises StoreError."""
+        """Return snapshots of the folders (whole), and of the named files that are not in those. Raises StoreError."""
         with self.locked():
             found = [scanner.scan() for scanner in self.scanners.values()] if whole else []
             if paths := list(named):
@@ -260,17 +262,17 @@ class Store:
             return tuple(found)
 
     def unversioned(self, paths: Sequence[str]) -> list[str]:
-        """Return the absolute paths that a whole snapshot lacks: outside, ignored, or in a nested repository.
+        """Return the absolute paths that are not in a whole snapshot: outside, ignored, or in a nested repository.
 
-        Called after a scan. Raises StoreError.
+        Call this after a scan. Raises StoreError.
         """
-        return self._without(paths, Scanner.has)
+        return self._filter_unknown(paths, Scanner.has)
 
     def untracked(self, paths: Sequence[str]) -> list[str]:
         """Return the absolute paths that no repository here tracks. Raises StoreError."""
-        return self._without(paths, Scanner.tracked)
+        return self._filter_unknown(paths, Scanner.tracked)
 
-    def _without(self, paths: Sequence[str], known: Callable[[Scanner, list[str]], set[str]]) -> list[str]:
+    def _filter_unknown(self, paths: Sequence[str], known: Callable[[Scanner, list[str]], set[str]]) -> list[str]:
         """Return the absolute paths that the scanner of their folder does not know."""
         left = list(dict.fromkeys(paths))
         for base, scanner in self.scanners.items():
@@ -285,7 +287,7 @@ class Store:
         return next((s for base, s in self.scanners.items() if f"{folder}/".startswith(f"{base.rstrip('/')}/")), None)
 
     def untracked_below(self, folder: str) -> list[str] | None:
-        """Return the absolute paths of files below a folder that git does not track: a snapshot has all the others.
+        """Return the absolute paths of files below a folder that git does not track; a snapshot has all others.
 
         None if they are too many, too large, or unknown. Raises StoreError.
         """
@@ -294,9 +296,9 @@ class Store:
             return None
         index = user_index(Path(scanner.base)) or scanner.index
         found = self._others(scanner, index, "--", folder)
-        sizes = [state.st_size for p in found[: MOST_BELOW + 1] if (state := look_at_file("/", p))]
+        sizes = [state.st_size for p in found[: MAX_LISTED_BELOW + 1] if (state := lstat_file("/", p))]
         nested = any(p.endswith("/") for p in found)
-        fits = len(found) <= MOST_BELOW and sum(sizes) <= self.where.bounds.total
+        fits = len(found) <= MAX_LISTED_BELOW and sum(sizes) <= self.where.bounds.total
         return found if fits and not nested else None
 
     def ignored(self, folder: str) -> list[str]:
@@ -304,17 +306,15 @@ class Store:
         scanner = self._scanner_of(folder)
         if scanner is None:
             return []
-        return self._others(scanner, scanner.index, "--ignored", "--exclude-standard", "--", folder)[:MOST_BELOW]
+        return self._others(scanner, scanner.index, "--ignored", "--exclude-standard", "--", folder)[:MAX_LISTED_BELOW]
 
     def _others(self, scanner: Scanner, index: Path, *words: str) -> list[str]:
-        """Return the absolute paths of files that an index lacks, selected by arguments of `git ls-files`."""
+        """Return the absolute paths of files that are not in an index, selected by arguments of `git ls-files`."""
         out = self.git.run("ls-files", "-z", "--others", *words, tree=scanner.base, index=index)
         return [os.path.join(scanner.base, os.fsdecode(n)) for n in out.split(b"\0") if n]
 
     def pin(self, before: Iterable[Snapshot], after: Iterable[Snapshot]) -> None:
-        """Copy what an undo needs, old contents and trees, to our own objects: the user's repository may drop its
-        own.
-        """
+        """Copy the contents and trees that an undo needs to our own objects: the user's repository may drop them."""
         ends = {s.base: s for s in after}
         needed: set[str] = set()
         for start in before:
@@ -327,22 +327,22 @@ class Store:
                 _, mode, old, new, _ = row.split(maxsplit=4)
                 needed |= {old, new} if mode == _TREE else {old}
             if start.perms != end.perms:
-                # Files with changed permissions only are looked up in the whole tree.
+                # Files whose permissions changed are looked up in the whole tree.
                 rows = self.git.run("ls-tree", "-r", "-d", end.tree).decode("ascii", "replace").splitlines()
                 needed |= {row.split(maxsplit=3)[2] for row in rows}
         needed.discard(_NOTHING)
-        self._own(needed)
+        self._copy_objects(needed)
 
-    def keep_whole(self, shots: Iterable[Snapshot]) -> None:
-        """Copy everything in these states to our own objects: the repository is about to go. Raises StoreError."""
+    def copy_all(self, shots: Iterable[Snapshot]) -> None:
+        """Copy everything in these states to our own objects, as the repository is about to go. Raises StoreError."""
         trees = "\n".join([*(s.tree for s in shots), ""]).encode()
         found = self.git.run("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin", feed=trees)
         sizes = self.git.have(found.decode("ascii").split())
         if sum(sizes.values()) > self.where.bounds.total:
             raise StoreError(f"the repository has more than {self.where.bounds.total / 1e6:.0f} MB")
-        self._own(set(sizes))
+        self._copy_objects(set(sizes))
 
-    def _own(self, oids: set[str]) -> None:
+    def _copy_objects(self, oids: set[str]) -> None:
         if missing := sorted(oids - self.git.have(oids, own=True).keys()):
             self.git.pack(missing)
 

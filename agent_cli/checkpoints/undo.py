@@ -1,10 +1,10 @@
 """Undo and redo a session's work: select the turns, plan the changes, carry them out.
 
-An undo is recorded like any work, with the state around it, so that it can be undone, too: `redo`.
+An undo is recorded like any work, with the state around it, so that `redo` can undo it, too.
 
 Each file is restored atomically, after a final check, and never through a link.
 
-A line is blamed on a call by following it back through the snapshots of all sessions to the call that added it.
+A line is blamed by following it back through the snapshots of all sessions to the call that added it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from agent_cli.checkpoints.undo_plan import (
     Item,
     Plan,
     all_differences,
+    combined_changes,
     current_state,
     describe_plan,
     make_plan,
     merge_changes,
     summed,
-    touched,
 )
-from agent_tools.edit.diff import changes, unified
+from agent_tools.edit.diff import changed_ranges, unified
 from agent_tools.fs.files import is_at, open_directory, remove_empty
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import Value
@@ -48,7 +48,7 @@ from agent_tools.results import Diff
 from agent_tools.text import utc_stamp
 
 
-class Written(Value):
+class BlamedCall(Value):
     """The call that wrote a line, with its turn and session."""
 
     session: str
@@ -56,27 +56,27 @@ class Written(Value):
     change: RecordedChange
 
 
-def blame_line(store: Store, path: str, line: int, lines: list[str]) -> Written | None:
-    """Return the call that wrote a line (from 1) of a file with the given lines; None if no call of ours did.
+def blame_line(store: Store, path: str, line: int, lines: list[str]) -> BlamedCall | None:
+    """Return the call that wrote a line (from 1) of a file with the given lines; None if none of our calls did.
 
     Raises StoreError.
     """
     at, newer = line - 1, lines
     for written, before, after in reversed(list(_versions(store, path))):
-        left = _same(after, newer, at)
+        left = _map_line(after, newer, at)
         if left is None:
             return None
-        found = _same(before, after, left)
+        found = _map_line(before, after, left)
         if found is None:
             return written
         at, newer = found, before
     return None
 
 
-def _same(old: list[str], new: list[str], at: int) -> int | None:
+def _map_line(old: list[str], new: list[str], at: int) -> int | None:
     """Return the position of a new line in the old text; None if it is not in it."""
     moved = 0
-    for i1, i2, j1, j2 in changes(old, new):
+    for i1, i2, j1, j2 in changed_ranges(old, new):
         if j1 <= at < j2:
             return None
         if j2 <= at:
@@ -84,14 +84,14 @@ def _same(old: list[str], new: list[str], at: int) -> int | None:
     return at + moved
 
 
-def _versions(store: Store, path: str) -> Iterator[tuple[Written, list[str], list[str]]]:
+def _versions(store: Store, path: str) -> Iterator[tuple[BlamedCall, list[str], list[str]]]:
     """Yield each call that changed the file, in order, with the file's lines before and after it."""
-    calls: list[Written] = []
+    calls: list[BlamedCall] = []
     for file in (store.where.folder / "sessions").glob("*.records"):
         story = read_history(Manifest(file).read())
         for change in story.changes:
             if change.after is not None and change.turn in story.turns and change.turn not in story.undone:
-                calls.append(Written(file.stem, story.turns[change.turn], change))
+                calls.append(BlamedCall(file.stem, story.turns[change.turn], change))
     calls.sort(key=lambda c: c.change.time)
     wanted: list[str] = []
     for call in calls:
@@ -118,12 +118,12 @@ def _lines(data: bytes) -> list[str]:
     return data.decode("utf-8", "replace").splitlines(keepends=True)
 
 
-# How many contents are in memory at once.
-_AT_ONCE = 32
+# Number of contents in memory at once.
+_BATCH_SIZE = 32
 
 
-def put_back(store: Store, items: Sequence[Item]) -> dict[str, str]:
-    """Carry out the items of a plan; return the paths that failed, with why. Folders that become empty are removed."""
+def restore_files(store: Store, items: Sequence[Item]) -> dict[str, str]:
+    """Restore the files of a plan. Return the paths that failed, with the reason. Remove folders that become empty."""
     failed: dict[str, str] = {}
     folders = (os.path.split(i.path)[0] for i in items if i.want is not None)
     with temporary_name(store.where.folder, folders) as temporary:
@@ -136,8 +136,8 @@ def _carry_out(store: Store, items: Sequence[Item], temporary: str, failed: dict
     for item in sorted((i for i in items if i.want is None), key=lambda i: i.path, reverse=True):
         _try(failed, item, lambda item: _remove(store, item))
     wanted = sorted((i for i in items if i.want is not None), key=lambda i: i.path)
-    for at in range(0, len(wanted), _AT_ONCE):
-        some = wanted[at : at + _AT_ONCE]
+    for at in range(0, len(wanted), _BATCH_SIZE):
+        some = wanted[at : at + _BATCH_SIZE]
         contents = store.git.blobs({i.want.oid for i in some if i.want is not None})
         for item in some:
             _try(failed, item, lambda item: _write(item, contents, temporary))  # noqa: B023 - called at once
@@ -234,7 +234,10 @@ _SHOWN_BYTES = 1_000_000
 
 
 class Step(Value):
-    """A turn that changed something, for a list. undone: it is undone now."""
+    """A turn that changed something, for a list.
+
+    undone: it is currently undone.
+    """
 
     turn: RecordedTurn
     changes: tuple[RecordedChange, ...]
@@ -271,16 +274,14 @@ class UndoManager:
         return found
 
     def latest(self) -> int | None:
-        """Return the turn that a plain undo selects: the latest that is not undone and changed something. Raises
-        StoreError.
-        """
+        """Return the turn that a plain undo selects: the latest with changes that is not undone. Raises StoreError."""
         for step in reversed(self.steps()):
             if not step.undone and self.summed([step.turn.turn]):
                 return step.turn.turn
         return None
 
     def from_message(self, messages: int) -> list[int]:
-        """Return the turns after the first `messages` messages of the present history."""
+        """Return the turns after the first `messages` messages of the current history."""
         return _from_message(self.story(), messages)
 
     def changes(self, turns: Iterable[int]) -> list[RecordedChange]:
@@ -295,10 +296,10 @@ class UndoManager:
     def summed(self, turns: Iterable[int]) -> str:
         """Summarize the changes of turns; "" for none. Raises StoreError."""
         with self.store.locked():
-            return summed(touched(self.store, self.changes(turns)))
+            return summed(combined_changes(self.store, self.changes(turns)))
 
     def summed_since(self, counts: Sequence[int]) -> list[str]:
-        """Summarize the changes since the history had so many messages, for each of the counts. Raises StoreError."""
+        """Summarize the changes since the history had so many messages, for each count. Raises StoreError."""
         story = self.story()
         standing = [c for c in story.changes if c.turn not in story.undone]
         with self.store.locked():
@@ -311,7 +312,7 @@ class UndoManager:
         return found
 
     def undo(self, turns: Sequence[int], items: Sequence[Item], *, part: bool = False) -> dict[str, str]:
-        """Restore files; return those that failed, with why. Raises StoreError if nothing was done.
+        """Restore files. Return those that failed, with the reason. Raises StoreError if nothing was done.
 
         part: the rest of a single turn's changes stays, and can be undone later.
         """
@@ -321,7 +322,7 @@ class UndoManager:
         return self._carry_out("undo", standing, items, -1)
 
     def revert(self, calls: Collection[str], root: str) -> str:
-        """Undo some calls of a running turn, as far as no question is needed; return what happened, as text.
+        """Undo some calls of a running turn as far as that needs no question. Return what happened, as text.
 
         Raises StoreError if nothing was done. `redo` reverts it; the turn can still be undone as a whole.
         """
@@ -342,9 +343,7 @@ class UndoManager:
         return [c for c in story.changes if c.turn == here and c.call in calls and c.turn not in story.undone]
 
     def redo_plan(self) -> tuple[int, Plan] | None:
-        """Return the latest undo that can be reverted, and the plan for that; None if there is none. Raises
-        StoreError.
-        """
+        """Return the latest undo that can be reverted, and the plan for it; None for none. Raises StoreError."""
         story = self.story()
         if not story.open_undos:
             return None
@@ -353,7 +352,7 @@ class UndoManager:
         return number, make_plan(self.store, [RecordedChange(0, "", "undo", "", op.before, op.after)])
 
     def redo(self, number: int, items: Sequence[Item]) -> dict[str, str]:
-        """Revert an undo. As `undo`."""
+        """Revert an undo. Works like `undo`."""
         op = self.story().ops[number]
         return self._carry_out("redo", op.turns, items, number, op.part)
 
@@ -367,7 +366,7 @@ class UndoManager:
         index, paths = store.where.folder / "index-named", [i.path for i in items]
         with store.locked():
             before = capture(store.git, index, paths, everything)
-            failed = put_back(store, items)
+            failed = restore_files(store, items)
             after = capture(store.git, index, paths, everything)
             store.pin((before,), (after,))
             now = utc_stamp()
@@ -380,12 +379,12 @@ class UndoManager:
         return self._diffs(self.changes(turns))
 
     def diffs_of(self, calls: Collection[str], root: str) -> list[Diff]:
-        """Return the same for some calls of a running turn; paths inside `root` relative to it. Raises StoreError."""
+        """Return the changes of some calls of a running turn, with paths relative to `root`. Raises StoreError."""
         return [d.replace(path=d.path.removeprefix(f"{root}/")) for d in self._diffs(self._changes_by(calls))]
 
     def _diffs(self, changes: Sequence[RecordedChange]) -> list[Diff]:
         with self.store.locked():
-            found = touched(self.store, changes)
+            found = combined_changes(self.store, changes)
             return [self._diff(t) for t in sorted(found.values(), key=lambda t: t.path)]
 
     def _diff(self, t: FileChange) -> Diff:

@@ -1,10 +1,10 @@
 """Plan an undo before anything happens: file by file, with what cannot or should not be restored.
 
 States of files, in snapshots and on disk, are compared in one form. Only files that the work changed are considered. A
-file is restored without a question if it is still as the work left it; if somebody changed it since, or that is
-uncertain, the user has to confirm that file.
+file is restored without asking if it is still as the work left it; if it was changed since, or if that is uncertain,
+the user has to confirm it.
 
-Also lists changed files that git ignores: no snapshot has them, so they are reported before an undo.
+Also lists changed files that git ignores: no snapshot contains them, so they are reported before an undo.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Literal
 
 from agent_cli.checkpoints.git_store import StoreError, oid_of
 from agent_cli.checkpoints.manifest import RecordedChange
-from agent_cli.checkpoints.scanner import NESTED, FileModes, Snapshot, look_at_file, stat_signature
+from agent_cli.checkpoints.scanner import NESTED, FileModes, Snapshot, lstat_file, stat_signature
 from agent_cli.checkpoints.store import Store
 from agent_tools.fs.files import open_directory
 from agent_tools.fs.safe_files import open_regular
@@ -29,7 +29,7 @@ from agent_tools.record import Value
 from agent_tools.text import counted, one_line
 
 _LINK = "120000"
-_LARGEST = 2 << 30
+_MAX_BYTES = 2 << 30
 
 
 class FileState(Value, tag="State"):
@@ -45,7 +45,10 @@ class FileState(Value, tag="State"):
 
 
 class AmbiguousStateError(Exception):
-    """The object at a path is no comparable file; the message says what it is. link: a link that is in the way."""
+    """The object at a path is no comparable file; the message says what it is.
+
+    link: a link that is in the way.
+    """
 
     def __init__(self, text: str, link: str = "") -> None:
         super().__init__(text)
@@ -55,8 +58,8 @@ class AmbiguousStateError(Exception):
 class FileChange(Value):
     """The change of one file by a series of calls: before, after, and why that is uncertain.
 
-    late: a call after the first was the first to have it, so an earlier one may have changed it unseen if git ignores
-    it.
+    late: only a later call than the first recorded it, so an earlier one may have changed it unnoticed if git
+        ignores it.
     """
 
     path: str
@@ -70,7 +73,7 @@ class FileChange(Value):
 Differences = dict[str, tuple[FileState | None, FileState | None]]
 
 
-def touched(store: Store, changes: Sequence[RecordedChange]) -> dict[str, FileChange]:
+def combined_changes(store: Store, changes: Sequence[RecordedChange]) -> dict[str, FileChange]:
     """Return the combined effect of changes, in order, on each file; by absolute path. Raises StoreError."""
     return merge_changes(changes, all_differences(store, changes))
 
@@ -92,7 +95,7 @@ def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]
 
 
 def all_differences(store: Store, changes: Sequence[RecordedChange]) -> list[Differences]:
-    """Return the differing files of each change. A change without an end is compared with the present state.
+    """Return the differing files of each change. A change without an end is compared with the current state.
 
     Raises StoreError.
     """
@@ -112,7 +115,10 @@ def all_differences(store: Store, changes: Sequence[RecordedChange]) -> list[Dif
 
 
 class _Reader:
-    """Reads trees and permissions of a store, each once. pairs: the snapshots that will be compared."""
+    """Reads trees and permissions of a store, each once.
+
+    pairs: the snapshots that will be compared.
+    """
 
     def __init__(self, store: Store, pairs: Iterable[tuple[Snapshot, Snapshot]] = ()) -> None:
         self._store = store
@@ -170,7 +176,7 @@ class _Reader:
 
 
 def _unkept(shot: Snapshot, path: str) -> FileState | None:
-    """Return a stand-in for a file that a snapshot skipped; None for other files, and for nested repositories."""
+    """Return a stand-in for a file that a snapshot skipped; None for other files and for nested repositories."""
     why, mark = shot.skipped.get(path, ("", ""))
     return FileState(f"~{mark}", 0, unkept=why) if mark else None
 
@@ -188,8 +194,9 @@ def _state(path: str, mode: str, oid: str, modes: FileModes) -> FileState | None
 
 
 def current_state(path: str) -> FileState | None:
-    """Return the state of an absolute path now, without following links; None for nothing. Raises
-    AmbiguousStateError.
+    """Return the current state of an absolute path, without following links; None for nothing.
+
+    Raises AmbiguousStateError.
     """
     folder, name = os.path.split(path)
     try:
@@ -206,7 +213,7 @@ def current_state(path: str) -> FileState | None:
             raise AmbiguousStateError("a folder is there")
         if not stat.S_ISREG(state.st_mode):
             raise AmbiguousStateError("something other than a file is there")
-        if state.st_size > _LARGEST:
+        if state.st_size > _MAX_BYTES:
             raise AmbiguousStateError("too large to be compared")
         descriptor = open_regular(name, dir_fd=directory)
         with os.fdopen(descriptor, "rb") as file:
@@ -220,7 +227,7 @@ def current_state(path: str) -> FileState | None:
 
 
 def _through_link(folder: str) -> FileState | None:
-    """Return None if a folder on the way is missing.
+    """Return None if a folder in the path is missing.
 
     Raises AmbiguousStateError if a link or a file is in its place.
     """
@@ -238,7 +245,7 @@ _SECONDS = 0.5
 
 
 def changed_ignored(store: Store, since: float) -> list[str]:
-    """Return ignored files, and folders with files, that changed after a time; absolute paths, folders with a slash."""
+    """Return ignored files, and folders (ending in a slash), that changed after a time, as absolute paths."""
     found: list[str] = []
     until = time.monotonic() + _SECONDS
     for base, scanner in store.scanners.items():
@@ -255,7 +262,7 @@ def changed_ignored(store: Store, since: float) -> list[str]:
 
 
 def _changed(path: str, since: float, until: float) -> bool:
-    """Return True if something at or below a path changed after a time, as far as the time limit allows to check."""
+    """Return True if something at or below a path changed after a time, or if checking that takes too long."""
     try:
         state = os.lstat(path)
         if not stat.S_ISDIR(state.st_mode):
@@ -270,15 +277,15 @@ def _changed(path: str, since: float, until: float) -> bool:
 
 
 Kind = Literal["ready", "ask", "lost"]
-_LISTED = 10
+_MAX_LISTED = 10
 
 
 class Item(Value):
     """One file of a plan.
 
     want: its target state.
-    now: its present state.
-    kind: it can be restored ("ready"), only if the user confirms ("ask"), or not ("lost").
+    now: its current state.
+    kind: it can be restored ("ready"), only if the user confirms ("ask"), or not at all ("lost").
     why: for the latter two.
     """
 
@@ -296,7 +303,7 @@ class Item(Value):
 
 
 class Plan(Value):
-    """The files by path, and notes on what else is not restored."""
+    """The files by path, and notes about what is not restored."""
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
@@ -312,23 +319,23 @@ class Plan(Value):
 def make_plan(store: Store, changes: Sequence[RecordedChange]) -> Plan:
     """Plan the return to the state before the changes, which are in order. Raises StoreError."""
     with store.locked():
-        found = touched(store, changes)
+        found = combined_changes(store, changes)
         wanted = [t.before.oid for t in found.values() if t.before is not None]
         there = store.git.have(wanted)
-        items = [i for t in found.values() if (i := _item(t, there, found)) is not None]
+        items = [i for t in found.values() if (i := _plan_file(t, there, found)) is not None]
         items = [_if_redoable(i, store.where.bounds.total) for i in items]
         return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
 
 
 def _if_redoable(item: Item, most: int) -> Item:
-    """Return the item; it needs confirmation if its present content could not be stored for a redo."""
-    state = look_at_file("/", item.path) if item.kind == "ready" and item.now is not None else None
+    """Require confirmation for a file whose current content could not be stored for a redo."""
+    state = lstat_file("/", item.path) if item.kind == "ready" and item.now is not None else None
     if state is None or state.st_size <= most:
         return item
     return item.replace(kind="ask", why="too large for redo to restore")
 
 
-def _stands(t: FileChange) -> bool:
+def _is_unchanged(t: FileChange) -> bool:
     """Return True if a file is still as the work left it."""
     try:
         return current_state(t.path) == t.after
@@ -336,19 +343,19 @@ def _stands(t: FileChange) -> bool:
         return False
 
 
-def _item(t: FileChange, there: dict[str, int], found: dict[str, FileChange]) -> Item | None:
+def _plan_file(t: FileChange, there: dict[str, int], found: dict[str, FileChange]) -> Item | None:
     try:
         now = current_state(t.path)
     except AmbiguousStateError as error:
-        # A file became a folder, or its folder a link: it can be restored once what the work left there is removed.
+        # A file became a folder, or its folder a link: it can be restored once what replaced it is removed.
         above = found.get(error.link)
-        gives_way = above is not None and above.before is None and not above.doubt and _stands(above)
+        gives_way = above is not None and above.before is None and not above.doubt and _is_unchanged(above)
         gives_way = gives_way or str(error) == "a folder is there"
         if t.after is None and gives_way and t.before is not None and not t.doubt and t.before.oid in there:
             return Item(t.path, t.before, None, "ready")
         return Item(t.path, t.before, None, "lost", str(error))
     left = t.after
-    state = look_at_file("/", t.path)
+    state = lstat_file("/", t.path)
     if state is not None:
         mark = f"~{stat_signature(state)}"
         if t.before is not None and t.before.oid == mark:
@@ -364,7 +371,7 @@ def _item(t: FileChange, there: dict[str, int], found: dict[str, FileChange]) ->
     if t.doubt:
         return Item(t.path, t.before, now, "ask", t.doubt)
     if now != left:
-        how = "deleted" if now is None else "created anew" if t.after is None else "changed"
+        how = "deleted" if now is None else "created again" if t.after is None else "changed"
         return Item(t.path, t.before, now, "ask", f"was {how} since")
     return Item(t.path, t.before, now, "ready")
 
@@ -375,12 +382,12 @@ def _near(path: str, store: Store) -> str:
 
 
 def _listed(names: Sequence[str], store: Store) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(_near(n, store) for n in names[:_LISTED]) + more
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(_near(n, store) for n in names[:_MAX_LISTED]) + more
 
 
 def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, FileChange]) -> Iterable[str]:
-    """Describe what is not a file of the folders and stays as it is."""
+    """Describe what is not a file in the folders and is not restored."""
     first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
     if first:
         yield f"the commit of the branch is not reset (it was {first[:10]}; see git reflog)"
@@ -392,7 +399,7 @@ def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, 
         if late := [n for n in names if n in found and found[n].late and found[n].before is not None]:
             yield f"ignored by git, and restored only to its state when a call first named it: {_listed(late, store)}"
     if nested := sorted({p for c in changes for s in c.before for p, (why, _) in s.skipped.items() if why == NESTED}):
-        yield f"nested repositories are not covered: {', '.join(nested[:_LISTED])}"
+        yield f"nested repositories are not covered: {', '.join(nested[:_MAX_LISTED])}"
     if not store.scanners:
         yield "only files that were written or named are covered here: this folder is not a project"
 

@@ -1,4 +1,4 @@
-"""The command line. Here are the names of the commands, which every start with a word asks for."""
+"""The command line. This file has the names of the commands, which every start with a word needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARED = {
 
 
 def command_names() -> list[str]:
-    """Return the names of the commands: those of the files in `commands`, and those that share one."""
+    """Return the names of the commands: of the files in `commands`, and those in `SHARED`."""
     stems = [name[:-3] for name in os.listdir(_COMMANDS) if name.endswith(".py")]  # noqa: PTH208 - costs pathlib
     shared = [name for name, (file, _) in SHARED.items() if file in stems]
     return sorted([*shared, *(stem for stem in stems if stem.isidentifier() and not stem.startswith("_"))])

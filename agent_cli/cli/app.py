@@ -1,9 +1,9 @@
 """The Typer command line: the options of a run, built from their table, and the files of `commands`, loaded lazily.
 
-Typer reads every line that the quick parser does not, words the mistakes and completes in the shell. `cli.help` lays
-out --help; `cli.completion` knows the values.
+Typer parses every line that the quick parser does not, words the errors and completes in the shell. `cli.help` lays out
+--help; `cli.completion` completes values.
 
-A command takes some of the options of a run, options with a fixed set of values, and those shared by several commands.
+Also options that several commands share, and a decorator for commands that take options of a run.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from agent_cli.cli.help import examples, lay_out, one_of
 from agent_cli.cli.hints import option_hint
 from agent_cli.config.option_parser import normalize_argv
 from agent_cli.config.run_options import FORMATS, RunOptions, flags
+from agent_cli.core.place import OutputError
 from agent_cli.core.version import __version__
 from agent_tools.lazy import lazy_imports
 
@@ -50,8 +51,8 @@ Session = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print more to standard error.")]
 
 
-def choice(choices: tuple[str, ...], aliases: tuple[str, ...] = ()) -> Any:
-    """Return a callback that accepts only these values; aliases are not named."""
+def check_choice(choices: tuple[str, ...], aliases: tuple[str, ...] = ()) -> Any:
+    """Return a callback that accepts only these values and aliases; its error does not name the aliases."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in (*choices, *aliases):
@@ -65,13 +66,13 @@ OutputFormat = Annotated[
     str,
     typer.Option(
         "--output-format", metavar="FORMAT", help=f"Format of the answer: {one_of(FORMATS)}.",
-        callback=choice(FORMATS), autocompletion=completion.one_of_choices(FORMATS),
+        callback=check_choice(FORMATS), autocompletion=completion.one_of_choices(FORMATS),
     ),
 ]  # fmt: skip
 
 
-def parameters(*names: str) -> list[inspect.Parameter]:
-    """Return these options, or all, in the order of the table; all of them have headings in --help."""
+def run_parameters(*names: str) -> list[inspect.Parameter]:
+    """Return the given options of a run, or all of them, in the order of the table; all have headings in --help."""
     return [_parameter(name, headed=not names) for name in flags() if not names or name in names]
 
 
@@ -87,7 +88,7 @@ def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
         help=f"{text[:1].upper()}{text[1:]}",
         rich_help_panel=flag.panel if headed else None,
         metavar=flag.metavar or None,
-        callback=choice(flag.choices, flag.aliases) if flag.choices else None,
+        callback=check_choice(flag.choices, flag.aliases) if flag.choices else None,
         autocompletion=completion.one_of_choices(flag.choices) if flag.choices else completion.VALUES.get(name),
     )
     default = None if many else getattr(RunOptions, name)
@@ -95,7 +96,7 @@ def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
-def options_of(values: dict[str, Any]) -> RunOptions:
+def to_run_options(values: dict[str, Any]) -> RunOptions:
     """Convert Typer's values to the options of a run."""
     chosen: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if v not in (None, [])
@@ -103,27 +104,27 @@ def options_of(values: dict[str, Any]) -> RunOptions:
     return RunOptions(**chosen)
 
 
-def signed(command: Callable[..., object], every: list[inspect.Parameter]) -> None:
-    """Give a command these parameters in its signature."""
+def set_signature(command: Callable[..., object], every: list[inspect.Parameter]) -> None:
+    """Set the parameters of a command's signature."""
     cast(Any, command).__signature__ = inspect.Signature(every)
     command.__annotations__ = {p.name: p.annotation for p in every}
 
 
-def takes(*names: str, **fixed: Any) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorate a command to take these options of a run besides its own, passed as `options`, with `fixed`."""
+def with_run_options(*names: str, **fixed: Any) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Decorate a command to take these options of a run too, passed as `options`, together with `fixed`."""
 
-    def made(command: Callable[..., int]) -> Callable[..., int]:
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
         own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
 
         @wraps(command)
         def run(**values: Any) -> int:
             given = {name: values.pop(name) for name in names}
-            return command(**values, options=options_of({**given, **fixed}))
+            return command(**values, options=to_run_options({**given, **fixed}))
 
-        signed(run, [*own, *parameters(*names)])
+        set_signature(run, [*own, *run_parameters(*names)])
         return run
 
-    return made
+    return decorate
 
 
 PROMPT = "send-prompt"
@@ -132,7 +133,7 @@ PROMPT = "send-prompt"
 class PromptGroup(TyperGroup):
     """The commands, each imported when it runs or its own help is shown.
 
-    A first word that names none of them begins the prompt; options may then stand on either side.
+    A first word that names no command begins the prompt; options may then be on either side.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -154,7 +155,8 @@ class PromptGroup(TyperGroup):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            if hint := option_hint(getattr(error, "option_name", "") or ""):
+            unknown = getattr(error, "option_name", "") if type(error).__name__ == "NoSuchOption" else ""
+            if hint := option_hint(unknown or ""):
                 vars(error).update(message=f"{cast(Any, error).message}. {hint}", possibilities=None)
             raise
 
@@ -215,7 +217,7 @@ def _version(value: bool) -> None:
 def _run(ctx: typer.Context, **values: Any) -> int:
     """A coding agent in your terminal. Without a command: start a session, with PROMPT as its first message."""
     values.pop("version", None)
-    options = options_of(values)
+    options = to_run_options(values)
     ctx.obj = options
     return _start(options) if ctx.invoked_subcommand is None else 0
 
@@ -229,7 +231,7 @@ _show_version = inspect.Parameter(
         bool, typer.Option("--version", "-v", "-V", callback=_version, is_eager=True, help="Print the version.")
     ],
 )
-signed(_run, [_context, *parameters(), _show_version])
+set_signature(_run, [_context, *run_parameters(), _show_version])
 app.callback()(_run)
 
 
@@ -244,16 +246,28 @@ def _start(options: RunOptions) -> int:
 
 
 @cache
-def as_typer_reads() -> Any:
+def build_command_tree() -> Any:
     """Build Typer's command tree; this takes longer than most commands."""
     return lay_out(typer.main.get_command(app))
+
+
+def _raised_by_echo(error: OSError) -> bool:
+    """Return True for an error of Typer's own output, which comes at once where Python does not buffer."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_code.co_name == "echo"
 
 
 def run_cli(argv: list[str]) -> int:
     """Let Typer parse the command line; return the exit code."""
     completion.join_assignment(os.environ)
     try:
-        code = as_typer_reads().main(args=normalize_argv(argv), prog_name="agent", standalone_mode=True)
+        code = build_command_tree().main(args=normalize_argv(argv), prog_name="agent", standalone_mode=True)
+    except OSError as error:
+        if _raised_by_echo(error):
+            raise OutputError(error) from None
+        raise
     except SystemExit as exit_:
         if isinstance(exit_.__context__, BrokenPipeError):  # which Typer turns into a plain 1
             raise exit_.__context__ from None

@@ -1,4 +1,4 @@
-"""Resolve what a run needs before it begins: the session to resume, and the worktree to work in."""
+"""Resolve the session to resume and the worktree before a run begins."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import sys
 from collections.abc import Callable
 
-from agent_cli.config.run_options import ASK_WHICH, RunOptions
+from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.git.worktree import Worktree, copy_settings, enter_worktree
+from agent_cli.git.worktree import Worktree, apply_project_settings, enter_worktree
 from agent_cli.headless.output import print_notice
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.transcripts import find_foreign
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import SessionSummary, glances
+from agent_cli.session.summary import SessionSummary, summarize_sessions
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
@@ -23,7 +23,7 @@ with lazy_imports():
     from agent_cli.terminal.dialogs import session_picker  # prompt-toolkit
 
 
-def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
+def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> int:
     """Run with the requested session and worktree; return the exit code. Raises UsageError."""
     worktree = None
     if options.worktree is not None:
@@ -35,9 +35,9 @@ def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int
     try:
         if worktree is not None:
             print_notice(worktree.message)
-            bring(worktree, options, place)
-        chosen = with_session(options)
-        return go(chosen) if chosen is not None else 0
+            copy_settings(worktree, options, place)
+        chosen = resolve_session(options)
+        return run(chosen) if chosen is not None else 0
     finally:
         if worktree is not None:
             for line in worktree.release(state_folder(os.environ)):
@@ -55,7 +55,7 @@ def with_absolute_paths(options: RunOptions) -> RunOptions:
         for name in ("settings", "add_dir", "mcp_config", "image", "plugin_dir", "plugin_dir_no_mcp")
     }
     schema = options.json_schema and absolute(options.json_schema)
-    # These may not exist yet.
+    # These files may not exist yet.
     reports = tuple(_absolute_report(spec) for spec in options.report)
     written = {
         name: os.path.abspath(os.path.expanduser(file))  # noqa: PTH100
@@ -78,32 +78,32 @@ def _absolute_model(model: str | None) -> str | None:
     return f"{kind}:{os.path.abspath(file)}" if colon and kind in ("scripted", "replay") else model  # noqa: PTH100
 
 
-def bring(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
+def copy_settings(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
     """Copy the project's settings to the worktree, and its trust if stored. Raises UsageError."""
     trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, place.home, place.env)).trust
     trusted = trust.trusted and not options.trust and not options.bare
     by_setting = trust.by.startswith("the setting")
-    copy_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
+    apply_project_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
 
 
-def with_session(options: RunOptions) -> RunOptions | None:
+def resolve_session(options: RunOptions) -> RunOptions | None:
     """Return the options with the ID of the requested session; None if the user chose none. Raises UsageError."""
     if options.resume is None or options.print:
         return options
     store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
     text, prompt = options.resume, options.prompt
-    if text == ASK_WHICH:
-        found = list(glances(store.folder))
+    if text == PICK_SESSION:
+        found = list(summarize_sessions(store.folder))
         if not found:
             raise UsageError("There is no earlier session in this project.")
-        return _picked(options, found, "")
+        return _choose(options, found, "")
     if prompt and not is_id_like(text) and not _is_name(store, text):
-        # Unquoted words: all of them are search words, so that none is sent by mistake.
+        # Treat all unquoted words as search words, so that none is sent by mistake.
         text, prompt = " ".join((text, *prompt)), ()
     try:
         path = find_session(store, text, anywhere=options.fork_session)
     except SeveralSessionsError as several:
-        return _picked(options.replace(prompt=prompt), several.found, str(several))
+        return _choose(options.replace(prompt=prompt), several.found, str(several))
     except SessionNotFoundError as error:
         try:
             foreign = find_foreign(text, find_place(os.environ), anywhere=options.fork_session)
@@ -116,20 +116,20 @@ def with_session(options: RunOptions) -> RunOptions | None:
 
 
 def _is_name(store: SessionStore, text: str) -> bool:
-    return any(g.name.lower() == text.strip().lower() for g in glances(store.folder) if g.name)
+    return any(g.name.lower() == text.strip().lower() for g in summarize_sessions(store.folder) if g.name)
 
 
-def _picked(options: RunOptions, found: list[SessionSummary], several: str) -> RunOptions | None:
+def _choose(options: RunOptions, found: list[SessionSummary], several: str) -> RunOptions | None:
     """Let the user choose. Raises UsageError if nobody can be asked."""
     if not (os.isatty(0) and os.isatty(1)):
-        raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
+        raise UsageError(several or f"--resume needs a session's ID here. The latest: {_label(found[0])}")
     plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
     if plain or read_settings(options, find_place(os.environ)).settings().terminal.plain:
-        chosen = session_picker.pick_in_lines(found)
+        chosen = session_picker.pick_from_lines(found)
     else:
         chosen = session_picker.pick_session(found)
     return options.replace(resume=chosen.session_id) if chosen is not None else None
 
 
-def _named(g: SessionSummary) -> str:
+def _label(g: SessionSummary) -> str:
     return f"{g.session_id[:8]} ({shorten(g.title, 40)})"

@@ -47,7 +47,7 @@ def complete_sessions(incomplete: str) -> list[Candidate]:
         return []
     project = store.SessionStore(store.state_folder(os.environ), here.root)
     found = []
-    for session in islice(summary.glances(project.folder), _MOST_SESSIONS):
+    for session in islice(summary.summarize_sessions(project.folder), _MOST_SESSIONS):
         if session.session_id.startswith(incomplete):
             found.append((project.short(session.session_id), session.title))
     return _explained(found)

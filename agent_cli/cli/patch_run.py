@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from agent_cli.cli.choose_session import bring, with_absolute_paths
+from agent_cli.cli.choose_session import copy_settings, with_absolute_paths
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
 from agent_cli.git.patch import PatchCopy
@@ -26,7 +26,7 @@ def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
     try:
         for line in copy.notes(place.root):
             print_notice(line)
-        bring(copy.worktree, options, place)
+        copy_settings(copy.worktree, options, place)
         code = go(options)
         patch, notes = copy.finish()
         try:

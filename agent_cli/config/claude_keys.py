@@ -1,6 +1,6 @@
-"""Keys of Claude Code's settings in terms of ours: what each corresponds to, and why the others have no effect.
+"""Map keys of Claude Code's settings to ours, and the others to the reason why they have no effect.
 
-`translate` is pure: it reads nothing and decides nothing about trust; the layer that the result goes into does.
+`translate` is pure: it reads nothing and decides nothing about trust; that is up to the layer that gets the result.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from agent_tools.record import Value
 _PLUGINS = "plugins are added one by one, after a question: agent plugin add"
 _SERVERS = "servers are approved with agent mcp approve"
 _LOGIN = "keys come from the environment, a keyring or key_command"
-_LOOK = "this program looks its own way"
+_LOOK = "this program has its own look"
 _ORGANISATION = "it belongs to managed settings"
-# Keys without a counterpart, and why; a key that is not here is not known at all.
+# Keys without a counterpart, and why; keys that are not here are unknown.
 UNUSED = {
     "$schema": "",
     "disableAllHooks": "applies only in your own settings",
@@ -50,7 +50,7 @@ UNUSED = {
     "autoMemoryEnabled": "memory files are written when you ask for it",
     "autoMemoryDirectory": "memory files are written when you ask for it",
     "alwaysThinkingEnabled": "effort decides how much the model thinks",
-    "fastMode": "the model is asked as it is",
+    "fastMode": "the model is called as it is",
     "skipWebFetchPreflight": "there is no check before a fetch",
     "language": "add it with append_system_prompt, or to a memory file",
     "agent": "choose it with --agent",
@@ -58,7 +58,7 @@ UNUSED = {
     "worktree": "worktrees are made with --worktree",
     "modelOverrides": "models are named as provider/model",
 }
-# Keys that are taken over.
+# Keys that are translated.
 TAKEN = frozenset(
     "env apiKeyHelper model effortLevel outputStyle disabledMcpjsonServers statusLine theme editorMode"
     " showThinkingSummaries autoCompactEnabled sandbox permissions hooks disableAllHooks enabledPlugins"
@@ -71,10 +71,13 @@ _PERMISSIONS = {"allow": "allow", "ask": "ask", "deny": "deny", "additionalDirec
 
 
 class Translated(Value):
-    """What of a table corresponds to settings of ours.
+    """The settings in a table that have a counterpart here.
 
-    settings: plain data in our terms. env: variables for the session. key_helper: the command that prints Claude's key.
-    plugins: by name@marketplace, whether they are on. markets: where their marketplaces are.
+    settings: plain data in our terms.
+    env: variables for the session.
+    key_helper: the command that prints Claude's key.
+    plugins: by name@marketplace, True if they are enabled.
+    markets: sources of their marketplaces, by name.
     unused: the other keys, with dots for tables.
     """
 
@@ -88,7 +91,7 @@ class Translated(Value):
 
 def why_unused(key: str) -> str:
     """Return why a key has no effect; "" for one that only says something about the file."""
-    return UNUSED.get(key, "its value is not of the form that is known" if key in TAKEN else "not known here")
+    return UNUSED.get(key, "its value has an unknown form" if key in TAKEN else "not known here")
 
 
 def unused_in_words(keys: tuple[str, ...]) -> list[str]:
@@ -101,7 +104,10 @@ def unused_in_words(keys: tuple[str, ...]) -> list[str]:
 
 
 def translate(table: dict[str, Any], ours: Callable[[str], bool]) -> Translated:
-    """Translate a table. ours: returns True for the name of one of our settings, which is left as it is."""
+    """Translate a table.
+
+    ours: returns True for the name of one of our settings, which is not translated.
+    """
     found: dict[str, Any] = {}
     unused: list[str] = []
     env: dict[str, str] = {}
@@ -153,7 +159,7 @@ def translate(table: dict[str, Any], ours: Callable[[str], bool]) -> Translated:
 
 
 def _market(about: Any) -> str:
-    """Return where a marketplace is, as `agent plugin marketplace add` takes it; "" if that is not known."""
+    """Return where a marketplace is, in the form of `agent plugin marketplace add`; "" if unknown."""
     source = about.get("source") if isinstance(about, dict) else None
     place = (
         next((source[key] for key in ("repo", "url", "path") if key in source), "") if isinstance(source, dict) else ""

@@ -1,7 +1,7 @@
-"""Read Claude Code's settings, from its files and from --settings; an entry of another program never ends a run.
+"""Read Claude Code's settings, from its files and from --settings; no entry for another program ends a run.
 
-Entries without a counterpart are ignored and reported by doctor, those of --settings at the start; so are ignored ask
-and deny rules and hooks, as ignoring them loosens.
+Entries without a counterpart are ignored and reported: by `agent doctor`, or at the start if they are from --settings.
+Ask and deny rules and hooks that are ignored are always reported, as ignoring them loosens permissions.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from agent_tools.text import shorten
 with lazy_imports():
     from agent_cli.config import claude_keys, hooks
 
-# Options that other agents have and that nothing here corresponds to.
+# Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")
 
 
 def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
-    """Return the settings among the flags: the rules of each flag by its name, then all others.
+    """Return the settings among the flags: the rules of each flag under its name, then all others.
 
     Raises SettingsError for a file that cannot be read and for flags that exclude each other, RuleError for a rule.
     """
@@ -42,7 +42,7 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
     if options.tools and options.tools != ("default",):
         data["tools"] = split_names(options.tools)
     if options.model == "default":
-        del data["model"]  # that of the settings, or the first one found
+        del data["model"]  # use that of the settings, or the first one found
     if options.no_session_persistence:
         data["save_sessions"] = False
     data |= _prompts(options) | _thinking(options)
@@ -69,7 +69,7 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
 
 
 def notices(options: RunOptions) -> list[str]:
-    """Return a sentence for each option that has another effect than with the agents it is known from."""
+    """Return a notice for each option that has another effect than in the agents it comes from."""
     lines = [
         f"{flags()[name][0].names[0]} has no effect here"
         for name in _WITHOUT_EFFECT
@@ -81,7 +81,7 @@ def notices(options: RunOptions) -> list[str]:
 
 
 def _prompts(options: RunOptions) -> dict[str, Any]:
-    """Return the system prompts that are given as files."""
+    """Return the system prompts given as files."""
     found = {}
     for name in ("system_prompt", "append_system_prompt"):
         path = getattr(options, f"{name}_file")
@@ -98,7 +98,7 @@ def _prompts(options: RunOptions) -> dict[str, Any]:
 
 
 def _thinking(options: RunOptions) -> dict[str, Any]:
-    """Return the settings of the reasoning; with a budget and "disabled", nothing is thought."""
+    """Return the reasoning settings; "disabled" overrides a token budget."""
     found: dict[str, Any] = {}
     if options.thinking == "disabled" or options.max_thinking_tokens == 0:
         if options.effort is None:
@@ -111,35 +111,35 @@ def _thinking(options: RunOptions) -> dict[str, Any]:
 
 
 def split_names(values: tuple[str, ...]) -> list[str]:
-    """Return the names in texts that separate them by commas or spaces."""
+    """Split texts at commas and whitespace into names."""
     return [name for value in values for name in value.replace(",", " ").split()]
 
 
 _LISTS = ("deny", "ask", "allow")
-_TOLD = 10
+_MAX_REPORTED = 10
 
 
-# Keys that are read apart from the others.
-_APART = ("permissions", "hooks", "disableAllHooks", "$schema")
+# Keys that are read separately.
+_SEPARATE_KEYS = ("permissions", "hooks", "disableAllHooks", "$schema")
 _CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
-def add_claude_settings(layers: Layers, path: Path, voice: Origin, env: Mapping[str, str]) -> None:
+def add_claude_settings(layers: Layers, path: Path, origin: Origin, env: Mapping[str, str]) -> None:
     """Merge one file, if it exists. Globs with `/` start from the directory above `.claude`.
 
-    Its model counts only where a key of Anthropic is in the environment: the file belongs to another program.
+    Its model counts only if an Anthropic key is in the environment: the file belongs to another program.
     """
-    text, table = _read(layers, path, voice, "its permissions are ignored, deny rules included")
+    text, table = _read(layers, path, origin, "its permissions are ignored, deny rules included")
     if text is None:
         return
     where = key_locations(text, str(path))
-    add_hooks(layers, table, path, voice, where)
-    others = {key: value for key, value in table.items() if key not in _APART}
+    add_hooks(layers, table, path, origin, where)
+    others = {key: value for key, value in table.items() if key not in _SEPARATE_KEYS}
     if others:
         keyed = any(env.get(name) for name in _CLAUDE_KEYS) or "apiKeyHelper" in table
         if "model" in others and not keyed and "/" not in str(others["model"]):
             layers.imported.append(f"{path}: model {others.pop('model')} ignored: no key of Anthropic is set")
-        _add_others(layers, others, str(path), path.parent.parent, voice, where)
+        _add_others(layers, others, str(path), path.parent.parent, origin, where)
     given = table.get("permissions")
     if not isinstance(given, dict):
         return
@@ -162,9 +162,9 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin, env: Mapping[
                 rules.append(rule)
         if rules:
             taken[kind] = rules
-    layers.ignored += wrong[:_TOLD]
-    if len(wrong) > _TOLD:
-        layers.ignored.append(f"{path}: {len(wrong) - _TOLD} more rules cannot be read and are ignored")
+    layers.ignored += wrong[:_MAX_REPORTED]
+    if len(wrong) > _MAX_REPORTED:
+        layers.ignored.append(f"{path}: {len(wrong) - _MAX_REPORTED} more rules cannot be read and are ignored")
     mode = given.get("defaultMode")
     mode = MODE_ALIASES.get(str(mode), mode)
     if mode in MODES and mode != "bypassPermissions":
@@ -173,17 +173,17 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin, env: Mapping[
         skipped.append(f"defaultMode {mode}")
     every = _list(given.get("additionalDirectories"))
     # Files named by an untrusted project are not even inspected.
-    folders = [f for f in every if isinstance(f, str) and (voice == "project" or _is_folder(base, f))]
+    folders = [f for f in every if isinstance(f, str) and (origin == "project" or _is_folder(base, f))]
     skipped += [str(f) for f in every if f not in folders]
     if folders:
         taken["additional_directories"] = folders
     before = len(layers.held)
-    layers.add({"permissions": taken}, source, base, voice, where)
-    layers.imported.append(_in_words(source, taken, skipped, [h.key for h in layers.held[before:]]))
+    layers.add({"permissions": taken}, source, base, origin, where)
+    layers.imported.append(_summarize(source, taken, skipped, [h.key for h in layers.held[before:]]))
 
 
 def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> None:
-    """Merge JSON of --settings, with keys of ours and of Claude Code; name those that have no effect.
+    """Merge JSON of --settings, with our keys and Claude Code's; report those without effect.
 
     Raises SettingsError for an invalid value of a key of ours.
     """
@@ -195,7 +195,7 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     hints = hints_of(Settings)
     found = claude_keys.translate(table, hints.__contains__)
     for key, value in found.settings.items():
-        if key in table:  # a name of ours: what it says is meant for this program
+        if key in table:  # one of our names, so it is meant for this program
             layers.add({key: value}, source, base, "own", where)
         else:
             _add_tolerant(layers, key, value, source, base, "own", where)
@@ -203,32 +203,32 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     for key in found.unused:
         if why := claude_keys.why_unused(key):
             known = key in claude_keys.UNUSED or key in claude_keys.TAKEN or "." in key
-            hint = "" if known else nearest_key_hint(key, list(hints))
+            hint = "" if known else nearest_key_hint(key, list(hints)).replace("; ", " (").replace("?", "?)")
             layers.ignored.append(f"{source}: {key} has no effect: {why}{hint}")
 
 
-def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, voice: Origin, where: Where) -> None:
-    """Merge the keys of a file that have a counterpart, and report them; doctor lists the others with the reason."""
+def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, origin: Origin, where: Where) -> None:
+    """Merge and report the keys of a file that have a counterpart; doctor lists the others with the reason."""
     known = hints_of(Settings)
     found = claude_keys.translate(table, lambda key: key == "model" or (key == "output_style" and key in known))
     taken = [
-        key for key, value in found.settings.items() if _add_tolerant(layers, key, value, source, base, voice, where)
+        key for key, value in found.settings.items() if _add_tolerant(layers, key, value, source, base, origin, where)
     ]
-    _add_session(layers, found, source, voice)
+    _add_session(layers, found, source, origin)
     taken += [name for name, value in (("env", found.env), ("apiKeyHelper", found.key_helper)) if value]
     if taken:
         layers.imported.append(f"{source}: {', '.join(taken)}")
 
 
-def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path, voice: Origin, where: Where) -> bool:
-    """Merge one key, or report why not; return whether it was merged."""
+def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path, origin: Origin, where: Where) -> bool:
+    """Merge one key, or report why not. Return True if it was merged."""
     parts = [{key: {n: inner}} for n, inner in value.items()] if isinstance(value, dict) else [{key: value}]
     merged = False
     collected = layers.mistakes
     layers.mistakes = None
     for part in parts:
         try:
-            layers.add(part, source, base, voice, where)
+            layers.add(part, source, base, origin, where)
             merged = True
         except SettingsError as error:
             layers.ignored.append(f"{error}; this was ignored")
@@ -236,27 +236,27 @@ def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path,
     return merged
 
 
-def _add_session(layers: Layers, found: claude_keys.Translated, source: str, voice: Origin) -> None:
-    """Merge what is no setting of ours: variables, plugins, and the command that prints Claude's key."""
-    if found.env and voice == "project":
+def _add_session(layers: Layers, found: claude_keys.Translated, source: str, origin: Origin) -> None:
+    """Merge what is not one of our settings: variables, plugins, and the command that prints Claude's key."""
+    if found.env and origin == "project":
         layers.held.append(Withheld(source, "env", ", ".join(found.env)))
     else:
         layers.env |= {name: value for name, value in found.env.items() if not name.startswith("AGENT_")}
-    if voice != "project":
+    if origin != "project":
         layers.claude_plugins |= found.plugins
         layers.claude_markets |= found.markets
     if not found.key_helper:
         return
-    if voice == "own":
+    if origin == "own":
         layers.key_helper = found.key_helper, source
     else:
         layers.ignored.append(f"{source}: apiKeyHelper can only be set in your own settings")
 
 
-def _read(layers: Layers, path: Path, voice: Origin, lost: str) -> tuple[str | None, dict[str, Any]]:
-    """Return a file's text and table; None and {} if it is missing or unreadable, which is reported with `lost`."""
+def _read(layers: Layers, path: Path, origin: Origin, lost: str) -> tuple[str | None, dict[str, Any]]:
+    """Return a file's text and table; None and {} if it is missing, or unreadable, which is reported with `lost`."""
     try:
-        text = layers.text_of(path, voice)
+        text = layers.text_of(path, origin)
         return text, decode_json(text, str(path)) if text is not None else {}
     except SettingsError as error:
         layers.ignored.append(f"{error}; {lost}")
@@ -265,34 +265,33 @@ def _read(layers: Layers, path: Path, voice: Origin, lost: str) -> tuple[str | N
     return None, {}
 
 
-def add_hooks_file(layers: Layers, path: Path, voice: Origin) -> None:
-    """Merge the hooks of a file that contains nothing else, in Claude Code's form, if it exists."""
-    text, table = _read(layers, path, voice, "its hooks do not run")
-    add_hooks(layers, table, path, voice, key_locations(text or "", str(path)))
+def add_hooks_file(layers: Layers, path: Path, origin: Origin) -> None:
+    """Merge the hooks of a file in Claude Code's form that contains nothing else, if it exists."""
+    text, table = _read(layers, path, origin, "its hooks do not run")
+    add_hooks(layers, table, path, origin, key_locations(text or "", str(path)))
 
 
-def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Origin, where: Where) -> None:
+def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin, where: Where) -> None:
     """Merge the `hooks` of a table in Claude Code's form; report invalid ones."""
     if table.get("disableAllHooks") is True:
-        if voice == "own":
-            layers.add({"disable_hooks": True}, str(path), path.parent, voice, where)
+        if origin == "own":
+            layers.add({"disable_hooks": True}, str(path), path.parent, origin, where)
         else:
             layers.ignored.append(f"{path}: disableAllHooks can only be set in your own settings")
     given = table.get("hooks")
     if not given:
         return
-    # Only with hooks.
     given = given if isinstance(given, dict) else {"hooks": given}
     if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")
     given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
-    found, problems = hooks.hooks_of(given, str(path), own=voice == "own", root=path.parent.parent)
-    layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_TOLD]]
-    if len(problems) > _TOLD:
-        layers.ignored.append(f"{path}: {len(problems) - _TOLD} more hooks cannot be read and do not run")
+    found, problems = hooks.parse_hooks(given, str(path), own=origin == "own", root=path.parent.parent)
+    layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_MAX_REPORTED]]
+    if len(problems) > _MAX_REPORTED:
+        layers.ignored.append(f"{path}: {len(problems) - _MAX_REPORTED} more hooks cannot be read and do not run")
     if found:
-        layers.add_hooks(found, str(path), voice)
-        held = " ignored: the project is not trusted" if voice == "project" else ""
+        layers.add_hooks(found, str(path), origin)
+        held = " ignored: the project is not trusted" if origin == "project" else ""
         layers.imported.append(f"{path}: {len(found)} hook{'s' if len(found) > 1 else ''}{held}")
 
 
@@ -315,7 +314,7 @@ def _unusable(kind: str, rule: object) -> str:
     return "" if tool in KNOWN_TOOLS or tool.startswith("mcp") else "unknown"
 
 
-def _in_words(source: str, taken: dict[str, Any], skipped: list[str], held: list[str]) -> str:
+def _summarize(source: str, taken: dict[str, Any], skipped: list[str], held: list[str]) -> str:
     """Summarize what a file contributed, in one line for doctor."""
     parts = []
     for key, value in taken.items():
@@ -324,7 +323,7 @@ def _in_words(source: str, taken: dict[str, Any], skipped: list[str], held: list
     if held:
         parts.append(f"ignored, as the project is not trusted: {', '.join(key.partition('.')[2] for key in held)}")
     if skipped:
-        more = ", ..." if len(skipped) > _TOLD else ""
-        named = ", ".join(shorten(text, 60) for text in skipped[:_TOLD])
+        more = ", ..." if len(skipped) > _MAX_REPORTED else ""
+        named = ", ".join(shorten(text, 60) for text in skipped[:_MAX_REPORTED])
         parts.append(f"{len(skipped)} ignored as unreadable ({named}{more})")
     return f"{source}: {', '.join(parts) or 'nothing'}"

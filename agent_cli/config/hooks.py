@@ -16,40 +16,48 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.parsing import nearest_key_hint
-from agent_cli.core.hooks import HOOK_EVENTS, SECONDS, Hook
+from agent_cli.core.hooks import DEFAULT_TIMEOUT_SECONDS, HOOK_EVENTS, Hook
 from agent_cli.core.rules import RuleError, read_rule
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import NotRegularFileError, resolve_inside
 from agent_tools.net.urls import split_url
 from agent_tools.text import shorten
 
-MOST = 500
-_LONGEST = 86_400.0
+MAX_HOOKS = 500
+_MAX_TIMEOUT_SECONDS = 86_400.0
 # Claude Code's names of some fields.
-_SPELLED = {
+_CLAUDE_FIELDS = {
     "async": "background", "asyncRewake": "wakes", "allowedEnvVars": "allowed_env_vars", "onFailure": "strict",
 }  # fmt: skip
-# Claude Code's hook types, each with the key that says what it runs, and with all its own keys.
+# Claude Code's hook types, each with the key of what it runs, and with all its own keys.
 _KINDS = {"command": "command", "http": "url", "prompt": "prompt", "agent": "prompt", "mcp_tool": "tool"}
-_OWN = {
+_KIND_FIELDS = {
     "command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model"),
     "agent": ("prompt", "model"), "mcp_tool": ("tool", "server", "input"),
 }  # fmt: skip
 _FLAGS = ("strict", "background", "wakes", "once")
-_KEYS = ("event", "type", "matcher", "if", "timeout", *_FLAGS, *dict.fromkeys(chain.from_iterable(_OWN.values())))
+_KEYS = (
+    "event",
+    "type",
+    "matcher",
+    "if",
+    "timeout",
+    *_FLAGS,
+    *dict.fromkeys(chain.from_iterable(_KIND_FIELDS.values())),
+)
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
-# Claude Code's events that are not supported. Nothing is allowed because their hooks do not run.
+# Claude Code's events that are not supported. Ignoring their hooks allows nothing that they would refuse.
 UNSUPPORTED_EVENTS = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
     "ElicitationResult UserPromptExpansion PostToolBatch".split()
 ).difference(HOOK_EVENTS)
-# Ignored keys of Claude Code's entries: words that are not shown.
-_LEFT_OUT = ("statusMessage", "rewakeMessage", "rewakeSummary")
+# Keys of Claude Code's entries that are ignored: texts that are not shown.
+_IGNORED_FIELDS = ("statusMessage", "rewakeMessage", "rewakeSummary")
 
 
-def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> tuple[tuple[Hook, ...], list[str]]:
-    """Return the hooks in a value of the key `hooks`, in order, and a message for each invalid one.
+def parse_hooks(raw: Any, source: str, *, own: bool, root: Path | None = None) -> tuple[tuple[Hook, ...], list[str]]:
+    """Parse a value of the key `hooks` into its hooks, in order, and a message for each invalid one.
 
     A list is in our form, a table in Claude Code's. root: the project of the hooks, if they are not the user's own.
     """
@@ -64,9 +72,9 @@ def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> t
             problems.append(f"{where}: {script} points outside {root}, where it could change unnoticed")
         else:
             found.append(hook)
-    if len(found) > MOST:
-        problems.append(f"at most {MOST} hooks are allowed, found {len(found)}")
-    return tuple(found[:MOST]), problems
+    if len(found) > MAX_HOOKS:
+        problems.append(f"at most {MAX_HOOKS} hooks are allowed, found {len(found)}")
+    return tuple(found[:MAX_HOOKS]), problems
 
 
 def _outside(hook: Hook, root: Path) -> str:
@@ -105,18 +113,18 @@ def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, di
                 problems.append(f"{where}: expected matcher and hooks")
                 continue
             for entry in inner:
-                if why := _foreign(entry):
+                if why := _unsupported(entry):
                     problems.append(f"{where}: {why}")
                     continue
-                kept = {_SPELLED.get(k, k): v for k, v in entry.items() if k not in _LEFT_OUT}
+                kept = {_CLAUDE_FIELDS.get(k, k): v for k, v in entry.items() if k not in _IGNORED_FIELDS}
                 if kept.get("strict") in ("block", "continue"):
                     kept["strict"] = kept["strict"] == "block"
                 found.append((where, {**kept, "event": event, "matcher": group.get("matcher") or ""}))
     return found
 
 
-def _foreign(entry: Any) -> str:
-    """Return why an entry of Claude Code's cannot be run here; "" if it can."""
+def _unsupported(entry: Any) -> str:
+    """Return why an entry of Claude Code's cannot run here; "" if it can."""
     if not isinstance(entry, dict):
         return "expected a table with type and command"
     kind = entry.get("type", "command")
@@ -128,21 +136,25 @@ def _foreign(entry: Any) -> str:
 
 def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: list[str]) -> Hook | None:
     fields = dict(entry)
-    seconds = fields.get("timeout", SECONDS)
+    seconds = fields.get("timeout", DEFAULT_TIMEOUT_SECONDS)
     why = ""
     if unknown := next((k for k in fields if k not in _KEYS), ""):
         why = f"{unknown}: unknown key{nearest_key_hint(unknown, list(_KEYS))}"
-    elif not isinstance(event := fields.get("event"), str) or event not in HOOK_EVENTS:
+    elif "event" not in fields:
+        why = f"event: expected one of {', '.join(HOOK_EVENTS)}"
+    elif not isinstance(event := fields["event"], str) or event not in HOOK_EVENTS:
         why = f"{event!r} is not a known event{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
+    elif "type" not in fields and not any(key in fields for key in _KINDS.values()):
+        why = f"expected what to run: {', '.join(dict.fromkeys(_KINDS.values()))}"
     elif fields.get("type", "command") not in _KINDS:
         why = f"type: expected one of {', '.join(_KINDS)}"
     elif name := next((n for n in _FLAGS if not isinstance(fields.get(n, False), bool)), ""):
         why = f"{name}: expected true or false"
-    elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
-        why = f"timeout: expected seconds up to {_LONGEST:,.0f}"
+    elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_TIMEOUT_SECONDS:
+        why = f"timeout: expected seconds up to {_MAX_TIMEOUT_SECONDS:,.0f}"
     else:
         kind = fields.get("type") or next((k for k, key in _KINDS.items() if key in fields), "command")
-        why = _misplaced(fields, kind) or _BAD[kind](fields)
+        why = _misplaced(fields, kind) or _KIND_CHECKS[kind](fields)
         why = why or _bad_matcher(fields.get("matcher", "")) or _bad_filter(fields)
     if why:
         problems.append(f"{where}: {why}")
@@ -168,13 +180,15 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         "input": dict(fields.get("input") or {}),
         "once": fields.get("once", False),
     }
-    # Only what differs from the defaults: the record of each turn contains the settings.
+    # Only values that differ from the defaults: the record of each turn contains the settings.
     return Hook(**{name: value for name, value in found.items() if value != getattr(Hook, name, None)})
 
 
 def _misplaced(fields: dict[str, Any], kind: str) -> str:
     """Return a field that this kind of hook does not use."""
-    name = next((key for keys in _OWN.values() for key in keys if key not in _OWN[kind] and key in fields), "")
+    name = next(
+        (key for keys in _KIND_FIELDS.values() for key in keys if key not in _KIND_FIELDS[kind] and key in fields), ""
+    )
     return f"{name}: does not apply to a hook with a {_KINDS[kind]}" if name else ""
 
 
@@ -215,14 +229,14 @@ def _bad_tool(fields: dict[str, Any]) -> str:
     return "" if isinstance(fields.get("input") or {}, dict) else "input: expected a table"
 
 
-_BAD = {
+_KIND_CHECKS = {
     "command": _bad_command, "http": _bad_server, "prompt": _bad_condition, "agent": _bad_condition,
     "mcp_tool": _bad_tool,
 }  # fmt: skip
 
 
 def _bad_filter(fields: dict[str, Any]) -> str:
-    """Return what is wrong with `if`: a rule about calls, in the grammar of permissions."""
+    """Return what is wrong with `if`, a rule about calls in the grammar of permissions."""
     rule = fields.get("if")
     if rule in (None, ""):
         return ""

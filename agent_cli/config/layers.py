@@ -1,7 +1,7 @@
 """Settings from their layers: user, project, project-local, --settings, environment, flags; later ones win.
 
 Every value remembers where it came from. Lists of rules add up; everything else is replaced. A project's files take
-effect once the user trusts the project; before that they can only tighten, and what they would widen is held back and
+effect once the user trusts the project; until then they can only tighten, and what they would loosen is withheld and
 reported.
 """
 
@@ -45,17 +45,17 @@ with lazy_imports():
 
 # Origin of a layer: the user, a trusted project, or an untrusted one.
 Origin = Literal["own", "trusted", "project"]
-# Locates a key or a rule's text: its name, and the table it is in.
+# Returns where a key or a rule's text is, given its name and the table it is in.
 Where = Callable[..., str]
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
-_ADDED = (*_LISTS, "rules", "additional_directories")
-# Settings under the name that they had; it is still read, with a notice.
+_CUMULATIVE = (*_LISTS, "rules", "additional_directories")
+# Settings under their former names, which are still read, with a notice.
 _RENAMED = {"plugins": "tool_packages"}
 _ALIASES = {"defaultMode": "mode", "additionalDirectories": "additional_directories"}
 
 
 class Withheld(Value):
-    """A key of a file that was ignored for lack of trust, and its value in words."""
+    """A key of a file that was ignored for lack of trust, and its value as text."""
 
     source: str
     key: str
@@ -74,18 +74,23 @@ class Declared(Value):
 class Layers:
     """The merged settings, with the origin of each key and what was ignored.
 
-    origins: key ("model", "permissions.mode") to the layer that set it.
+    origins: the layer that set a key, by key ("model", "permissions.mode").
+    overridden: values that a later layer replaced, in words.
     ignored: messages for the user.
-    held: what an untrusted project would have set; held_hooks: the hooks among that.
+    held: what an untrusted project would have set.
+    held_hooks: the hooks among that.
     read: the layers found, in order.
+    rules: permission rules of all layers.
     trust: trust state of the project.
+    servers: MCP servers in effect; they contain secrets, so they are not part of the settings that are saved.
+    plugins: those that are loaded.
+    claude_plugins: by name@marketplace, True if Claude Code's settings enable it.
+    claude_markets: sources of their marketplaces, by name.
+    managed: the policy of an organisation, which nothing loosens.
+    imported: what was taken over from other programs' files, for doctor.
     env: variables for the session, from Claude Code's settings.
     key_helper: the command there that prints the key for Claude, and the layer that names it.
-    profiles: the named groups of settings, and where each is.
-    plugins: those that are loaded.
-    claude_plugins: what Claude Code's settings say about plugins, by name@marketplace. claude_markets: where they are.
-    managed: the policy of an organisation, which nothing loosens.
-    servers: MCP servers in effect; they hold secrets, so they are not part of the settings that are saved.
+    profiles: named groups of settings, each with its location.
     mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
     """
 
@@ -115,32 +120,33 @@ class Layers:
         made: dict[str, Any] = {name: cls(**self._tables[name]) for name, cls in tables().items()}
         return Settings(**self._values, **made)
 
-    def take(self, settings: Settings, rules: list[Rule]) -> None:
-        """Restore settings and rules as they were saved; nothing is read or checked."""
+    def restore(self, settings: Settings, rules: list[Rule]) -> None:
+        """Restore saved settings and rules, without checking them."""
         self._values = {n: getattr(settings, n) for n in Settings._fields if n not in tables()}
         for name, cls in tables().items():
             self._tables[name] = {n: getattr(getattr(settings, name), n) for n in cls._fields}
         self.rules = list(rules)
 
-    def add_file(self, path: Path, voice: Origin) -> None:
-        """Read one settings file, if it is there. Raises SettingsError."""
+    def add_file(self, path: Path, origin: Origin) -> None:
+        """Read one settings file, if it exists. Raises SettingsError."""
         try:
-            text = self.text_of(path, voice)
+            text = self.text_of(path, origin)
         except UnicodeDecodeError as error:
-            self.wrong(SettingsError(f"{path}: cannot be read: {error}"))
+            line = error.object[: error.start].count(b"\n") + 1
+            self.report_error(SettingsError(f"{path}:{line}: cannot be read as UTF-8; save the file in that encoding"))
             return
         except OSError as error:
             raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
         if text is not None:
-            self.add_text(text, str(path), path.parent, voice)
+            self.add_text(text, str(path), path.parent, origin)
 
-    def text_of(self, path: Path, voice: Origin) -> str | None:
+    def text_of(self, path: Path, origin: Origin) -> str | None:
         """Return the text of a settings file; None if it does not exist or must not be read, which is reported.
 
         A project's file must be a regular file inside the project: no pipe, device, or link that leads out.
         """
         try:
-            return read_regular(path, LIMIT, self.inside(path, voice)).decode("utf-8")
+            return read_regular(path, LIMIT, self._boundary(path, origin)).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
@@ -149,66 +155,71 @@ class Layers:
         except NotRegularFileError as error:
             if has_placeholder(path):
                 return None
-            if voice == "own":
+            if origin == "own":
                 raise
-            inside = self.inside(path, voice)
+            inside = self._boundary(path, origin)
             leads_out = inside is not None and str(error).startswith("leads out")
             text = outside_notice(path, inside) if leads_out and inside else f"{path}: {error}, and was ignored"
             if text not in self.ignored:
                 self.ignored.append(text)
             return None
 
-    def inside(self, path: Path, voice: Origin) -> Path | None:
+    def _boundary(self, path: Path, origin: Origin) -> Path | None:
         """Return the directory that links from a settings file must not leave; None for the user's own files."""
-        if voice == "own":
+        if origin == "own":
             return None
         return Path(self.trust.root) if self.trust.root else path.parent
 
-    def add_text(self, text: str, source: str, base: Path, voice: Origin = "own") -> None:
+    def add_text(self, text: str, source: str, base: Path, origin: Origin = "own") -> None:
         """Read settings from TOML, or from JSON if the text begins with a brace. Raises SettingsError."""
         data = decode_settings(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
         self.read.append(source)
-        self.add(data, source, base, voice, key_locations(text, source))
+        self.add(data, source, base, origin, key_locations(text, source))
 
-    def add_hooks(self, hooks: tuple[Hook, ...], source: str, voice: Origin) -> None:
+    def add_hooks(self, hooks: tuple[Hook, ...], source: str, origin: Origin) -> None:
         """Merge hooks that are already parsed."""
-        if voice == "project":
+        if origin == "project":
             self.held_hooks += hooks
-            self.held.append(Withheld(source, "hooks", _shown(hooks)))
+            self.held.append(Withheld(source, "hooks", _format_value(hooks)))
             return
         self._values["hooks"] = (*self._values.get("hooks", ()), *hooks)
         self.origins["hooks"] = source
 
     def add(
-        self, data: Mapping[str, Any], source: str, base: Path, voice: Origin = "own", place: Where | None = None
+        self, data: Mapping[str, Any], source: str, base: Path, origin: Origin = "own", place: Where | None = None
     ) -> None:
-        """Merge plain data. `place` locates a key. Raises SettingsError."""
-        layer = _Layer(self, source, base, voice, place or (lambda key, table="": source))
+        """Merge plain data.
+
+        place: locates a key.
+
+        Raises SettingsError.
+        """
+        layer = _Layer(self, source, base, origin, place or (lambda key, table="": source))
         for key, value in data.items():
             cls = tables().get(key)
             if key == "profiles":
-                self._add_profiles(value, source, base, voice, layer.where)
+                self._add_profiles(value, source, base, origin, layer.where)
                 continue
             if cls is SandboxSettings and isinstance(value, str):
                 # sandbox = "auto" is short for the most common key of that table.
                 layer.set(cls, self._tables[key], key, "mode", value, spelled=key)
             elif cls is None:
-                if (meant := _RENAMED.get(key, key)) != key and voice == "own":
+                if (meant := _RENAMED.get(key, key)) != key and origin == "own":
                     self.ignored.append(f"{source}: the setting {key} is now named {meant}; rename it there")
                 layer.set(Settings, self._values, "", meant, value, spelled=key)
             elif not isinstance(value, dict):
-                self.wrong(SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]"))
+                self.report_error(SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]"))
             else:
                 for name, inner in value.items():
                     meant = str(_ALIASES.get(name) or name) if cls is Permissions else name
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
 
-    def _add_profiles(self, value: Any, source: str, base: Path, voice: Origin, where: Where) -> None:
-        """Remember the named groups of settings; they are checked when one is used."""
-        if voice != "own":
+    def _add_profiles(self, value: Any, source: str, base: Path, origin: Origin, where: Where) -> None:
+        """Store the named groups of settings; they are checked when one is used."""
+        if origin != "own":
             self.ignored.append(f"{source}: profiles can only be set in your own settings")
         elif not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-            self.wrong(SettingsError(f"{where('profiles')}: profiles: expected tables, [profiles.NAME]"))
+            self.report_error(SettingsError(f"{where('profiles')}: profiles: expected tables, [profiles.NAME]"))
         else:
             self.profiles |= {name: (table, source, base, where) for name, table in value.items()}
 
@@ -227,8 +238,8 @@ class Layers:
             more = f"; there are: {known}" if known else "; write it as [profiles.NAME] into ~/.agentrc"
             raise SettingsError(f"--profile: there is no profile {name}{more}")
 
-    def wrong(self, error: SettingsError) -> None:
-        """Raise an error, or collect it."""
+    def report_error(self, error: SettingsError) -> None:
+        """Raise an error, or collect it in `mistakes`."""
         if self.mistakes is None:
             raise error
         self.mistakes.append(str(error))
@@ -237,47 +248,47 @@ class Layers:
 class _Layer:
     """One layer while it is merged."""
 
-    def __init__(self, layers: Layers, source: str, base: Path, voice: Origin, where: Where) -> None:
+    def __init__(self, layers: Layers, source: str, base: Path, origin: Origin, where: Where) -> None:
         self._layers = layers
         self._source = source
         self._base = base
-        self._voice = voice
+        self._origin = origin
         self.where = where
 
     def set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str = "") -> None:
-        """Check one value and set it, or hold it back. Raises SettingsError unless errors are collected."""
+        """Check one value, then set or withhold it. Raises SettingsError unless errors are collected."""
         try:
             self._set(cls, into, table, key, raw, spelled)
         except SettingsError as error:
-            self._layers.wrong(error)
+            self._layers.report_error(error)
 
     def _set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str) -> None:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
 
-        def place() -> str:  # located only for an error
+        def place() -> str:  # called only for an error
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
             raise SettingsError(f"{place()}: {name}: unknown setting{nearest_key_hint(key, list(hints))}")
         hooks = name == "hooks"
         value: Any = self._hooks(raw, place) if hooks else check_value(hints[key], raw, name, place)
-        if self._voice != "own":
-            if reason := _never(hints[key], key, value):
+        if self._origin != "own":
+            if reason := _forbidden_reason(hints[key], key, value):
                 layers.ignored.append(f"{self._source}: {name} {reason}; name the file with --settings if it is yours")
                 return
-            if self._voice == "project":
+            if self._origin == "project":
                 value = self._tightening(cls, hints[key], name, key, value, into)
                 if value is None:
                     return
         if cls is Mcp and key == "servers":
-            layers.servers += [Declared(n, server, self._source, self._voice == "own") for n, server in value.items()]
+            layers.servers += [Declared(n, server, self._source, self._origin == "own") for n, server in value.items()]
             value = {}
         if key == "additional_directories":
             value = tuple(str(self._base / os.path.expanduser(folder)) for folder in value)
         if cls is Permissions and key in (*_LISTS, "rules"):
             self._add_rules(key, value)
-        if hooks or (cls is Permissions and key in _ADDED):
+        if hooks or (cls is Permissions and key in _CUMULATIVE):
             value = into.get(key, ()) + value
         elif name in layers.origins:
             layers.overridden.append(f"{name} of {layers.origins[name]} by {self._source}")
@@ -285,7 +296,7 @@ class _Layer:
         layers.origins[name] = self._source
 
     def _tightening(self, cls: type, hint: Any, name: str, key: str, value: Any, into: dict[str, Any]) -> Any:
-        """Return the part of a value that takes effect without trust; None for nothing. Hold back the rest."""
+        """Return the part of a value that takes effect without trust, None for nothing; withhold the rest."""
         if cls is Permissions and key == "rules":
             kept = tuple(e for e in value if e.list != "allow")
             held = tuple(e for e in value if e.list == "allow")
@@ -294,16 +305,15 @@ class _Layer:
         else:
             kept, held = None, value
         if held != ():
-            self._layers.held.append(Withheld(self._source, name, _shown(held)))
+            self._layers.held.append(Withheld(self._source, name, _format_value(held)))
         return kept or None
 
     def _hooks(self, raw: Any, place: Callable[[], str]) -> tuple[Hook, ...]:
         """Parse hooks. Raises SettingsError for the first invalid one."""
-        # Only with hooks.
-        found, problems = config_hooks.hooks_of(raw, self._source, own=self._voice == "own", root=self._base)
+        found, problems = config_hooks.parse_hooks(raw, self._source, own=self._origin == "own", root=self._base)
         if problems:
             raise SettingsError(f"{place()}: {problems[0]}")
-        if self._voice == "project":
+        if self._origin == "project":
             self._layers.held_hooks += found
         return found
 
@@ -316,10 +326,10 @@ class _Layer:
             try:
                 rule = read_rule(entry.list, entry.rule, place, self._base)
             except RuleError as error:
-                self._layers.wrong(SettingsError(f"{place}: permissions.{key}: {error}"))
+                self._layers.report_error(SettingsError(f"{place}: permissions.{key}: {error}"))
                 continue
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
-            if self._voice != "own":
+            if self._origin != "own":
                 more["own"] = False
             self._layers.rules.append(rule.replace(**more) if more else rule)
 
@@ -328,7 +338,7 @@ def _scope(hint: Any) -> SettingScope:
     return next((m for m in hint.__metadata__ if isinstance(m, SettingScope)), SettingScope("trusted"))
 
 
-def _never(hint: Any, key: str, value: Any) -> str:
+def _forbidden_reason(hint: Any, key: str, value: Any) -> str:
     """Return why no project file may set this value, trusted or not; "" if one may."""
     if any(str(v).startswith("scripted:") for v in (value if isinstance(value, tuple) else (value,))):
         return "cannot name a script as the model"
@@ -345,14 +355,14 @@ def _is_stricter(cls: type, hint: Any, key: str, value: Any, into: dict[str, Any
     before = into.get(key, getattr(cls, key))
     if scope.order:
         return scope.order.index(value) >= scope.order.index(before)
-    if cls is Permissions and key in _ADDED:
+    if cls is Permissions and key in _CUMULATIVE:
         return True
     if isinstance(value, tuple):
         return before is None or set(value) <= set(before)
     return isinstance(value, (int, float)) and value != 0 and (before == 0 or value <= before)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Format a value in full, for the question about trust."""
     if isinstance(value, tuple):
         return ", ".join(v.rule if isinstance(v, RuleEntry) else str(v) for v in value)

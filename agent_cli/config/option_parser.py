@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, get_args
 
-from agent_cli.config.run_options import ASK_WHICH, Flag, RunOptions, flags
+from agent_cli.config.run_options import PICK_SESSION, Flag, RunOptions, flags
 from agent_cli.core.rules import KNOWN_TOOLS
 
 
@@ -61,10 +61,11 @@ def _value(flag: Flag, kind: Any, text: str) -> Any:
 
 
 # Patterns of values for the flags whose value may be omitted.
-_VALUES = {"resume": r"(?s)[^-].*", "worktree": r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"}
-# What other agents name as categories of --debug: such a word is a filter, not a prompt. Three of them are written.
-_CATEGORIES = {"1p", "api", "config", "file", "hook", "hooks", "lsp", "mcp", "permissions", "plugins", "sdk", "startup",
-               "statsig", "tool", "tools"}  # fmt: skip
+_OPTIONAL_VALUES = {"resume": r"(?s)[^-].*", "worktree": r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"}
+# Other agents' categories of --debug: such a word is a filter, not a prompt. Three of them are written here.
+_DEBUG_CATEGORIES = frozenset(
+    "1p api config file hook hooks lsp mcp permissions plugins sdk startup statsig tool tools".split()
+)
 
 
 def _are_betas(word: str) -> bool:
@@ -82,7 +83,7 @@ def _are_tools(word: str) -> bool:
 
 
 def _is_filter(word: str) -> bool:
-    return not re.search(r"\s", word) and (word.startswith("!") or not _CATEGORIES.isdisjoint(word.split(",")))
+    return not re.search(r"\s", word) and (word.startswith("!") or not _DEBUG_CATEGORIES.isdisjoint(word.split(",")))
 
 
 def _is_folder(word: str) -> bool:
@@ -93,8 +94,8 @@ def _is_server_file(word: str) -> bool:
     return word.lstrip().startswith("{") or (word.endswith(".json") and " " not in word)
 
 
-# The flags that take several words. Each following one must have the form: a prompt is not swallowed.
-_LISTING: dict[str, Callable[[str], object]] = {
+# Flags that take several words. Each further word must have this form, so that no prompt is swallowed.
+_MULTI_WORD: dict[str, Callable[[str], object]] = {
     "allowed_tools": _is_rule,
     "disallowed_tools": _is_rule,
     "ask_tools": _is_rule,
@@ -108,14 +109,14 @@ _LISTING: dict[str, Callable[[str], object]] = {
 
 
 def normalize_argv(argv: list[str]) -> list[str]:
-    """Expand what a table of flags cannot say: several words after one flag, and flags without their value.
+    """Expand what a table of flags cannot express: several words after one flag, and flags without their value.
 
     Only words in the exact form of a rule, a folder, the name of a worktree and so on are consumed, so a prompt is not
     swallowed; --resume takes the next word, whatever it is.
     """
     table = flags()
-    listing = {n: form for f, form in _LISTING.items() for n in table[f][0].names}
-    values = {n: (field, form) for field, form in _VALUES.items() for n in table[field][0].names}
+    listing = {n: form for f, form in _MULTI_WORD.items() for n in table[f][0].names}
+    values = {n: (field, form) for field, form in _OPTIONAL_VALUES.items() for n in table[field][0].names}
     debug = table["debug"][0].names
     out: list[str] = []
     index = 0
@@ -138,7 +139,7 @@ def normalize_argv(argv: list[str]) -> list[str]:
                 out.append(argv[index])
                 index += 1
             else:
-                out[-1] = f"--{field}={ASK_WHICH}"
+                out[-1] = f"--{field}={PICK_SESSION}"
         elif word in listing and index < len(argv):
             out.append(argv[index])
             index += 1

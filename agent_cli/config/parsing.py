@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from agent_cli.config.schema import Permissions, Settings, tables
-from agent_tools.record import DecodeError, Value, from_json, hints_of, name_of
+from agent_tools.record import DecodeError, Value, describe_type, from_json, hints_of
 
 LIMIT = 1 << 20
 TOML_LIMIT = 1 << 16
@@ -37,13 +37,20 @@ def decode_settings(text: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{source}: not TOML: {error}") from None
+        raise SettingsError(f"{source}: not TOML: {_toml_reason(str(error), text)}") from None
     except (ValueError, RecursionError):
         raise SettingsError(f"{source}: not TOML: nested too deeply, or a number out of range") from None
 
 
+def _toml_reason(reason: str, text: str) -> str:
+    """Return what is wrong with a TOML text, in words for its author and with the line."""
+    reason = reason.replace("Cannot overwrite a value", "a key is set twice")
+    reason = re.sub(r"Cannot declare \(.*\) twice", "a table is there twice", reason)
+    return reason.replace("at end of document", f"at the end, line {text.rstrip().count(chr(10)) + 1}")
+
+
 def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any]:
-    """Like `decode_settings`, without the lines that are not valid TOML; add an error for each to `mistakes`."""
+    """Like `decode_settings`, but skip the lines that are not valid TOML, and add an error for each to `mistakes`."""
     lines = text.split("\n")
     for _ in range(_BROKEN_LINES):
         try:
@@ -97,7 +104,7 @@ def key_line(text: str, key: str, table: str = "") -> int:
 
 
 def key_locations(text: str, source: str) -> Callable[..., str]:
-    """Return a function that locates a key or rule text as `source:line`. A long list of rules is indexed once."""
+    """Return a function that locates a key or a rule's text as `source:line`. A long list of rules is indexed once."""
 
     @cache
     def index() -> dict[str, list[int]]:
@@ -138,6 +145,8 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
     except DecodeError as mismatch:
         if any(isinstance(a, type) and issubclass(a, Value) for a in get_args(hint.__origin__)):
             raise SettingsError(f"{where()}: {mismatch}") from None  # records that pydantic does not know
+        if isinstance(raw, dict) and get_origin(hint.__origin__) is dict:
+            raise SettingsError(f"{where()}: {mismatch}") from None  # which names the entry
         import json
 
         from pydantic import TypeAdapter, ValidationError
@@ -147,8 +156,8 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
         except ValidationError as error:
             found = error.errors()[0]
             at = "".join(f"[{i}]" for i in found["loc"] if isinstance(i, int))
-            raise SettingsError(f"{where()}: {name}{at}: expected {name_of(hint)}, found {raw!r}") from None
-        raise SettingsError(f"{where()}: {name}: expected {name_of(hint)}, found {raw!r}") from None
+            raise SettingsError(f"{where()}: {name}{at}: expected {describe_type(hint)}, found {raw!r}") from None
+        raise SettingsError(f"{where()}: {name}: expected {describe_type(hint)}, found {raw!r}") from None
 
 
 def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) -> dict[str, Any]:
@@ -194,7 +203,7 @@ def from_text(hint: Any, text: str, name: str) -> Any:
             return [item.strip() for item in text.split(",") if item.strip()]
         if choice is str or str(choice).startswith("typing.Literal"):
             return text
-    raise SettingsError(f"{name}: expected {name_of(hint)}, found {text!r}")
+    raise SettingsError(f"{name}: expected {describe_type(hint)}, found {text!r}")
 
 
 def nearest_key_hint(key: str, known: list[str]) -> str:

@@ -1,8 +1,8 @@
-"""The policy of an organisation: what no settings, flag or session of the user can loosen.
+"""The policy of an organisation, which no setting, flag or session of the user can loosen.
 
 It is read from /etc/agent/policy.toml, which must belong to root and be writable by root alone; from the file that
-AGENT_POLICY names; and from --managed-settings, as a program that runs `agent` passes it. Each of them only adds: rules
-add up, and of lists of what is allowed only what all of them have counts. docs/security.md has the keys.
+AGENT_POLICY names; and from --managed-settings, which a program that runs `agent` passes. Each source can only add:
+rules add up, and of the lists of what is allowed only their intersection counts. docs/security.md has the keys.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ FILE = "/etc/agent/policy.toml"
 VARIABLE = "AGENT_POLICY"
 _LIMIT = 1 << 20
 _LISTS = ("allowed_servers", "allowed_plugins", "allowed_marketplaces")
-# The same in the words of Claude Code's managed settings.
+# Keys of Claude Code's managed settings with the same meaning.
 _CLAUDE = {"allowedMcpServers": "allowed_servers", "strictKnownMarketplaces": "allowed_marketplaces"}
 
 
 class ManagedPolicy(Value):
-    """A policy, its sources merged.
+    """A policy, merged from its sources.
 
-    sources: where it is from.
-    deny, ask: rules. no_bypass: the mode bypassPermissions is refused.
-    denied_servers, and the allowed_ lists: patterns of names or addresses, or of sources; None allows all.
+    sources: where it comes from.
+    deny, ask: rules.
+    no_bypass: the mode bypassPermissions is refused.
+    denied_servers: patterns of names or addresses.
+    allowed_servers, allowed_plugins, allowed_marketplaces: patterns of names or addresses, or of sources, one list per
+        source of the policy; none allows all.
     notes: keys that have no effect.
     """
 
@@ -56,7 +59,7 @@ class ManagedPolicy(Value):
         return self._unlisted(self.allowed_plugins, name, source)
 
     def refuses_marketplace(self, source: str) -> str:
-        """Return why plugins may not be brought from a marketplace; "" if they may."""
+        """Return why plugins may not come from a marketplace; "" if they may."""
         return self._unlisted(self.allowed_marketplaces, source)
 
     def _unlisted(self, lists: tuple[tuple[str, ...], ...], *names: str) -> str:
@@ -69,7 +72,7 @@ class ManagedPolicy(Value):
         return ", ".join(self.sources)
 
     def lines(self) -> list[str]:
-        """Describe what it holds, a phrase each."""
+        """Describe its contents, a phrase each."""
         found = [f"{word}: {', '.join(rules)}" for word, rules in (("deny", self.deny), ("ask", self.ask)) if rules]
         found += ["no mode bypassPermissions"] if self.no_bypass else []
         found += [f"denied servers: {', '.join(self.denied_servers)}"] if self.denied_servers else []
@@ -93,17 +96,17 @@ def read_policy(env: Mapping[str, str], given: str | None = None, file: str = FI
     found = NO_POLICY
     if os.path.lexists(file):
         _check_owner(Path(file))
-        found = _joined(found, _read(Path(file)), file)
+        found = _merge(found, _read(Path(file)), file)
     if named := env.get(VARIABLE):
-        found = _joined(found, _read(Path(os.path.expanduser(named))), named)
+        found = _merge(found, _read(Path(os.path.expanduser(named))), named)
     if given:
         text = given if given.lstrip().startswith("{") or "=" in given else _read(Path(os.path.expanduser(given)))
-        found = _joined(found, text, "--managed-settings")
+        found = _merge(found, text, "--managed-settings")
     return found
 
 
 def _check_owner(path: Path) -> None:
-    """Raise SettingsError if others than root could have written the file."""
+    """Raise SettingsError if anyone but root could have written the file."""
     for each in (path, path.parent):
         state = each.stat()
         if state.st_uid != 0 or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -121,7 +124,7 @@ def _read(path: Path) -> str:
         raise SettingsError(f"the policy {path} cannot be read, so nothing is run: {why}") from None
 
 
-def _joined(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
+def _merge(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
     table = decode_settings(text, source)
     rules = table.pop("permissions", {})
     if not isinstance(rules, dict):
@@ -143,8 +146,8 @@ def _joined(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
             raise SettingsError(f"{source}: {key}: unknown key of a policy; there are {known}")
     return before.replace(
         sources=(*before.sources, source),
-        deny=(*before.deny, *_texts(rules.get("deny", []), f"{source}: permissions.deny")),
-        ask=(*before.ask, *_texts(rules.get("ask", []), f"{source}: permissions.ask")),
+        deny=(*before.deny, *_strings(rules.get("deny", []), f"{source}: permissions.deny")),
+        ask=(*before.ask, *_strings(rules.get("ask", []), f"{source}: permissions.ask")),
         no_bypass=before.no_bypass or bypass,
         notes=(*before.notes, *notes),
         **changed,
@@ -157,14 +160,14 @@ def _flag(raw: Any, where: str) -> bool:
     return raw
 
 
-def _texts(raw: Any, where: str) -> tuple[str, ...]:
+def _strings(raw: Any, where: str) -> tuple[str, ...]:
     if not isinstance(raw, list) or not all(isinstance(text, str) for text in raw):
         raise SettingsError(f"{where}: expected a list of text")
     return tuple(raw)
 
 
 def _patterns(raw: Any, where: str) -> tuple[str, ...]:
-    """Return the patterns of a list: texts, or tables as Claude Code has them."""
+    """Return the patterns of a list of strings, or of tables in Claude Code's form."""
     found = []
     for item in raw if isinstance(raw, list) else [None]:
         if isinstance(item, dict):

@@ -1,8 +1,8 @@
-"""Prompt files, their front matter, and what is known of a folder without starting a program: repository and branch.
+"""Prompt files, their front matter, and facts about a folder that need no program: its repository and branch.
 
 Front matter is YAML between two lines of `---`; this is the only user of PyYAML. Plain `key: value` lines, the usual
 case, are parsed without the library, which takes longer to import than all the files take to read. Text values are
-taken literally, although YAML parses `[file]` or `a: b` differently: that is how people write them.
+taken literally, as people mean them, although YAML parses `[file]` or `a: b` differently.
 
 Also parses lists of tools in front matter: rules under `allowed-tools`, names under `tools`.
 """
@@ -20,15 +20,15 @@ from agent_tools.fs.safe_files import read_regular, read_text
 if TYPE_CHECKING:
     import re
 
-TEXTS = frozenset(("name", "description", "argument-hint", "model"))
-# Keys that end a description over several lines that are not indented.
+TEXT_KEYS = frozenset(("name", "description", "argument-hint", "model"))
+# Keys that end a description that continues over several unindented lines.
 _AFTER_TEXT = (
     "name|model|tools|disallowedTools|allowed-tools|argument-hint|color|version|license|permissionMode|hooks|skills"
     "|mcpServers|maxTurns|memory|effort|metadata|compatibility|disable-model-invocation|user-invocable"
 )
 LIMIT = 16_384
-# Characters that YAML does not treat as plain text.
-_WORDS = frozenset("true false yes no on off null".split())
+# Words that YAML does not read as text.
+_YAML_WORDS = frozenset("true false yes no on off null".split())
 
 
 class FrontMatterError(ValueError):
@@ -65,14 +65,14 @@ def _read_plain(head: str) -> dict[str, Any] | None:
         value = rest.strip(" ")
         if not (_is_key(key) and value and rest[0] == " " and line.isprintable()) or key in table:
             return None
-        if key.casefold() in _WORDS or (key in TEXTS and value[0] in "\"'|>&*!"):
+        if key.casefold() in _YAML_WORDS or (key in TEXT_KEYS and value[0] in "\"'|>&*!"):
             return None
-        if key not in TEXTS:
+        if key not in TEXT_KEYS:
             if value in ("true", "false"):
                 table[key] = value == "true"
                 continue
             marked = ": " in value or " #" in value or "\t#" in value or value.endswith(":")
-            if marked or not value[0].isalpha() or not value.isascii() or value.casefold() in _WORDS:
+            if marked or not value[0].isalpha() or not value.isascii() or value.casefold() in _YAML_WORDS:
                 return None
         table[key] = value
     return table
@@ -88,8 +88,8 @@ def _read_yaml(head: str) -> dict[str, Any]:
 
     import yaml
 
-    # Text on one line is quoted; continuation lines are left to YAML.
-    texts = rf"^({'|'.join(TEXTS)}):[ \t]+(?![\"'|>&*!])(\S(?:.*\S)?)[ \t]*$(?!\n[ \t]+\S)"
+    # Quote text on one line; leave continuation lines to YAML.
+    texts = rf"^({'|'.join(TEXT_KEYS)}):[ \t]+(?![\"'|>&*!])(\S(?:.*\S)?)[ \t]*$(?!\n[ \t]+\S)"
     quoted = re.sub(texts, _quote, head, flags=re.MULTILINE)
     # The C loader, if PyYAML has it, takes a tenth of the time.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -97,7 +97,7 @@ def _read_yaml(head: str) -> dict[str, Any]:
         try:
             table = yaml.load(quoted, loader)
         except yaml.MarkedYAMLError as error:
-            # Many agents describe themselves with examples over several lines, which are not YAML.
+            # Many agents describe themselves with examples over several lines, which is not valid YAML.
             more = rf"(?:\n(?!(?:{_AFTER_TEXT}):).*)+?"
             whole = rf"(?m)^description:[ \t]*+(?![\"'|>&*!{{\[])(.+{more})(?=\n(?:{_AFTER_TEXT}):|\n?\Z)"
             joined = re.sub(whole, lambda m: f"description: {json.dumps(m[1].strip(), ensure_ascii=False)}", head)
@@ -142,7 +142,7 @@ def read_allowed(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def listed_items(value: object) -> list[str]:
-    """Return the items of a list, a text with commas or blanks, or a text in brackets. Raises RuleError."""
+    """Return the items of a list, a text with commas or spaces, or a text in brackets. Raises RuleError."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -155,15 +155,15 @@ def listed_items(value: object) -> list[str]:
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GIT_LIMIT = 4096
-_LARGEST = 1 << 20
+_MAX_PROMPT_BYTES = 1 << 20
 
 
 def prompt(name: str) -> str:
-    """Return the text of a prompt file such as "system" or "tools/Read", without outer blank lines.
+    """Return the text of a prompt file such as "system" or "tools/Read", without surrounding blank lines.
 
     A checkout's live `prompts/` comes first, then the copy in the wheel. Raises FileNotFoundError.
     """
-    return read_text(prompt_folder() / f"{name}.md", _LARGEST).strip()
+    return read_text(prompt_folder() / f"{name}.md", _MAX_PROMPT_BYTES).strip()
 
 
 def prompt_folder() -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.schema import Settings, SettingScope, tables
-from agent_tools.record import hints_of, name_of
+from agent_tools.record import describe_type, hints_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 _WHO = {"trusted": "if trusted", "tighten": "stricter; all if trusted", "user": "no"}
@@ -26,7 +26,7 @@ Field = tuple[str, str, str, Any, Any, str]
 
 
 def setting_fields() -> list[Field]:
-    """Return for each key in order: table, key, type in words, default, meaning, who may set it."""
+    """Return a row for each key in order: table, key, type in words, default, meaning, who may set it."""
     rows: list[Field] = []
     every: dict[str, type] = {"": Settings, **tables()}
     for table, cls in every.items():
@@ -35,7 +35,7 @@ def setting_fields() -> list[Field]:
                 continue
             notes = hint.__metadata__
             scope = next((n for n in notes if isinstance(n, SettingScope)), SettingScope("trusted"))
-            rows.append((table, key, name_of(hint), getattr(cls, key), notes[0], scope.who))
+            rows.append((table, key, describe_type(hint), getattr(cls, key), notes[0], scope.who))
     return rows
 
 

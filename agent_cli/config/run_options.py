@@ -7,13 +7,13 @@ from agent_tools.record import Annotated, Value
 
 Format = Literal["text", "json", "stream-json"]
 FORMATS: tuple[str, ...] = get_args(Format)
-ASK_WHICH = "?"
+PICK_SESSION = "?"
 
 
 class Flag(Value):
-    """How an option is written: its names, its help, the setting it overrides, and its heading in --help.
+    """How an option is written: its names, help, the setting it overrides, and its heading in --help.
 
-    --help appends the choices of an option to its help; aliases are accepted, too.
+    --help appends the choices to the help of an option; aliases are accepted, too.
     """
 
     names: tuple[str, ...]
@@ -333,7 +333,7 @@ class RunOptions(Value):
 
     @property
     def hosted(self) -> bool:
-        """True if a host program drives the run, which reads the transcript where Claude Code has its own."""
+        """True if a host program drives the run; it reads the transcript where Claude Code has its own."""
         streams = "stream-json" in (self.input_format, self.output_format)
         return self.session_mirror or (streams and not self.print)
 

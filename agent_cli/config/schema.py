@@ -1,10 +1,11 @@
-"""Every setting: its type, default, meaning and who may set it. The one definition.
+"""Every setting: its type, default, meaning and who may set it. The only definition.
 
-`.agentrc.example`, docs/configuration.md, validation and the command line's overrides all come from this class.
+`.agentrc.example`, docs/configuration.md, validation and the command line's overrides are derived from these classes.
 
-A project's files may set a key once the user trusts the project. A field's annotation may carry a `Scope` that says
-otherwise: "tighten" keys count without trust too, in the stricter direction; "user" keys never come from a project.
-Those are about the user, not about the work: where their keys are, what is kept on their disk, and whom they trust.
+A project's files may set a key once the user trusts the project. A field's annotation may contain a `SettingScope` that
+says otherwise: "tighten" keys count without trust, too, but only in the stricter direction; "user" keys never come from
+a project, as they are about the user, not the work: where their keys are, what is stored on their disk, whom they
+trust.
 """
 
 from functools import cache
@@ -16,7 +17,10 @@ from agent_tools.record import Annotated, Value, hints_of
 
 
 class SettingScope(Value):
-    """Who may set a key: see the module text. order: the values of a choice, the loosest first."""
+    """Who may set a key; see the module docstring.
+
+    order: the values of a choice, loosest first.
+    """
 
     who: Literal["trusted", "tighten", "user"]
     order: tuple[Any, ...] = ()
@@ -27,12 +31,12 @@ TIGHTEN = SettingScope("tighten")
 
 
 def tighten(*order: Any) -> SettingScope:
-    """TIGHTEN for a key whose values have an order that they do not show: the loosest first."""
+    """Return TIGHTEN for a key whose values have an order of their own, loosest first."""
     return SettingScope("tighten", order)
 
 
 class RuleEntry(Value, tag="RuleEntry"):
-    """A rule with its reason and its examples: calls that it must cover, and calls that it must not."""
+    """A rule with its reason and its examples: calls that it must cover, and calls that it must not cover."""
 
     list: Literal["allow", "ask", "deny"]
     rule: str
@@ -111,7 +115,7 @@ class SandboxSettings(Value, tag="Sandbox"):
 
 
 class Terminal(Value, tag="Terminal"):
-    """How a session looks and is typed in, under [terminal]. It is the user's, never a project's."""
+    """Look and input of a session, under [terminal]. Only the user may set it."""
 
     theme: Annotated[
         str,
@@ -165,7 +169,7 @@ class DiagnosticsSettings(Value, tag="Diagnostics"):
 
 
 class Undo(Value, tag="Undo"):
-    """What is kept so that work can be taken back, under [undo]."""
+    """What is saved for undo, under [undo]."""
 
     keep: Annotated[bool, "save files before and after each call that may change them", USER] = True
     max_file_mb: Annotated[float, "largest file that is saved if git does not track it, in megabytes", USER] = 5.0
@@ -383,6 +387,6 @@ class Settings(Value, tag="Settings"):
 
 @cache
 def tables() -> dict[str, type[Value]]:
-    """The tables of the settings by name, in order: the keys whose values are records."""
+    """Return the tables of the settings by name, in order: the keys whose values are records."""
     bare = {name: hint.__origin__ for name, hint in hints_of(Settings).items()}
     return {name: cls for name, cls in bare.items() if isinstance(cls, type) and issubclass(cls, Value)}

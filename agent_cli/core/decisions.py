@@ -87,7 +87,7 @@ class Reject(Value):
 
 
 class EditedCall(Value, tag="Edit"):
-    """Run the call with these arguments instead; they are checked and decided afresh.
+    """Run the call with these arguments instead, after checking and deciding them again.
 
     note: what the model reads about the change, instead of the arguments.
     settled: the user has already seen these arguments and is not asked again, as long as the effects are the same.
@@ -101,7 +101,7 @@ class EditedCall(Value, tag="Edit"):
 
 
 class Defer(Value):
-    """Nobody is here to decide: the turn is suspended and can be resumed after a decision."""
+    """Suspend the turn: nobody is available to decide. It is resumed after a decision."""
 
 
 class QuestionReply(Value, tag="Reply"):
@@ -127,14 +127,14 @@ Approver = Callable[[ApprovalRequested], Answer]
 Asker = Callable[[QuestionAsked], QuestionReply | Defer]
 
 
-# Approval in so many words, and nothing else: "yes, but smaller" is a comment.
+# Exact approvals only: "yes, but smaller" is a comment.
 _ASSENT = frozenset(
     "y yes yep yeah ok okay k sure approve approved accept accepted agreed lgtm go proceed continue".split()
 ) | {"go ahead", "go on", "looks good", "looks good to me", "sounds good", "do it", "yes please", "all right"}
 
 
 def assents(words: str) -> bool:
-    """Return True if the text approves a plan or a review, and nothing else."""
+    """Return True if the text is an approval of a plan or a review, and nothing else."""
     return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
 
 

@@ -1,6 +1,6 @@
 """The events of a turn, as frozen plain data. Every front end and the session log read the same stream.
 
-`LOGGED` are the events that are records; text deltas are not (the finished message is).
+`UNLOGGED` are the events that are shown but not recorded, such as text deltas: the finished message is recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def decider_word(by: str) -> str:
     return "user" if by == "person" else by
 
 
-# Why: the window is full, the user asked, the provider refused it; "clear": old results became a line each.
+# Why a compaction runs: the window is full; the user asked; the provider refused the request; old results are cleared.
 Trigger = Literal["auto", "manual", "too_long", "clear"]
 
 
@@ -48,7 +48,7 @@ class PromptRead(Value):
 class FirstChunk(Value):
     """The provider began to answer, `ms` after the request was sent.
 
-    id, model: of the answer, as the provider names them; "" if it has not. usage: as far as it is reported by then.
+    id, model, usage: of the answer, as far as the provider has reported them by then.
     """
 
     ms: int
@@ -66,21 +66,21 @@ class ThinkingDelta(Value):
 
 
 class ThinkingSigned(Value):
-    """The thinking so far is signed; `data` is a block of its own, encrypted. Only with `TurnOptions.pieces`."""
+    """The thinking so far is signed; `data` is an encrypted block. Emitted only with `TurnOptions.pieces`."""
 
     signature: str = ""
     data: str = ""
 
 
 class CallStarted(Value):
-    """The model begins to write a call. Only with `TurnOptions.pieces`, as the next."""
+    """The model begins to write a call. Emitted only with `TurnOptions.pieces`."""
 
     call_id: str
     tool: str
 
 
 class ArgumentsDelta(Value):
-    """A piece of the JSON text of a call's arguments."""
+    """A piece of the JSON text of a call's arguments. Emitted only with `TurnOptions.pieces`."""
 
     call_id: str
     json: str
@@ -93,7 +93,7 @@ class AnswerRestarted(Value):
 class MessageAdded(Value, tag="MessageAdded"):
     """A message was added to the history. Sessions are rebuilt from these records.
 
-    uuids: its UUIDs, one for each block, where it came with some; see `message_ids`.
+    uuids: UUIDs that came with the message, one per block; see `message_ids`.
     """
 
     message: Message
@@ -116,12 +116,14 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     always: the rule that "always" would add; "" for none.
     binding: hash of what is shown (arguments, working directory, targets and their contents); an approval holds only
         for that.
-    facts: computed facts for the question, one per line. grants: what `always` would allow, in words.
-    keeps: the rule could also be saved for the project. trusts: saving it would also trust the project.
+    facts: computed facts for the question, one per line.
+    grants: what `always` would allow, in words.
+    keeps: the rule could also be saved for the project.
+    trusts: saving it would also trust the project.
     arguments: of the call, as the tool would run with them.
     exact: a narrower rule than `always`, for this very command; "" for none.
-    warnings: what the user should know before a yes, the gravest first, one per line.
-    edits: it changes files, and the mode acceptEdits would allow it.
+    warnings: what the user should know before approving, most serious first, one per line.
+    edits: the call edits files, and the mode acceptEdits would allow it.
     deferred: a hook deferred the call: the turn is suspended, and resuming it asks the hook again.
     """
 
@@ -145,15 +147,15 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     trusts: bool = False
 
 
-# Reason of a rejection by a user who has edited the call, which is then asked about again.
+# Reason of a rejection by a user who edited the call; the edited call is asked about again.
 EDITED = "changed the arguments"
 
 
 class ApprovalResolved(Value, tag="ApprovalResolved"):
     """A call was decided: how, by whom, and why.
 
-    reason: of a user's yes or no, their own words.
-    mode: the permission mode that the user chose with a yes; "" for none.
+    reason: the user's own words with an approval or a rejection.
+    mode: the permission mode that the user chose when approving; "" for none.
     user: name of the user who decided, where several can; "" at a terminal.
     """
 
@@ -227,7 +229,7 @@ class FilesSeen(Value, tag="FilesSeen"):
 class TurnPaused(Value, tag="TurnPaused"):
     """The turn is suspended until the user answers.
 
-    spent: the sums that the resumed turn starts from.
+    spent: totals that the resumed turn starts from.
     kept: state of the turn to restore: overrides of its prompts, state of its gates.
     """
 
@@ -240,10 +242,8 @@ class TurnPaused(Value, tag="TurnPaused"):
 
 
 class Checkpoint(Value, tag="Checkpoint"):
-    """The user is about to be asked.
-
-    If the program ends before the answer, the turn is resumed with these fields, as with those of the same names in
-    `TurnPaused`.
+    """The user is about to be asked. If the program ends before the answer, the turn is resumed with these fields, as
+    with those of `TurnPaused`.
     """
 
     spent: Spent = Spent()
@@ -270,7 +270,7 @@ class PlanContinued(Value, tag="PlanContinued"):
 
 
 class Compacting(Value):
-    """The conversation is being summarized, which takes a model call. tokens: its size now."""
+    """The conversation, of this many tokens, is being summarized, which takes a model call."""
 
     trigger: Trigger
     tokens: int
@@ -359,8 +359,8 @@ class HookFinished(Value, tag="HookRan"):
 class UsageAdded(Value, tag="UsageAdded"):
     """The usage of one model call. Its `cost` is unreliable if the model has no known price.
 
-    aside: the call was outside the conversation, so its tokens say nothing about the window.
-    of_turn: it counts towards the limits of a turn; False for what the user asks beside it.
+    aside: the call was outside the conversation, so its tokens do not count towards the window.
+    of_turn: it counts towards the limits of a turn; False for the user's side questions.
     """
 
     model: str
@@ -393,7 +393,7 @@ class Warned(Value, tag="Warned"):
 
 
 class ModelRetry(Value):
-    """A failed model call is made again in `wait` seconds. attempt: which retry it is, of at most `attempts`."""
+    """A failed model call is retried in `wait` seconds, for the `attempt`th of at most `attempts` times."""
 
     attempt: int
     attempts: int
@@ -402,7 +402,7 @@ class ModelRetry(Value):
 
 
 class Noted(Value, tag="Noted"):
-    """What the program made of an answer that was not as it should be, for the user to know."""
+    """A notice that the program repaired or repeated a malformed answer."""
 
     text: str
 
@@ -438,7 +438,7 @@ UNLOGGED = (
 
 
 def events_by_tag(names: str) -> dict[str, Any]:
-    """Return the classes of events by tag. names: tags with spaces between. Raises KeyError for an unknown one."""
+    """Return the classes of events by tag. names: tags separated by spaces. Raises KeyError for an unknown one."""
     every = {cls._tag: cls for cls in get_args(Event)}
     return {name: every[name] for name in names.split()}
 

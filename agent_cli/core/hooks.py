@@ -38,7 +38,7 @@ HookEvent = Literal[
     "SessionEnd",
     "Notification",
 ]
-Verdict = Literal["", "allow", "ask", "defer", "deny"]
+HookVerdict = Literal["", "allow", "ask", "defer", "deny"]
 CALL_FIELDS = ("tool_name", "tool_input", "tool_use_id", "effects")
 
 
@@ -47,19 +47,19 @@ class HookEventRow(Value):
 
     name: as settings and payloads spell it.
     when: when it fires, for the documentation.
-    example: its own fields on standard input, with the values of `agent hooks test`; those of a call are not named.
+    example: its own fields on standard input, with the values of `agent hooks test`; those of a call are left out.
     matched: the field that a matcher is compared with; "" for an event without matchers.
     subjects: the values of that field, where they are few.
-    verdicts: what an answer may decide, each as an imperative and as what `agent hooks test` prints; "deny" is a block.
-    verdict_key: where an answer has the verdict: `decision`, or under hookSpecificOutput `permissionDecision`, or
+    verdicts: what an answer may decide: an imperative, and the sentence of `agent hooks test`. "deny" means block.
+    verdict_key: where the verdict is in an answer: `decision`, or under hookSpecificOutput `permissionDecision`, or
         `decision.behavior`.
-    plain_text: plain words on standard output are context for the model.
+    plain_text: plain text on standard output is context for the model.
     adds_context: an answer may have additionalContext.
     changes_input: an answer may have updatedInput.
     changes_output: an answer may have updatedToolOutput.
-    sets_variables: the hook is given a file (CLAUDE_ENV_FILE) whose exports the session's commands get.
+    sets_variables: the hook gets a file (CLAUDE_ENV_FILE); what it exports there is set for the session's commands.
     shows_refusal: the engine shows a refusal itself, so the line about the hook is left out.
-    before_message: it may run before the message of the turn that it belongs to.
+    before_message: it may run before the message of its turn.
     """
 
     name: HookEvent
@@ -67,7 +67,7 @@ class HookEventRow(Value):
     example: dict[str, Any]
     matched: str = ""
     subjects: tuple[str, ...] = ()
-    verdicts: dict[Verdict, tuple[str, str]] = {}  # noqa: RUF012 - never changed
+    verdicts: dict[HookVerdict, tuple[str, str]] = {}  # noqa: RUF012 - never changed
     verdict_key: Literal["decision", "permissionDecision", "behavior"] = "decision"
     plain_text: bool = False
     adds_context: bool = False
@@ -283,7 +283,7 @@ def events_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-SECONDS = 60.0
+DEFAULT_TIMEOUT_SECONDS = 60.0
 
 
 class Hook(Value):
@@ -291,23 +291,24 @@ class Hook(Value):
 
     command: a command line; by kind also a URL to post to, a condition in natural language, or the name of a tool.
     args: if set, the command is started without a shell.
-    own: the user's, not a project's.
-    background: it runs in the background, and its answer is not waited for.
-    wakes: in the background, and if it blocks, its reason goes to the model.
+    strict: a failure of the hook blocks, too.
+    own: configured by the user, not by a project.
+    background: run without waiting for its answer.
+    wakes: run in the background; if it blocks, its reason is sent to the model.
     only: a permission rule; the hook runs only for calls that it covers.
     headers: sent to the URL.
     variables: environment variables that the headers may use.
     model: evaluates the condition; "" for the small model.
-    server, tool, input: the tool of an MCP server to call, and its arguments with `${field}` of the hook's input.
-    once: it runs once in a session; a failure does not count.
-    env: more variables for the command.
+    env: additional environment variables of the command.
+    server, tool, input: the MCP tool to call, and its arguments with `${field}` of the hook's input.
+    once: run once in a session; a failed run does not count.
     """
 
     event: HookEvent
     command: str
     matcher: str = ""
     args: tuple[str, ...] = ()
-    timeout: float = SECONDS
+    timeout: float = DEFAULT_TIMEOUT_SECONDS
     strict: bool = False
     source: str = ""
     own: bool = True
@@ -326,11 +327,11 @@ class Hook(Value):
 
     @property
     def where(self) -> str:
-        """The calls or occasions of its event that it is limited to; "" for all."""
+        """The matcher and the rule that limit it; "" for none."""
         return " if ".join(text for text in (self.matcher, self.only) if text)
 
     def __str__(self) -> str:
-        """Describe, for lists, where it applies and what it runs."""
+        """Describe the hook for lists: where it applies and what it runs."""
         where = f" ({self.where})" if self.where else ""
         more = f", sent {', '.join(self.variables)}" if self.variables else ""
         more += f" {json.dumps(self.input, ensure_ascii=False)}" if self.input else ""
@@ -340,17 +341,16 @@ class Hook(Value):
 class HookResult(Value):
     """The combined answer of the hooks of one step; the strictest verdict wins.
 
-    verdict: "deny" also stands for "block", which for Stop means "continue", and for PostToolUse "send this to the
-    model".
+    verdict: "deny" also means "block": for Stop "continue", for PostToolUse "send this to the model".
     reason: in the hooks' words.
     changed: arguments to use instead of those given.
-    output: what the model gets instead of a call's result; None: the result.
+    output: what the model gets instead of a call's result; None: leave the result.
     context: additions for the model.
-    stop: the turn ends with this message for the user; None: it does not.
+    stop: the turn ends with this message for the user; None: it continues.
     updates: changes of permissions that come with an allow, in the form of Claude Code.
     """
 
-    verdict: Verdict = ""
+    verdict: HookVerdict = ""
     reason: str = ""
     changed: dict[str, Any] | None = None
     output: Any = None
@@ -363,7 +363,10 @@ RefreshFields = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 class Hooks(Protocol):
-    """The hooks of a conversation. `data`: the fields of the event beyond those that all events have."""
+    """The hooks of a conversation.
+
+    `data`: the fields of the event beyond those that all events have.
+    """
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         """Return True if any hook runs at this step. subject: compared with matchers; "" matches any."""
@@ -386,17 +389,17 @@ class Hooks(Protocol):
         """End the background hooks that still run."""
 
     def add(self, hooks: Sequence[Hook]) -> None:
-        """Let more hooks run, after the others; one that is there already is not added again."""
+        """Add hooks after the others; skip those that are already there."""
 
     def remove(self, hooks: Sequence[Hook]) -> None:
         """Remove hooks that were added."""
 
     def nested(self, hooks: Sequence[Hook]) -> Hooks:
-        """Return the hooks of a sub-agent: these, with more of its own. What is added to it is not added here."""
+        """Return the hooks of a sub-agent: these and its own. Adding to the result changes nothing here."""
 
 
 class NoHooks:
-    """No hooks: nothing is wanted, so nothing runs."""
+    """The implementation without hooks."""
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         return False
@@ -430,14 +433,14 @@ NO_HOOKS = NoHooks()
 
 
 def should_display(event: HookFinished) -> bool:
-    """Return True if the user should see that a hook ran: it failed, or its refusal is not shown otherwise."""
+    """Return True if the user should see that a hook ran: it failed, or its refusal is not shown elsewhere."""
     row = HOOK_EVENTS.get(event.event)  # None for the command of `after_turn`
     shown_elsewhere = event.outcome == "blocked" and row is not None and row.shows_refusal
     return event.outcome != "success" and not shown_elsewhere
 
 
 def hook_line(event: HookFinished) -> str:
-    """Describe a hook that ran, in one line."""
+    """Describe a finished hook in one line."""
     how = {"success": "ok", "blocked": "refused", "error": "failed", "cancelled": "ended"}[event.outcome]
     more = f": {shorten(event.note, 300)}" if event.note else ""
     took = short_duration(event.duration_ms / 1000)

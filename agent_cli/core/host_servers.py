@@ -12,11 +12,11 @@ Receiver = Callable[[Message | None], None]
 
 
 class HostServers:
-    """Carries JSON-RPC messages between this program and the host's servers, by the server's name.
+    """Carry JSON-RPC messages between this program and the host's servers, by the server's name.
 
-    send: delivers a message to the server of that name; called on the thread of the MCP servers, so it must not wait
-    for the answer. What it raises ends that server's connection.
-    names: servers to connect beside those that --mcp-config declares with the type sdk.
+    send: delivers a message to the server of that name. It is called on the thread of the MCP servers, so it must not
+        wait for the answer. If it raises, the connection of that server ends.
+    names: servers to connect in addition to those that --mcp-config declares with the type sdk.
     """
 
     def __init__(self, send: Callable[[str, Message], None], names: Iterable[str] = ()) -> None:
@@ -26,7 +26,7 @@ class HostServers:
         self._guard = threading.Lock()
 
     def receive(self, name: str, message: Message) -> None:
-        """Take a message of the server: an answer, a request or a notification. Callable from any thread.
+        """Deliver a message from the server: an answer, a request or a notification. Callable from any thread.
 
         Dropped if that server is not connected.
         """

@@ -1,8 +1,8 @@
 """The UUIDs of a session's messages, the same in the frames of a host and in the transcript.
 
 A UUID follows from the session, the number of the message in its log, and the position of the block in the message, so
-that every listener derives the same one, also after a resume. A message that came with UUIDs of its own
-(from a host, or read from a transcript) keeps them.
+that every listener derives the same one, also after a resume. A message that arrived with UUIDs (from a host, or read
+from a transcript) keeps them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def scope_of(event: Event) -> str:
 
 
 class MessageIds:
-    """The UUIDs of messages as they are added; `take` is given every event that the session records, in order.
+    """Track the UUIDs of messages as they are added; pass every recorded event to `observe`, in order.
 
     counts: numbers of messages in the log so far, by scope (see `scope_of`), rewound ones included.
     """
@@ -43,7 +43,7 @@ class MessageIds:
         self.counts = dict(counts or {})
         self._given: dict[str, tuple[str, ...]] = {}
 
-    def take(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Count the message of an event, if it has one."""
         inner, scope = event, ""
         while isinstance(inner, SubagentEvent):
@@ -53,7 +53,7 @@ class MessageIds:
             self._given[scope] = inner.uuids
 
     def latest(self, scope: str = "", block: int = 0) -> str:
-        """Return the UUID of the message that was added last, or of one block of it.
+        """Return the UUID of the latest message, or of one of its blocks.
 
         block: position in `AssistantMessage.parts`; other messages have one UUID.
         """

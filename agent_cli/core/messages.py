@@ -33,8 +33,8 @@ class Thinking(Value, tag="Thinking"):
 
     signature: proves it to the provider that made it.
     data: the part that arrived encrypted.
-    provider: who made it on the Responses or the Gemini API; it is sent back to that provider only. From Gemini, `data`
-        is the signature of the part that follows.
+    provider: who made it on the Responses or the Gemini API; it is sent back only to that provider. From Gemini,
+        `data` is the signature of the part that follows.
     """
 
     text: str = ""
@@ -98,8 +98,8 @@ class ToolMessage(Value, tag="ToolMessage"):
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
-# Beginnings of messages that the program writes on its own. A user's may begin with any other tag, such as HTML.
-OF_PROGRAM = (
+# Prefixes of messages that the program writes itself. A user's message may begin with any other tag, such as HTML.
+SYNTHETIC_PREFIXES = (
     "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
     "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
     "(A message was lost here",
@@ -112,24 +112,22 @@ _PLAN_MODE = r"(?s)\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z"
 
 
 def is_user_message(message: Message) -> TypeGuard[UserMessage]:
-    """Return True if the user wrote the message, as far as its text tells."""
-    return isinstance(message, UserMessage) and not of_program(message.text)
+    """Return True if the user wrote the message, judging by its text."""
+    return isinstance(message, UserMessage) and not is_synthetic(message.text)
 
 
-def of_program(text: str) -> bool:
-    """Return True if the program wrote the text of a user message on its own."""
-    return text.startswith(OF_PROGRAM) and _feedback(text) is None
+def is_synthetic(text: str) -> bool:
+    """Return True if the program itself wrote the text of a user message."""
+    return text.startswith(SYNTHETIC_PREFIXES) and _feedback(text) is None
 
 
 def user_text(text: str) -> str:
-    """Return the user's own words in a message, without mentioned files, the plan mode note and the plan they
-    answer.
-    """
+    """Return the user's own words in a message: no mentioned files, no plan mode note, no plan that they answer."""
     return re.split(r"\n\n<file path=", without_note(text), maxsplit=1)[0]
 
 
 def without_note(text: str) -> str:
-    """Return a message with the files it mentions, but without the program's notes about plan mode and the plan."""
+    """Return a message with the files that it mentions, without the program's notes about plan mode and the plan."""
     text = re.sub(_PLAN_MODE, "", text)
     found = _feedback(text)
     return text if found is None else found
@@ -143,13 +141,20 @@ def _feedback(text: str) -> str | None:
     return found[1] if found else None
 
 
-# Stop reasons for this of OpenAI, Anthropic, Gemini, Mistral, the Responses API.
-_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete"}
+# Stop reasons of truncated answers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
+_TRUNCATED = {
+    "length",
+    "max_tokens",
+    "max_output_tokens",
+    "model_length",
+    "model_context_window_exceeded",
+    "incomplete",
+}
 
 
 def was_cut(message: AssistantMessage) -> bool:
     """Return True if an answer ended because it reached its token limit."""
-    return message.stop_reason.lower() in _CUT
+    return message.stop_reason.lower() in _TRUNCATED
 
 
 def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
@@ -164,6 +169,11 @@ def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
 
 
 Reason = str | Callable[[ToolCall], str]
+
+
+def is_interrupted(message: Message) -> bool:
+    """Return True for the part of an answer that had arrived when the user interrupted it."""
+    return isinstance(message, AssistantMessage) and message.stop_reason == "interrupted"
 
 
 def close_open_calls(history: Iterable[Message], reason: Reason) -> list[Message]:
@@ -191,11 +201,11 @@ def _claude_block(item: Media) -> dict[str, Any]:
     source = {"type": "base64", "media_type": item.mime, "data": item.data}
     if item.kind == "image":
         return {"type": "image", "source": source}
-    # The API takes titles of 1 to 500 characters.
+    # The API accepted titles of 1 to 500 characters.
     return {"type": "document", "source": source, **({"title": item.name[:500]} if item.name.strip() else {})}
 
 
-def media_of(blocks: Iterable[Any]) -> tuple[Media, ...]:
+def parse_media(blocks: Iterable[Any]) -> tuple[Media, ...]:
     """Parse the blocks of `claude_blocks`; blocks of other kinds, and those that only contain a URL, are left out.
 
     Raises KeyError, TypeError or ValueError for blocks of an unknown form.
@@ -212,8 +222,8 @@ def media_of(blocks: Iterable[Any]) -> tuple[Media, ...]:
     return tuple(found)
 
 
-def characters_of(message: Message) -> int:
-    """Return the characters of a message, of which there are nearly always more than tokens."""
+def count_characters(message: Message) -> int:
+    """Return the number of characters of a message, nearly always an upper bound for its tokens."""
     if isinstance(message, AssistantMessage):
         return len(message.text) + sum(len(str(call.arguments)) for call in message.calls)
     return len(message.text) + sum(len(item.data) for item in message.media)
@@ -224,17 +234,17 @@ def has_media(message: Message) -> bool:
     return not isinstance(message, AssistantMessage) and bool(message.media)
 
 
-def drop_unsupported(history: Sequence[Message], takes: frozenset[MediaKind]) -> list[Message]:
+def drop_unsupported(history: Sequence[Message], accepted: frozenset[MediaKind]) -> list[Message]:
     """Return the history for a model that accepts these kinds: a line of text replaces all other media."""
-    return [_only_taken(message, takes) for message in history]
+    return [_drop_from_message(message, accepted) for message in history]
 
 
-def _only_taken(message: Message, takes: frozenset[MediaKind]) -> Message:
-    if isinstance(message, AssistantMessage) or all(item.kind in takes for item in message.media):
+def _drop_from_message(message: Message, accepted: frozenset[MediaKind]) -> Message:
+    if isinstance(message, AssistantMessage) or all(item.kind in accepted for item in message.media):
         return message
-    notes = [_not_sent(item) for item in message.media if item.kind not in takes]
+    notes = [_not_sent(item) for item in message.media if item.kind not in accepted]
     text = "\n".join([*filter(None, [message.text]), *notes])
-    return message.replace(text=text, media=tuple(item for item in message.media if item.kind in takes))
+    return message.replace(text=text, media=tuple(item for item in message.media if item.kind in accepted))
 
 
 def _not_sent(item: Media) -> str:

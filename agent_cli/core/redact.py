@@ -6,26 +6,27 @@ import json
 import re
 from collections.abc import Mapping
 
-from agent_tools.secret_patterns import MARKS, is_secret, passwords_in, shapes
+from agent_tools.secret_patterns import KEY_LITERALS, is_secret, key_pattern, passwords_in
 
-HIDDEN = "[redacted]"
-_SHORTEST = 8
-# The last word of a text may be the beginning of a key; how far back it, or a key block, may begin.
+REDACTED = "[redacted]"
+_MIN_SECRET_CHARS = 8
+# The last word of a text may be the beginning of a key. The offset limits how far back it, or a key block, may begin.
 _LAST_WORD = r"(?a:[\w.+/=-]+)\Z"
-_FAR_BACK = 8_192
+_LOOKBACK_CHARS = 8_192
 _BLOCK_END = r"-----END [A-Z ]*-----"
 
 
 class Redactor:
-    """Redacts the secrets of an environment, by name and by value, and any other value it is given.
+    """Redact the secrets of an environment, by name and by value, and any other given value.
 
-    It takes plain text and JSON alike: what it inserts needs no quoting, and it knows values as JSON spells them.
+    Plain text and JSON are both supported: the placeholder needs no quoting, and values are matched as JSON escapes
+    them, too.
     """
 
     def __init__(self, env: Mapping[str, str], *more: str) -> None:
         secret = [v for k, v in env.items() if is_secret(k, v)]
         found = {*secret, *more, *(password for v in secret for password in passwords_in(v))}
-        values = {v for v in found if len(v) >= _SHORTEST}
+        values = {v for v in found if len(v) >= _MIN_SECRET_CHARS}
         longest_first = sorted(values | {json.dumps(v)[1:-1] for v in values}, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self._plain = tuple(values)
@@ -33,12 +34,12 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """Return the text without secrets."""
         if self._values is not None:
-            text = self._values.sub(HIDDEN, text)
-        return shapes().sub(HIDDEN, text) if any(mark in text for mark in MARKS) else text
+            text = self._values.sub(REDACTED, text)
+        return key_pattern().sub(REDACTED, text) if any(mark in text for mark in KEY_LITERALS) else text
 
-    def settled(self, text: str) -> int:
-        """Return how much of a growing text can be written: the rest may become a secret, or is the end of one."""
-        start = max(0, len(text) - _FAR_BACK)
+    def safe_length(self, text: str) -> int:
+        """Return how much of a growing text can be written: the rest may be part of a secret."""
+        start = max(0, len(text) - _LOOKBACK_CHARS)
         word = re.search(_LAST_WORD, text[start:])
         end = start + word.start() if word else len(text)
         before = -1

@@ -1,6 +1,6 @@
-"""Results of a turn: four kinds, each with what the turn added to the history and what it used.
+"""Results of a turn: four kinds, each with the messages that it added and what it used.
 
-Also the limits of a turn, the usage of model calls, and the sums of a turn's earlier parts, which are saved when it is
+Also the limits of a turn, the usage of model calls, and the totals of a turn's earlier parts, saved while it is
 suspended so that its result covers the whole turn.
 """
 
@@ -70,13 +70,13 @@ class Usage(Value, tag="Usage"):
 
     @property
     def cost_words(self) -> str:
-        """The cost as text: with "about" where a part is estimated, unknown without a price."""
+        """The cost as text: "about" if a part is estimated, unknown without a price."""
         if not self.reliable:
             return "cost unknown"
         return f"{'about ' if self.estimated else ''}${self.cost:.4f}"
 
-    def less(self, before: Usage) -> Usage:
-        """Return what was used since `before`."""
+    def since(self, before: Usage) -> Usage:
+        """Return the usage since `before`."""
         flags = ("reliable", "estimated")
         counts = {name: getattr(self, name) - getattr(before, name) for name in self._fields if name not in flags}
         return Usage(**counts, reliable=self.reliable, estimated=self.estimated)
@@ -105,7 +105,11 @@ TerminalReason = Literal[
 
 
 class Diagnostics(Value, tag="Diagnostics"):
-    """Counters of a turn. `stop_reason` is the provider's last one; `terminal_reason` is ours."""
+    """Counters of a turn.
+
+    stop_reason: the provider's last one.
+    terminal_reason: ours.
+    """
 
     rounds: int
     tool_calls: int
@@ -141,7 +145,7 @@ class Failure(Value, tag="Failure"):
 
     @property
     def final(self) -> bool:
-        """Whether another model cannot help."""
+        """True if another model cannot help."""
         return self.kind in ("script", "replay", "context_too_long")
 
 
@@ -197,7 +201,10 @@ class Complete(Value, tag="Complete"):
 
 
 class Suspended(Value, tag="Suspended"):
-    """The user is needed. `pending`: ids of the calls without a result. Running the history again resumes the turn."""
+    """The turn waits for the user. Running the history again resumes it.
+
+    pending: ids of the calls without a result.
+    """
 
     end: TurnEnd
     pending: tuple[str, ...] = ()
@@ -267,9 +274,9 @@ class Check(Value, tag="Check"):
 
 
 class Spent(Value, tag="Spent"):
-    """Sums of the earlier parts of a turn.
+    """Totals of the earlier parts of a turn.
 
-    rounds, seconds, tool_calls, cost: sums that the limits apply to.
+    rounds, seconds, tool_calls, cost: totals that the limits apply to.
     failures: rounds in a row without a success.
     denials: refusals by call.
     nudges: how often each guard continued the turn.

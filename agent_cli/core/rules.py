@@ -32,7 +32,7 @@ KNOWN_TOOLS = frozenset(name for tool in BUILTIN for name in (tool.name, *tool.o
     "StructuredOutput", "ToolSearch", "UseTool", "ListMcpResourcesTool", "ReadMcpResourceTool",
 }  # fmt: skip
 PATH_TOOLS = frozenset(tool.name for tool in BUILTIN if tool.rule_names == "path")
-# Tools whose rules cover an effect whichever tool has it.
+# Tools whose rules cover an effect, no matter which tool has it.
 _COVERING: dict[EffectKind, tuple[str, ...]] = {
     kind: tuple(tool.name for tool in BUILTIN if kind in tool.rule_covers) for kind in get_args(EffectKind)
 }
@@ -74,17 +74,17 @@ class Rule(Value, tag="Rule"):
         return tool_traits(self.tool).rule_names
 
     def covers(self, kind: EffectKind) -> bool:
-        """Return True if it covers effects of this kind whichever tool has them."""
+        """Return True if it covers effects of this kind, no matter which tool has them."""
         return self.tool in _COVERING[kind]
 
 
 def rule_for(kind: EffectKind, spec: str) -> str:
-    """Return the text of a rule for effects of this kind, whichever tool has them."""
+    """Return the text of a rule for effects of this kind, no matter which tool has them."""
     return f"{_COVERING[kind][0]}({spec})"
 
 
 def rule_update(rule: str) -> dict[str, Any]:
-    """Return the form in which hosts and hooks are offered an allow rule for the project."""
+    """Return an allow rule for the project in the form that hosts and hooks are offered."""
     tool, has_spec, spec = rule.partition("(")
     named = {"toolName": tool, **({"ruleContent": spec.removesuffix(")")} if has_spec else {})}
     return {"type": "addRules", "rules": [named], "behavior": "allow", "destination": "localSettings"}
@@ -114,15 +114,15 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         raise RuleError(f"{text!r}: a rule for {tool} takes no parentheses")
     if names == "domain" and not spec.startswith("domain:"):
         raise RuleError(f"{text!r}: {tool} rules name a domain, for example {tool}(domain:example.org)")
-    # A deny rule that can never match must not pass for one that holds.
+    # Reject rules that can never match: a deny rule must not look effective when it is not.
     if names == "domain" and _host(spec, text) == "*":
         return Rule(kind, tool, None, source, str(base))
     if re.search(r"\)[\s,]+\w+\(", spec):
         raise RuleError(f"{text!r} holds several rules; write each as a separate string")
     if names == "command" and not spec.removesuffix("*").removesuffix(":").strip() and spec != "*":
         raise RuleError(f"{text!r} does not name a command; write {tool} for every command")
-    # As a glob `Read(*)` is every file below the working directory, as a wildcard every file there is: each list uses
-    # the reading that is on the safe side.
+    # As a glob, `Read(*)` is every file below the working directory; as a wildcard, every file there is. Each list uses
+    # the safer reading.
     if names == "target":
         spec = common_type(spec)
     whole = spec == "*" and (names != "path" or kind == "deny")
@@ -133,7 +133,7 @@ def _host(spec: str, text: str) -> str:
     """Return the host, or `*`, of a domain rule. Raises RuleError if it names none."""
     name = spec.removeprefix("domain:").strip()
     try:
-        return name if name == "*" else urls.host_pattern(name)
+        return name if name == "*" else urls.parse_host_pattern(name)
     except ToolError as error:
         raise RuleError(
             f"{text!r}: {error}; write only the host, without scheme, port or path, or *.host for its subdomains"
@@ -141,7 +141,7 @@ def _host(spec: str, text: str) -> str:
 
 
 def _closest_tool(tool: str) -> str:
-    """Return the tool that a mistyped name is close to; "" if there is none."""
+    """Return the known tool closest to a mistyped name; "" if none is close."""
     same = [k for k in KNOWN_TOOLS if k.lower() == tool.lower()]
     if same:
         return same[0]
@@ -151,7 +151,7 @@ def _closest_tool(tool: str) -> str:
 
 
 def split_rules(text: str) -> list[str]:
-    """Split a list of rules at commas and blanks outside parentheses.
+    """Split a list of rules at commas and whitespace outside parentheses.
 
     Raises RuleError for an unbalanced parenthesis: the text before it must not become a rule by itself.
     """
@@ -174,7 +174,7 @@ def split_rules(text: str) -> list[str]:
 
 
 def names_tool(names: Collection[str], tool: str) -> bool:
-    """Return True if a name is the tool's, or its server's (`mcp__server`, `mcp__server__*`)."""
+    """Return True if one of the names is the tool's, or its server's (`mcp__server`, `mcp__server__*`)."""
     servers = (n.removesuffix("__*") for n in names if n.startswith("mcp__"))
     return tool in names or any(s.count("__") == 1 and tool.startswith(f"{s}__") for s in servers)
 
@@ -182,8 +182,8 @@ def names_tool(names: Collection[str], tool: str) -> bool:
 class Trust(Value):
     """The trust state of one project.
 
-    state: "plain" brings nothing that would run or widen permissions; "untrusted" does and was not agreed to; "changed"
-        differs from what was agreed to.
+    state: "plain": brings nothing that would run or widen permissions; "untrusted": does, and is not trusted;
+        "changed": differs from what was trusted.
     by: who trusts it, in words.
     brings: what would take effect besides settings, one phrase each.
     changed: what differs from what was trusted.
@@ -204,5 +204,5 @@ class Trust(Value):
 
     @property
     def git_use(self) -> Literal["trusted", "plain", "unknown"]:
-        """How git may be used on it without a question: as on a trusted project, as on a plain one, or not at all."""
+        """How git may be used without asking: as in a trusted project, as in a plain one, or not at all."""
         return self.state if self.state in ("trusted", "plain") else "unknown"

@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-# The version of Claude Code whose lines and requests ours are like, for clients that ask.
+# The version of Claude Code whose output and requests ours follow, for clients that ask.
 CLAUDE_CODE_VERSION = "2.1.240"

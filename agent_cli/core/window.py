@@ -1,12 +1,12 @@
-"""The model's window on a history: what the model is still shown of it, and how many tokens that is.
+"""The model's window on a history: which messages it is still shown, and how many tokens they take.
 
-The history only grows. A compaction puts a few messages (its head) in the place of the older ones, or shortens old
-results. Its record in the log counts from the end of the history, so that a record lost before it moves nothing. Also
-describes compactions in one line, the same for every front end.
+The history only grows. A compaction replaces the older messages by a few (its head), or shortens old results. Its
+record in the log counts from the end of the history, so that a record lost before it shifts nothing. Also describes
+compactions in one line, the same for every front end.
 
 Tokens are estimated without a tokenizer: one counts as 3.5 bytes, which is on the safe side for prose and about right
-for code; the sum is scaled to what the provider last reported. Images are counted by their pixels, PDF documents by
-their size.
+for code; the estimate is scaled by what the provider last reported. Images are counted by their pixels, PDF documents
+by their size.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from agent_tools.text import counted, escape_controls
 with lazy_imports():
     from agent_tools.documents import images
 
-BYTES = 3.5
+BYTES_PER_TOKEN = 3.5
 # Overhead of a message, a call or a tool in a request.
-_FRAME = 6
-_IMAGE, _PIXELS = 1_600, 750
-_PDF, _PDF_BYTES = 2_000, 20
-# Where an image has its size, in characters of base64.
-_HEADER = 64 * 1024
+_OVERHEAD_TOKENS = 6
+_MAX_IMAGE_TOKENS, _PIXELS_PER_TOKEN = 1_600, 750
+_MIN_PDF_TOKENS, _PDF_BYTES_PER_TOKEN = 2_000, 20
+# An image's size is in this part of its base64, in characters.
+_HEADER_CHARS = 64 * 1024
 
 
 class Spec(Protocol):
@@ -49,68 +49,70 @@ class Spec(Protocol):
     def schema(self) -> dict[str, Any]: ...
 
 
-def tokens_of_text(text: str) -> int:
-    return round((len(text) if text.isascii() else len(text.encode("utf-8", "replace"))) / BYTES)
+def count_text_tokens(text: str) -> int:
+    return round((len(text) if text.isascii() else len(text.encode("utf-8", "replace"))) / BYTES_PER_TOKEN)
 
 
-def tokens_of_message(message: Message) -> int:
+def count_message_tokens(message: Message) -> int:
     if not isinstance(message, AssistantMessage):
-        return _FRAME + tokens_of_text(message.text) + sum(tokens_of_media(item) for item in message.media)
-    total = _FRAME
+        return (
+            _OVERHEAD_TOKENS + count_text_tokens(message.text) + sum(count_media_tokens(item) for item in message.media)
+        )
+    total = _OVERHEAD_TOKENS
     for part in message.parts:
         if isinstance(part, (Text, Thinking)):
-            total += tokens_of_text(part.text)
+            total += count_text_tokens(part.text)
         else:
-            total += _FRAME + tokens_of_text(part.name + part.broken) + _of_plain(part.arguments)
+            total += _OVERHEAD_TOKENS + count_text_tokens(part.name + part.broken) + _count_json_tokens(part.arguments)
     return total
 
 
-def tokens_of(messages: Iterable[Message]) -> int:
-    return sum(map(tokens_of_message, messages))
+def count_tokens(messages: Iterable[Message]) -> int:
+    return sum(map(count_message_tokens, messages))
 
 
-def tokens_of_tools(tools: Iterable[Spec]) -> int:
-    return sum(_FRAME + tokens_of_text(t.name + t.description) + _of_plain(t.schema) for t in tools)
+def count_tool_tokens(tools: Iterable[Spec]) -> int:
+    return sum(
+        _OVERHEAD_TOKENS + count_text_tokens(t.name + t.description) + _count_json_tokens(t.schema) for t in tools
+    )
 
 
-def tokens_of_media(item: Media) -> int:
-    """Count media as providers do: an image by its pixels up to a limit, a PDF by its pages, estimated from its
-    size.
-    """
+def count_media_tokens(item: Media) -> int:
+    """Count media as providers do: an image by its pixels up to a limit, a PDF by its pages, estimated by its size."""
     if item.kind == "pdf":
-        return max(_PDF, len(item.data) * 3 // 4 // _PDF_BYTES)
+        return max(_MIN_PDF_TOKENS, len(item.data) * 3 // 4 // _PDF_BYTES_PER_TOKEN)
     try:
-        image = images.sniff(a2b_base64(item.data[:_HEADER]))
+        image = images.sniff(a2b_base64(item.data[:_HEADER_CHARS]))
     except ValueError:
         image = None
-    return min(_IMAGE, image.width * image.height // _PIXELS) if image else _IMAGE
+    return min(_MAX_IMAGE_TOKENS, image.width * image.height // _PIXELS_PER_TOKEN) if image else _MAX_IMAGE_TOKENS
 
 
 def truncate_to_tokens(text: str, tokens: int, note: str) -> str:
-    """Return the text, cut in the middle with the note if it has more than that many tokens."""
-    if tokens_of_text(text) <= tokens:
+    """Return the text; if it has more tokens than that, cut its middle and insert the note."""
+    if count_text_tokens(text) <= tokens:
         return text
-    share = max(0.0, tokens / tokens_of_text(text))
+    share = max(0.0, tokens / count_text_tokens(text))
     room = max(0, int(len(text) * share) - len(note))
     head = room * 2 // 3
     tail = text[len(text) - (room - head) :] if room > head else ""
     return f"{text[:head]}\n[{note}]\n{tail}"
 
 
-def _of_plain(value: Any) -> int:
-    return tokens_of_text(json.dumps(value, ensure_ascii=False)) if value else 1
+def _count_json_tokens(value: Any) -> int:
+    return count_text_tokens(json.dumps(value, ensure_ascii=False)) if value else 1
 
 
-# Windows above this size count as this size when old results are cleared: what a model is sent costs time and money
-# long before a large window is full.
+# Larger windows count as this size when old results are cleared: tokens cost time and money long before a large window
+# is full.
 CLEARED_WINDOW = 128_000
 
 
 class Compaction(Value):
-    """A compaction and its position.
+    """A compaction and its position in the history.
 
-    at: the number of messages at that time.
-    upto: messages before this index are not shown any more.
+    at: number of messages at that time.
+    upto: index of the first message that is still shown.
     """
 
     at: int
@@ -135,9 +137,9 @@ class Window:
     """The view of one history. `compactions` and `pins` are in the log, too; the rest is measured again.
 
     pins: texts of messages that survive compactions.
-    report: None if none applies to the present view.
-    factor: the provider's tokens per token of our own count.
-    learnt: a size that a refusal has shown to be too large.
+    report: the provider's last token count; None if none applies to the current view.
+    factor: the provider's tokens per token of our estimate.
+    refused_tokens: a size that the provider has refused as too large.
     uncleared: the user has undone the last clearing of old results.
     """
 
@@ -151,7 +153,7 @@ class Window:
         self.pins = list(pins)
         self.report = report
         self.factor = 1.0
-        self.learnt: int | None = None
+        self.refused_tokens: int | None = None
         self.uncleared = False
 
     def apply(self, event: Compacted | Uncompacted | Pinned, length: int) -> None:
@@ -181,7 +183,7 @@ class Window:
 
     @property
     def head(self) -> tuple[Message, ...]:
-        """The messages that replace those before the border."""
+        """The messages that replace those before the cutoff."""
         return next((c.event.head for c in reversed(self.compactions) if c.event.head), ())
 
     def view(self, history: Sequence[Message]) -> list[Message]:
@@ -200,12 +202,12 @@ class Window:
         return found
 
     def hidden_answers(self, history: Sequence[Message]) -> int:
-        """Return how many answers of a model are not shown any more."""
+        """Return how many of the model's answers are no longer shown."""
         border = self.cutoff(history) if self.compactions else 0
         return sum(isinstance(m, AssistantMessage) and bool(m.model) for m in history[:border])
 
-    def reported(self, usage: Usage, messages: int) -> None:
-        """Record the usage of a model call; its answer is number `messages` of the history."""
+    def record_usage(self, usage: Usage, messages: int) -> None:
+        """Record the usage of the model call whose answer is number `messages` of the history."""
         if usage.input:
             # Reasoning that is counted separately is not sent again.
             self.report = UsageReport(usage.input, usage.input + usage.output - usage.reasoning, messages)
@@ -217,7 +219,7 @@ def _cut(message: Message, cuts: dict[str, str]) -> Message:
     return message
 
 
-_WHY = {
+_TRIGGER_REASONS = {
     "auto": "the window is nearly full",
     "manual": "you asked",
     "too_long": "the provider refused it as too long",
@@ -226,7 +228,7 @@ _WHY = {
 
 
 def compacting_line(event: Compacting) -> str:
-    return f"compacting the conversation ({event.tokens:,} tokens): {_WHY[event.trigger]}"
+    return f"compacting the conversation ({event.tokens:,} tokens): {_TRIGGER_REASONS[event.trigger]}"
 
 
 def compacted_line(event: Compacted) -> str:

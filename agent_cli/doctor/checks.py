@@ -22,8 +22,8 @@ from agent_cli.core.place import RunEnvironment, UsageError, has_color
 from agent_cli.core.version import __version__
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo, lookup
-from agent_cli.providers.registry import find, is_loopback_url
-from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport
+from agent_cli.providers.registry import find_provider, is_loopback_url
+from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, create_client
 from agent_cli.providers.server_info import discover, probe_server
 from agent_cli.runtime.checkpoints import store_folder
 from agent_cli.runtime.environment import check_mode
@@ -32,7 +32,7 @@ from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.process.child import run_child
-from agent_tools.process.guarded_git import GitError, nowhere
+from agent_tools.process.guarded_git import GitError, isolated_git
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
 from agent_tools.results import MediaKind
@@ -103,7 +103,7 @@ def _version_of(topic: str, path: str) -> str | None:
     """Return the first line of `path --version`; None if it fails."""
     try:
         if topic == "git":
-            return _first_line(nowhere(path).run("--version", seconds=VERSION_SECONDS))
+            return _first_line(isolated_git(path).run("--version", seconds=VERSION_SECONDS))
         # Not in the working directory: none of its files may take part.
         done = run_child([path, "--version"], seconds=VERSION_SECONDS, cwd="/", brief=True)
     except (OSError, GitError, TimeoutError, OverflowError):
@@ -358,12 +358,12 @@ def _unusable(model: ResolvedModel) -> str:
     """Return why a resolved model cannot be called from here; "" if it can, as far as known."""
     if model.wire == "scripted":
         try:
-            open_transport(model)
+            create_client(model)
         except ModelSetupError as error:
             return str(error)
     if model.wire == "litellm" and not package_version("litellm"):
         return f"{model.provider} is reached through LiteLLM, which is not installed"
-    provider = find(model.provider)
+    provider = find_provider(model.provider)
     local = provider is not None and provider.local and model.base_url.startswith("http://")
     if local and probe_server(model.base_url) is None:
         return f"no model server answers at {model.base_url}"

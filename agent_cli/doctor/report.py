@@ -54,7 +54,7 @@ from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.runtime.tools import make_confinement, make_context, make_policy, make_workspace, sandbox_profile
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
-from agent_tools.sandbox.sandbox import choose
+from agent_tools.sandbox.sandbox import select_sandbox
 from agent_tools.text import counted, escape_controls
 
 
@@ -169,11 +169,11 @@ _GET = (
 def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironment) -> list[Finding]:
     """Return one finding. Tries the sandbox with `true`, outside the workspace."""
     profile = sandbox_profile(workspace, settings, place)
-    sandbox = choose(settings.sandbox.mode, profile, place.env, landlock=settings.sandbox.landlock)
+    sandbox = select_sandbox(settings.sandbox.mode, profile, place.env, landlock=settings.sandbox.landlock)
     hindered = sandbox.obstacle(profile)
     data = {"kind": sandbox.kind, "mode": sandbox.mode, "why": list(sandbox.why), "limits": list(sandbox.limits)}
     if sandbox.mode == "off":
-        better = choose("auto", profile, place.env, landlock=settings.sandbox.landlock)
+        better = select_sandbox("auto", profile, place.env, landlock=settings.sandbox.landlock)
         could = f'; sandbox = "auto" would use {better.text()}' if better.kind != "none" else ""
         return [Finding("missing", "sandbox", f"{sandbox.text()}{could}", data=data)]
     if sandbox.kind == "none":

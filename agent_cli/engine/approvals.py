@@ -212,10 +212,10 @@ def _suspend(turn: Turn, item: PreparedCall) -> Suspend | ToolResult:
 
 def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: bool) -> ToolResult:
     """Return the result of a plan's approval or rejection; approval may change the mode and set the todo list."""
-    words = f" They said: {reply.text}" if reply.text else ""
+    words = f" They said: {reply.text}\n" if reply.text else " "
     if reply.verdict == "revise":
         turn.skip_rest = "Not run: the plan was sent back."
-        return ToolResult(f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True)
+        return ToolResult(f"The user wants the plan changed.{words}Change it and propose it again.", is_error=True)
     turn.plan_approved = True
     if reply.mode is not None:
         turn.deps.policy.mode = reply.mode
@@ -224,8 +224,8 @@ def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: b
     if adopt:
         turn.deps.context.plan = tuple(TodoItem(step) for step in (reply.plan or suspend.data).get("steps", ()))
     if reply.plan:
-        words += f" They edited it; it is now:\n{plan_text(reply.plan)}\n"
-    return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now.")
+        words += f"They edited it; it is now:\n{plan_text(reply.plan)}\n"
+    return ToolResult(f"The user approved the plan.{words}Keep it as your todo list, and carry it out now.")
 
 
 class ApprovalRound:

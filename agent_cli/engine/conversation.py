@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, FilesSeen, HookFinished, MessageAdded, PlanChanged, Rewound, TurnFinished
 from agent_cli.core.messages import (
-    OF_PROGRAM,
+    SYNTHETIC_PREFIXES,
     AssistantMessage,
     Message,
     Reason,
@@ -20,6 +20,7 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     close_open_calls,
+    is_interrupted,
     new_uuid,
     pending_calls,
 )
@@ -31,7 +32,7 @@ from agent_cli.engine.types import SessionOrigin, TurnOptions
 from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
-from agent_tools.results import ExpandedPrompt, Media, TodoItem, prompted
+from agent_tools.results import ExpandedPrompt, Media, TodoItem, as_expanded_prompt
 
 with lazy_imports():
     from agent_cli.engine import (
@@ -44,6 +45,9 @@ BROKE_OFF = (
     "<reminder>\nThe program ended here. Continue where your answer broke off; if all is done, say so in one line.\n"
     "</reminder>"
 )
+# The answer in the history looks complete.
+INTERRUPTED = "<reminder>\nThe user interrupted your last message; its end is missing.\n</reminder>"
+PLAN_MODE_ENDED = "<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>"
 Listener = Callable[[Event], None]
 # Expands a message: returns its text, or a prompt that it names, which no later expander sees. Raises ToolError.
 Expander = Callable[[str], str | ExpandedPrompt]
@@ -181,7 +185,7 @@ class Conversation:
         self.last = None
         for prepare in self.preparations:
             prepare()
-        typed, given = text, prompted(text if verbatim else self._expanded(text))
+        typed, given = text, as_expanded_prompt(text if verbatim else self._expanded(text))
         added: tuple[str, ...] = ()
         self.deps.state.prompt_id = new_uuid()
         if self._needs_start_hooks():
@@ -202,12 +206,16 @@ class Conversation:
             self.inbox.extend(added)
             raise
         self._close_open_calls()
+        if self.history and is_interrupted(self.history[-1]):
+            self._add(UserMessage(INTERRUPTED))
         self._pause_plan()
         if self.deps.policy.mode == "plan":
             workflow = self._plan_workflow or prompt("plan_workflow")
             note = f"\n\n{prompt('plan_mode').format(workflow=workflow)}"
         else:
             note = ""
+            if self._plan_mode_left:
+                self._add(UserMessage(PLAN_MODE_ENDED))
         self._add_notes()
         message = UserMessage(self._wrap_next(text) + append + note, (*self.attached, *media))
         self._add(message, uuid)
@@ -218,10 +226,21 @@ class Conversation:
             self._add(UserMessage(words))
         return (yield from self._run(self.options.replace(overrides=given.lent) if given.lent else self.options))
 
+    @property
+    def _plan_mode_left(self) -> bool:
+        """True if the last that the model heard of plan mode is that it is on."""
+        for message in reversed(self.history):
+            if isinstance(message, UserMessage) and message.text.endswith("</plan_mode>"):
+                return message.text != PLAN_MODE_ENDED
+            approved = isinstance(message, ToolMessage) and not message.is_error and message.name
+            if approved and self.deps.traits_of(approved).ends_plan_mode:
+                return False
+        return False
+
     def _add_notes(self) -> None:
         """Add what happened since the last turn, such as a `!` command, before the message that may refer to it."""
         # A change of the plan belongs to the turn: its rounds look for it.
-        for text in [t for t in self.inbox if t.startswith(OF_PROGRAM) and not t.startswith("<plan_change>")]:
+        for text in [t for t in self.inbox if t.startswith(SYNTHETIC_PREFIXES) and not t.startswith("<plan_change>")]:
             self.inbox.remove(text)
             self._add(UserMessage(text))
 
@@ -237,7 +256,6 @@ class Conversation:
 
     def _run_commands(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
         """Run the commands of a prompt, as far as they are permitted, and return its text."""
-        self.deps.context.cancel = CancelToken()
         # These commands belong to no turn; only the runs of hooks are recorded.
         run = prompt_overrides.run_prompt_commands(self.deps, prompt)
         return (yield from notify_listeners(run, lambda e: self.record(e) if isinstance(e, HookFinished) else None))
@@ -248,6 +266,7 @@ class Conversation:
 
     def resume_events(self, spent: Spent) -> Generator[Event, None, TurnResult]:
         """Continue a suspended turn, with what is left of its budget. Each event is recorded before it is yielded."""
+        self.deps.context.cancel = CancelToken()
         self.deps.watch.turn(self.history, new=False, model=self.options.label)
         self.deps.state.running = self.deps, self.options
         for prepare in self.preparations:
@@ -256,7 +275,6 @@ class Conversation:
             if call.id in self.broken_off:
                 self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
         if self._needs_start_hooks():
-            self.deps.context.cancel = CancelToken()
             self.deps.state.prompt_id = self.deps.state.prompt_id or new_uuid()
             made = yield from notify_listeners(session_hooks.resume_hooks(self.deps, self._start_of("")), self.record)
             if made.begun:
@@ -299,7 +317,6 @@ class Conversation:
         return session_hooks.MessageStart(self._origin, self.options.label, typed, command)
 
     def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
-        self.deps.context.cancel = CancelToken()
         self._running = True
         try:
             self.last = yield from notify_listeners(
@@ -371,7 +388,10 @@ class Conversation:
         while self.inbox:
             texts.append(self.inbox.pop(0))
         # Messages of the program are not expanded.
-        return [text if text.startswith(OF_PROGRAM) else prompted(self._expanded(text)).text() for text in texts]
+        return [
+            text if text.startswith(SYNTHETIC_PREFIXES) else as_expanded_prompt(self._expanded(text)).text()
+            for text in texts
+        ]
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""

@@ -17,7 +17,7 @@ from agent_cli.core.window import Window
 from agent_cli.engine.sampling import request_of
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import ModelHandle, TurnOptions
-from agent_cli.providers.base import ModelError, PlainAnswer, Request, Restarted, TextChunk
+from agent_cli.providers.base import ModelError, Request, Restarted, TextChunk, TextCollector
 from agent_tools.base import AskModel
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
@@ -40,7 +40,7 @@ def ask_helper_model(turn: Turn, ask: AskModel) -> Generator[Event, None, str | 
 
 def complete_text(turn: Turn, handle: ModelHandle, request: Request) -> Generator[Event, None, str]:
     """Return the text of one answer, charged to the turn. Raises ModelError, CancelledError."""
-    answer, usage = PlainAnswer(), None
+    answer, usage = TextCollector(), None
     try:
         answer.read(handle.transport.stream(request, turn.deps.context.cancel))
     finally:
@@ -73,7 +73,7 @@ def ask_side_question(
     )
     asked = UserMessage(prompt("beside").format(question=question))
     request = request_of(handle.options(options), [*messages, asked], "none")
-    answer = PlainAnswer()
+    answer = TextCollector()
     try:
         for chunk in handle.transport.stream(request, cancel):
             answer.read((chunk,))

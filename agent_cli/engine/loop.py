@@ -165,7 +165,7 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
         with deadline(turn, options.limits.seconds if turn.deps.depth == 0 else 0):
             result = yield from _rounds(turn)
     except CancelledError:
-        yield from turn.close_open_calls(turn.cancelled_because)
+        yield from turn.close_open_calls(turn.cancelled_result)
         if turn.timed_out and turn.deps.depth == 0:
             result = yield from _out_of_budget(turn, "duration", summary=not turn.in_model_call)
         else:

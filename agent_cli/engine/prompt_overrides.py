@@ -99,7 +99,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     try:
         for place in range(1, len(pieces), 2):
             pieces[place] = yield from _permitted(deps, prompt.name, pieces[place], f"inline-{place}")
-        text = Steps(bash.fill(prompt.replace(pieces=tuple(pieces)), deps.context)).finish()
+        text = Steps(bash.expand_prompt(prompt.replace(pieces=tuple(pieces)), deps.context)).finish()
     except CancelledError:
         raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None
     except ToolError:

@@ -153,8 +153,8 @@ class ReviewGates:
         outcome = turn.deps.watch.revert(self._calls)
         yield Warned(outcome)
         self._reset()
-        text = f" They said: {reply.text}" if reply.text else ""
-        return reply.replace(text=f"undid the changes. {outcome}{text} Read files again before you change them.")
+        text = f" They said: {reply.text}\n" if reply.text else " "
+        return reply.replace(text=f"undid the changes. {outcome}{text}Read files again before you change them.")
 
     def _data(self, turn: Turn, title: str, steps: Sequence[str], end: str = "") -> dict[str, Any]:
         """Return the question's data.

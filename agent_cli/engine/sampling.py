@@ -31,13 +31,13 @@ from agent_cli.core.messages import (
     Text,
     Thinking,
     ToolCall,
-    characters_of,
+    count_characters,
     drop_unsupported,
     forget_thinking,
 )
 from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
-from agent_cli.core.window import tokens_of_text
+from agent_cli.core.window import count_text_tokens
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.held_text import HeldText, RepeatedText, repeated_length
 from agent_cli.engine.turn import Turn
@@ -115,7 +115,7 @@ class AnswerDraft:
     def tokens(self) -> int:
         """The approximate number of tokens received."""
         texts = (p.text if isinstance(p, Thinking) else "".join(p) for p in self._parts if not isinstance(p, int))
-        return sum(map(tokens_of_text, (*texts, *("".join(fragments) for _, _, fragments in self._calls.values()))))
+        return sum(map(count_text_tokens, (*texts, *("".join(fragments) for _, _, fragments in self._calls.values()))))
 
     def end_repetition(self) -> None:
         """End the message here, without the repetitions at the end of its text."""
@@ -209,7 +209,7 @@ def _fit_to_window(turn: Turn, request: Request) -> Request:
     report = window.report
     since = turn.history[report.messages :] if report else turn.view
     # A character is hardly ever more than a token; only near the end of the window are tokens counted.
-    if (report.filled if report else 0) + sum(map(characters_of, since)) + _UNMEASURED_TOKENS + wanted <= size:
+    if (report.filled if report else 0) + sum(map(count_characters, since)) + _UNMEASURED_TOKENS + wanted <= size:
         return request
     used = measure.used_tokens(window, turn.options, turn.history)
     left = max(_MIN_ANSWER_TOKENS, size - used - used // 16)
@@ -335,7 +335,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     turn.cut_at = (paid.output if paid else 0) or request.max_tokens or 0
     message = draft.message(turn.stop_reason, cut=turn.was_cut)
     if paid is not None:
-        turn.deps.state.window.reported(paid, len(turn.history) + (message is not None))
+        turn.deps.state.window.record_usage(paid, len(turn.history) + (message is not None))
     if message is None:
         return AssistantMessage((), turn.stop_reason)
     turn.cut_in_call = turn.was_cut and held is not None and _begins_call(turn, held.held)

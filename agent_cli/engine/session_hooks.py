@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.hooks import HookEvent
-from agent_cli.core.messages import OF_PROGRAM
+from agent_cli.core.messages import SYNTHETIC_PREFIXES
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.engine.hook_points import base_payload, context_messages
 from agent_cli.engine.turn import TurnDeps
@@ -25,7 +25,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
-from agent_tools.shell.state import ShellState, command_env, exports
+from agent_tools.shell.state import ShellState, command_env, parse_export_lines
 
 with lazy_imports():
     from agent_tools import text as agent_tools_text
@@ -98,7 +98,7 @@ def _load_environment(deps: TurnDeps, file: Path) -> bool:
     running = process.run_process(argv, context.workspace.root, env, _TIMEOUT_SECONDS, context.cancel, output)
     if Steps(running).finish().cause != "exit" or not output.complete:
         return False
-    found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(output.lines(1 << 20)))}
+    found = {os.fsdecode(n): os.fsdecode(v) for n, v in parse_export_lines(b"".join(output.lines(1 << 20)))}
     return context.state(ShellState).learn(found, base)
 
 
@@ -149,7 +149,7 @@ def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, lis
     """Run the UserPromptSubmit hooks on messages sent while a turn runs; drop the blocked ones."""
     found = []
     for text in texts:
-        if text.startswith(OF_PROGRAM):
+        if text.startswith(SYNTHETIC_PREFIXES):
             found.append(text)
             continue
         added, blocked = yield from prompt_submit(deps, text)

@@ -200,7 +200,7 @@ def offers(turn: Turn, kind: AgentType) -> Callable[[str], bool]:
 
     def offered(name: str) -> bool:
         named = not wanted or names_tool(wanted, name)
-        return named and turn.deps.offered(name) and not names_tool(kind.not_tools, name)
+        return named and turn.deps.offered(name) and not names_tool(kind.disallowed_tools, name)
 
     return offered
 

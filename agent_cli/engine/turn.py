@@ -29,8 +29,8 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     call_ids,
-    characters_of,
     close_open_calls,
+    count_characters,
     has_media,
     was_cut,
 )
@@ -224,8 +224,7 @@ class Turn:
         self.deps = deps
         self.options = options
         self.budget = Budget(options.limits, deps.clock, options.spent, deps.siblings)
-        # Used by this part of the turn; `end` adds the earlier parts.
-        self.usage = Usage()
+        self.usage = Usage()  # of this part of the turn; `end` adds the earlier parts
         self.model_ms = options.spent.model_ms
         self.first_chunk_ms = options.spent.first_chunk_ms
         self.stop_reason = ""
@@ -236,10 +235,8 @@ class Turn:
         self.checks = CheckTracker(deps.verify, options.spent)
         self.plan_round = 0
         self.plan_approved = bool(options.suspended_state.get("plan_approved"))
-        # A plan that this turn did not touch is not continued.
-        self.plan_touched = options.spent.plan_touched
-        # Why the remaining calls of the current answer do not run; "" if they do.
-        self.skip_rest = ""
+        self.plan_touched = options.spent.plan_touched  # a plan that this turn did not touch is not continued
+        self.skip_rest = ""  # why the remaining calls of the current answer do not run
         self.stopped: str | None = None  # why a hook ends the turn, shown to the user
         # The last answer hit its token limit, at cut_at tokens if known, within a call that it wrote as text;
         # cut_text collects the text of continued answers.
@@ -247,8 +244,7 @@ class Turn:
         self.cut_at = 0
         self.cut_in_call = False
         self.cut_text = ""
-        # The last answer was ended because it repeated the same text; the next one has to be a call.
-        self.looped = self.must_call = False
+        self.looped = self.must_call = False  # the last answer repeated itself; the next one has to be a call
         self.in_model_call = False
         self.transport = deps.transport
         self.price = deps.price
@@ -256,8 +252,7 @@ class Turn:
         self.temporary_rules: list[Rule] = []
         self._fallback, self.planning = 0, False
         self._known = len(self.history)
-        # A sub-agent's steps are reviewed through the gates of the parent turn.
-        self.gates = deps.gates
+        self.gates = deps.gates  # a sub-agent's steps are reviewed through those of the parent turn
         deps.state.ids.update(call_ids(self.history))
         deps.context.input_modalities = options.input_modalities
         self._limit_results()
@@ -272,13 +267,13 @@ class Turn:
     def refresh_view(self) -> None:
         """Recompute the view of the history, and its size in characters."""
         self.view = self.deps.state.window.view(self.history)
-        self.characters = sum(map(characters_of, self.view))
+        self.characters = sum(map(count_characters, self.view))
         self.hidden = self.deps.state.window.hidden_answers(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
         self.view.append(message)
-        self.characters += characters_of(message)
+        self.characters += count_characters(message)
         self.has_media = self.has_media or has_media(message)
         yield MessageAdded(message)
 
@@ -307,7 +302,7 @@ class Turn:
         yield from self.add_result(ToolMessage(call.id, call.name, text, is_error), last)
         yield ToolFinished(call.id, call.name, is_error, 0)
 
-    def close_open_calls(self, reason: str) -> Generator[Event, None, None]:
+    def close_open_calls(self, reason: str | Callable[[ToolCall], str]) -> Generator[Event, None, None]:
         """Answer every call that has no result yet; providers reject a history with open calls."""
         for message in close_open_calls(self.history, reason)[len(self.history) :]:
             yield from self.add(message)
@@ -317,6 +312,11 @@ class Turn:
         """The result text of a call that was running when the turn was cancelled."""
         reason = self.deps.context.cancel.reason
         return f"{reason[:1].upper()}{reason[1:]} before this finished."
+
+    def cancelled_result(self, call: ToolCall) -> str:
+        """Return the result of a call left open by a cancelled turn; of these only sub-agents may have begun."""
+        word = "finished" if self.deps.traits_of(call.name).nested else "began"
+        return self.cancelled_because.replace("finished", word)
 
     @property
     def cut(self) -> str:
@@ -391,7 +391,7 @@ class Turn:
     @property
     def window_size(self) -> int:
         """The size of the model's window in tokens, assumed if unknown."""
-        known = (self.options.context_window, self.deps.state.window.learnt)
+        known = (self.options.context_window, self.deps.state.window.refused_tokens)
         return min((size for size in known if size), default=ASSUMED_WINDOW)
 
     def _limit_results(self) -> None:

@@ -25,13 +25,20 @@ from agent_cli.evaluation.tasks import EvaluationTask
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.export import document
 from agent_cli.session.records import SessionNotFoundError
-from agent_tools.fs.safe_files import write_whole
-from agent_tools.process.guarded_git import ASTRAY, Checkout, GitError, GitRun, as_user, find_git, store
+from agent_tools.fs.safe_files import write_atomic
+from agent_tools.process.child import stop_signals
+from agent_tools.process.guarded_git import (
+    REDIRECTING_VARIABLES,
+    Checkout,
+    GitError,
+    GitRun,
+    find_git,
+    store_git,
+    user_git,
+)
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.text import shorten
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Evaluation:
@@ -52,7 +59,7 @@ class Evaluation:
             folder = Path(tempfile.mkdtemp(prefix="agent-eval-")).resolve()
         except OSError as error:
             raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
-        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        before = {number: signal.signal(number, self._on_signal) for number in stop_signals()}
         try:
             return self._run(self._plan(folder, terms), TaskRunner(terms, self._pool), jobs, ended)
         finally:
@@ -123,7 +130,7 @@ def make_base(task: EvaluationTask, folder: Path, env: Mapping[str, str]) -> Non
     try:
         folder.mkdir(parents=True)
         program = find_git(env.get("PATH", os.defpath), str(folder))
-        git = store(program, str(folder / ".git"))
+        git = store_git(program, str(folder / ".git"))
         git.run("init", "-q", "-b", "main")
         for key, value in _LOCAL.items():
             git.run("config", key, value)
@@ -152,9 +159,9 @@ def _commit(task: EvaluationTask, git: GitRun, folder: Path) -> None:
 
 def _fetch(task: EvaluationTask, program: str, folder: Path, env: Mapping[str, str]) -> None:
     """Fetch one commit, with the user's own configuration and logins."""
-    own = {name: value for name, value in env.items() if name not in ASTRAY}
+    own = {name: value for name, value in env.items() if name not in REDIRECTING_VARIABLES}
     place = Checkout(str(folder), str(folder / ".git"), str(folder / ".git"))
-    git = as_user(program, place, own)
+    git = user_git(program, place, own)
     try:
         git.run("fetch", "-q", "--depth", "1", "--", task.repo, task.commit, seconds=_FETCH_SECONDS)
         git.run("reset", "-q", "--hard", "FETCH_HEAD", seconds=_FETCH_SECONDS)
@@ -228,7 +235,7 @@ class TaskRunner:
         try:
             if log is not None:
                 text = document(log, "atif", tool_definitions)
-                write_whole(planned.room / "result" / "trajectory.json", text.encode())
+                write_atomic(planned.room / "result" / "trajectory.json", text.encode())
             shutil.move(planned.room, target)
         except (OSError, shutil.Error, SessionNotFoundError):
             return ""

@@ -13,11 +13,11 @@ from agent_cli.core.place import RunEnvironment
 from agent_cli.evaluation.processes import ProcessPool
 from agent_cli.evaluation.results import AgentReport, read_report
 from agent_cli.runtime.tools import make_confinement, sandbox_profile
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.sandbox.sandbox import choose
+from agent_tools.sandbox.sandbox import select_sandbox
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import shorten
 
@@ -80,7 +80,7 @@ class TaskSteps:
             err=self.result / "stderr.txt",
         )
         report = read_report(self.transcript)
-        write_whole(self.answer, report.answer.encode("utf-8", "replace"))
+        write_atomic(self.answer, report.answer.encode("utf-8", "replace"))
         outcome = "timeout" if end.timed_out else report.outcome or f"exit {end.code}"
         return AgentTurn(end.code, outcome, report, time.monotonic() - started)
 
@@ -127,7 +127,7 @@ def check_sandboxes(settings: Settings, place: RunEnvironment) -> SandboxMaker |
     """Return what makes the sandboxes that the settings describe, around any work tree; None if there are none here."""
     workspace = Workspace(place.root, (), place.cwd)
     profile, asked = sandbox_profile(workspace, settings, place), settings.sandbox
-    if choose(asked.mode, profile, place.env, landlock=asked.landlock).kind != "bubblewrap":
+    if select_sandbox(asked.mode, profile, place.env, landlock=asked.landlock).kind != "bubblewrap":
         return None
 
     def make(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:

@@ -63,7 +63,7 @@ def read_agent_type(
     try:
         table = read_front_matter(head)
         tools, without = _tools(table.get("tools"), known, lenient=bool(stem))
-        not_tools, _ = _tools(table.get("disallowedTools"), known, lenient=bool(stem))
+        disallowed_tools, _ = _tools(table.get("disallowedTools"), known, lenient=bool(stem))
     except (FrontMatterError, RuleError, AgentTypeError) as error:
         raise AgentTypeError(f"{source}: {error}") from None
     name, description = key_text(table, "name") or stem, key_text(table, "description")
@@ -77,7 +77,7 @@ def read_agent_type(
     if model and (why := check_model(model)):
         raise AgentTypeError(f"{source}: model {model}: {why}")
     hooks = front_matter_hooks(table, source, within, problems)
-    return AgentType(name, description, body.strip(), tools, model, None, without, not_tools, hooks)
+    return AgentType(name, description, body.strip(), tools, model, None, without, disallowed_tools, hooks)
 
 
 def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentType]:
@@ -91,7 +91,7 @@ def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentTyp
             raise AgentTypeError(f"{source}: the agent {name} needs a prompt")
         try:
             tools, without = _tools(table.get("tools"), ())
-            not_tools, _ = _tools(table.get("disallowedTools"), ())
+            disallowed_tools, _ = _tools(table.get("disallowedTools"), ())
         except RuleError as error:
             raise AgentTypeError(f"{source}: the agent {name}: {error}") from None
         description = key_text(table, "description")
@@ -100,7 +100,7 @@ def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentTyp
         if problems:
             raise AgentTypeError(problems[0])
         found[name] = AgentType(
-            name, description, table["prompt"], tools, model_of(table), None, without, not_tools, hooks
+            name, description, table["prompt"], tools, model_of(table), None, without, disallowed_tools, hooks
         )
     return found
 

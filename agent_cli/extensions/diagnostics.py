@@ -208,8 +208,8 @@ class ReportReader:
         except AgentTypeError as error:
             return FileReport(path, f"not used: {str(error).removeprefix(': ')}", False)
         notes = [*unused("agent", table), *(why.removeprefix(": ") for why in wrong_hooks)]
-        if kind.without:
-            notes.append(f"tools that are not here: {', '.join(kind.without)}")
+        if kind.missing_tools:
+            notes.append(f"tools that are not here: {', '.join(kind.missing_tools)}")
         name = f"agent type {kind.name}"
         return self._unless_taken(FileReport(path, name, True, tuple(notes)), name)
 

@@ -45,7 +45,7 @@ def front_matter_hooks(
     except (TypeError, ValueError, RecursionError):
         problems.append(f"{source}: hooks: expected events, each with a list")
         return ()
-    found, wrong = config_hooks.hooks_of(raw, source, own=within is None, root=within)
+    found, wrong = config_hooks.parse_hooks(raw, source, own=within is None, root=within)
     problems += [f"{source}: {why}" for why in wrong]
     return plugin_hooks((to_json(hook) for hook in found), variables) if variables else tuple(map(to_json, found))
 

@@ -261,10 +261,10 @@ def with_agent(
     changed: dict[str, Any] = {}
     if options.system_prompt is None and options.system_prompt_file is None:
         changed["system_prompt"] = kind.prompt
-    if kind.tools or kind.not_tools:
+    if kind.tools or kind.disallowed_tools:
         offered = kind.tools or tuple(tool.name for tool in (*BUILTIN, *found.tools))
         allowed = settings.tools if settings.tools is not None else offered
-        changed["tools"] = tuple(n for n in offered if n not in kind.not_tools and n in allowed)
+        changed["tools"] = tuple(n for n in offered if n not in kind.disallowed_tools and n in allowed)
     if kind.hooks:
         changed["hooks"] = (*settings.hooks, *front_hooks.hooks_from_plain(kind.hooks))
     if kind.model and not options.model:

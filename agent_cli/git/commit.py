@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.checkpoints.undo import UndoManager
-from agent_cli.checkpoints.undo_plan import AmbiguousStateError, FileChange, current_state, touched
+from agent_cli.checkpoints.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
 from agent_cli.config.prompts import prompt
 from agent_cli.core.messages import Message, UserMessage, is_user_message, user_text
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
 from agent_cli.git.repository import FileStatus, Repository
-from agent_cli.providers.base import PlainAnswer, Request
+from agent_cli.providers.base import Request, TextCollector
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten
@@ -163,7 +163,7 @@ def session_changes(work: UndoManager) -> SessionChanges:
     changes = work.changes(step.turn.turn for step in work.steps())
     heads = dict.fromkeys(head for c in changes for head in c.heads if head)
     with work.store.locked():
-        return SessionChanges(touched(work.store, changes), tuple(heads)[-_MAX_HEADS:])
+        return SessionChanges(combined_changes(work.store, changes), tuple(heads)[-_MAX_HEADS:])
 
 
 _MAX_CHANGES_CHARS = 60_000
@@ -174,7 +174,7 @@ _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
 
 def propose_message(handle: ModelHandle, material: str, cancel: CancelToken) -> tuple[str, Usage]:
     """Let the model propose a message for the material; return it with its usage. Raises ModelError, CancelledError."""
-    answer = PlainAnswer()
+    answer = TextCollector()
     request = Request(handle.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
     answer.read(handle.transport.stream(request, cancel))
     cancel.check()

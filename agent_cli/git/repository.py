@@ -1,6 +1,6 @@
 """The user's repository, for commits that they request. No other file uses GitPython, which finds the repository.
 
-Unlike everywhere else, git runs here as the user would run it (`guarded_git.as_user`): a commit must be the same as by
+Unlike everywhere else, git runs here as the user would run it (`guarded_git.user_git`): a commit must be the same as by
 `git commit`, with its hooks, filters and signature. So nothing here runs before the user has asked for a commit.
 """
 
@@ -20,7 +20,7 @@ from agent_cli.core.place import UsageError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import StuckError, collect
-from agent_tools.process.guarded_git import LARGEST, Checkout, GitError, as_user, find_git
+from agent_tools.process.guarded_git import MAX_OUTPUT, Checkout, GitError, find_git, user_git
 from agent_tools.record import Value
 from agent_tools.secret_patterns import without_secrets
 
@@ -76,7 +76,7 @@ class Repository:
         # Hooks get the environment of commands: no keys.
         given = without_secrets(env)
         checkout = Checkout(str(self.top), str(self._repo.git_dir), str(self._repo.common_dir))
-        self._git = as_user(program, checkout, given)
+        self._git = user_git(program, checkout, given)
         self._folder = Path(self._repo.git_dir)
 
     # Use git itself: GitPython reads refs as files, which not every repository has, and runs git unguarded.
@@ -225,13 +225,13 @@ class Repository:
         try:
             process = self._git.start(*words, *listed, env=env)
             named = b"\0".join(map(os.fsencode, paths))
-            out, message = collect(process, named, _GIT_SECONDS, LARGEST, self._git.stuck())
+            out, message = collect(process, named, _GIT_SECONDS, MAX_OUTPUT, self._git.stuck())
         except (GitError, StuckError) as error:
             raise UsageError(f"{error}.") from None
         except TimeoutError:
             raise UsageError(f"git {words[0]} took too long.") from None
         except OverflowError:
-            raise UsageError(f"git {words[0]} printed more than {LARGEST:,} bytes.") from None
+            raise UsageError(f"git {words[0]} printed more than {MAX_OUTPUT:,} bytes.") from None
         return process.returncode, out, message.decode("utf-8", "replace")
 
 

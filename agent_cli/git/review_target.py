@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_cli.core.place import UsageError
 from agent_cli.git.patch import snapshot
-from agent_cli.permissions.git_use import NotUsableError, Use, git_to_review
+from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_review
 from agent_tools.fs.safe_files import read_text
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
@@ -68,6 +68,8 @@ def find_change(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]
         if not usual or git.commit(usual) == git.commit("HEAD"):
             raise UsageError("There is nothing to review: no uncommitted changes. Name a base: agent review --base REF")
         return _of_base(git, usual, env)
+    except NoRepositoryError:
+        raise UsageError(f"agent review compares commits and files in git, and {root} is no git repository.") from None
     except NotUsableError as error:
         raise UsageError(
             f"agent review needs a git repository that it may use: {one_line(str(error))}. "

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.config.run_options import ASK_WHICH
+from agent_cli.config.run_options import PICK_SESSION
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.permissions.git_use import NotUsableError, Use, filters_off, git_to_read, usable
 from agent_cli.permissions.trust import GIT, TrustStore, fingerprints, grant_trust
@@ -163,7 +163,7 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
     trusted: the project is trusted. An untrusted project can have worktrees if its git folder configures nothing that
         runs; filters of the user's own configuration do not run for it.
     """
-    name = f"w{os.urandom(3).hex()}" if wanted == ASK_WHICH else wanted
+    name = f"w{os.urandom(3).hex()}" if wanted == PICK_SESSION else wanted
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
         raise UsageError(
             f"--worktree: {shorten(name, 60)} is not a valid name: use letters, digits, dots and dashes, 40 at most."
@@ -229,7 +229,7 @@ def _filter_warning(worktree: Worktree) -> str:
     return ""
 
 
-def copy_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
+def apply_project_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
     """Copy the project's untracked settings, such as .agentrc.local, into the worktree; trust it if the project is.
 
     trusted: the user trusts the project; the worktree is trusted if its files are exactly those they agreed to.

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from agent_tools.process.child import stop_signals
 from agent_tools.record import Value
 
 
 class Signals:
-    """INT, TERM and HUP interrupt the run, so that its result is still printed; a second one ends the process."""
+    """The stop signals interrupt the run, so that its result is still printed; a second one ends the process."""
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
         self._interrupt = interrupt
@@ -22,7 +23,7 @@ class Signals:
         self.caught = 0
 
     def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in stop_signals():
             self._before[number] = signal.signal(number, self._on_signal)
 
     def __exit__(self, *exc: object) -> None:

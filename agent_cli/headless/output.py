@@ -35,7 +35,7 @@ from agent_cli.core.events import (
 from agent_cli.core.hooks import hook_line, should_display
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.place import OutputError
-from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, TurnResult, Usage
+from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.window import compacted_line
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, short_duration, tokens_used
@@ -242,6 +242,19 @@ def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 
         "differs": DIFFERS,
     }
     return codes[outcome]
+
+
+def failure_hint(failure: Failure | None) -> str:
+    """Return what to do about a failure of the provider that its message does not say; "" for nothing."""
+    if failure is None:
+        return ""
+    if failure.kind == "auth":
+        return "See which key is used, and where it comes from: agent doctor"
+    if "has no model named" in failure.message:
+        return "See the names that are known: agent models"
+    if "base URL" in failure.message:
+        return "See which address is used, and where it comes from: agent doctor"
+    return ""
 
 
 class ResultBuilder:

@@ -105,7 +105,9 @@ def headline(item: Mapping[str, Any]) -> str:
     word = "expired" if has_expired(item) else "expires"
     until = f", {word} {local_time(item['expires_at'])}" if item.get("expires_at") else ""
     decided = f", {item['decided']}" if item.get("decided") else ""
-    return lookalikes.visible(f"{agent}{' '.join(str(item['summary']).split())} ({item['call_id']}{until}{decided})")
+    return lookalikes.escape_lookalikes(
+        f"{agent}{' '.join(str(item['summary']).split())} ({item['call_id']}{until}{decided})"
+    )
 
 
 def has_expired(item: Mapping[str, Any]) -> bool:

@@ -16,9 +16,11 @@ from agent_cli.core.results import Complete, Diagnostics, Spent, Suspended, Turn
 from agent_cli.engine.conversation import Conversation
 from agent_cli.headless.input import NotTextError, Signals, compose_prompt, read_stdin
 from agent_cli.headless.output import (
+    FAILED,
     ProgressPrinter,
     ResultBuilder,
     exit_code,
+    failure_hint,
     outcome_of,
     print_line,
     print_notice,
@@ -149,6 +151,8 @@ class InputMessage(Value):
 
 def read_message(options: HeadlessOptions) -> str:
     """Return the message of the run: its arguments, joined with standard input. Raises HeadlessUsageError."""
+    if options.last_message:
+        _check_answer_file(Path(options.last_message))
     words = [w for w in options.prompt if w != "-"]
     to_the_end = not words or "-" in options.prompt
     try:
@@ -241,6 +245,8 @@ def run_and_report(
         stream = open_lines(options, conversation, report, print_line if array is None else array.append)
 
     def show(event: Event) -> None:
+        if watch.caught:
+            conversation.interrupt()  # a signal before the turn began
         tally(event)
         if stream is not None:
             stream(event)
@@ -338,8 +344,7 @@ def finish(
     if options.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         print_notice("The model gave no answer that matches the JSON schema.")
-    if options.last_message:
-        _write_answer(options.last_message, result)
+    written = not options.last_message or _write_answer(options.last_message, result)
     fields: dict[str, Any] = {}
     if options.output_format != "text" or options.reports is not None:
         windows = (report.windows[0], report.windows[1])
@@ -354,7 +359,8 @@ def finish(
             print_notice("Interrupted. Continue with: agent -c")
         elif outcome in ("failed", "retryable", "differs"):
             if message := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
-                print_notice(message)
+                hint = failure_hint(getattr(result, "failure", None))
+                print_notice(f"{message} {hint}".rstrip())
         elif isinstance(result, Complete) and result.return_value is not None:
             print_line(result.return_value)
         elif text:
@@ -386,14 +392,30 @@ def finish(
         if report.folder is not None and pending and pending[0]["kind"] == "plan":
             plan = pending_plans.WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
             pending_plans.save_plan(report.folder, plan)
-    return exit_code(outcome, fail_on_degraded=options.fail_on_degraded, signal_number=caught)
+    code = exit_code(outcome, fail_on_degraded=options.fail_on_degraded, signal_number=caught)
+    return code if written else code or FAILED
 
 
-def _write_answer(path: str, result: TurnResult) -> None:
-    """Write the answer of a turn to a file. A failure is only reported: the turn itself is done."""
+def _check_answer_file(path: Path) -> None:
+    """Raise HeadlessUsageError if the file of --output-last-message cannot be written, before anything costs money."""
+    why = ""
+    if path.is_dir():
+        why = "is a folder"
+    elif not path.absolute().parent.is_dir():
+        why = "cannot be written: its folder does not exist"
+    elif not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        why = "cannot be written"
+    if why:
+        raise HeadlessUsageError(f"--output-last-message: {path} {why}.")
+
+
+def _write_answer(path: str, result: TurnResult) -> bool:
+    """Write the answer of a turn to a file; return False, and say why, if that fails."""
     value = result.return_value if isinstance(result, Complete) else None
     text = getattr(result, "text", "") if value is None else json.dumps(value, ensure_ascii=False)
     try:
         Path(path).write_text(text and f"{text.rstrip()}\n", encoding="utf-8")
     except OSError as error:
         print_notice(f"The answer cannot be written to {path}: {error.strerror}")
+        return False
+    return True

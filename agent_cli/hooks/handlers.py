@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any, Literal
 
 from agent_cli.core.events import UsageAdded
-from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEvent, HookResult, Verdict
+from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEvent, HookResult, HookVerdict
 from agent_cli.hooks.matching import CallServerTool
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
@@ -242,7 +242,7 @@ def fill_fields(template: Any, given: Mapping[str, Any]) -> Any:
 _MAX_TEXT_CHARS = 10_000
 # The second name is older, and only for tools of MCP servers.
 _OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
-_VERDICTS: dict[str, Verdict] = {
+_VERDICTS: dict[str, HookVerdict] = {
     "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask", "defer": "defer",
 }  # fmt: skip
 
@@ -356,7 +356,7 @@ class _AnswerReader:
         found = self.inner.get("decision") if self.row.verdict_key == "behavior" else None
         return found if isinstance(found, dict) else {}
 
-    def _verdict(self) -> tuple[Verdict, str]:
+    def _verdict(self) -> tuple[HookVerdict, str]:
         key = self.row.verdict_key
         if key == "behavior":
             if self.inner.get("decision") is not None and not self._decision():

@@ -21,7 +21,7 @@ from typing import Any
 from agent_cli.config.prompts import prompt
 from agent_cli.core.decisions import Answer, Approve, Reject, defer
 from agent_cli.core.events import ApprovalRequested, Event, HookFinished, HookStarted, UsageAdded, Warned
-from agent_cli.core.hooks import HOOK_EVENTS, NO_HOOKS, Hook, HookEvent, HookResult, RefreshFields, Verdict
+from agent_cli.core.hooks import HOOK_EVENTS, NO_HOOKS, Hook, HookEvent, HookResult, HookVerdict, RefreshFields
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Failure, Spent, Usage
 from agent_cli.engine.conversation import consume
@@ -42,7 +42,7 @@ from agent_cli.hooks.handlers import (
     shell_argv,
 )
 from agent_cli.hooks.matching import HookSet, PythonHook
-from agent_cli.providers.base import ModelError, PlainAnswer, Request
+from agent_cli.providers.base import ModelError, Request, TextCollector
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TurnOverrides
@@ -62,7 +62,7 @@ def evaluate_prompt(hook: Hook, given: str, open_model: Callable[[str], ModelHan
     def ask(text: str, until: CancelToken, used: list[UsageAdded]) -> str:
         model = open_model(hook.model)
         request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_MAX_ANSWER_TOKENS, aside=True)
-        answer = PlainAnswer()
+        answer = TextCollector()
         try:
             answer.read(model.transport.stream(request, until))
         finally:
@@ -414,7 +414,7 @@ def _call_with_timeout(hook: PythonHook, given: dict[str, Any], cancel: CancelTo
 
 def combine_results(results: list[HookResult]) -> HookResult:
     """Combine the answers of several hooks: the strictest verdict, its reasons, all additions."""
-    verdict: Verdict = max((r.verdict for r in results), key=_STRICTNESS.index, default="")
+    verdict: HookVerdict = max((r.verdict for r in results), key=_STRICTNESS.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)

@@ -1,7 +1,6 @@
 """A session of a host program: read messages and control requests, run turns, write frames.
 
-The main thread runs the turns; a reading thread receives what the host sends meanwhile. The conversation is built at
-the host's `initialize`, or at its first message without one.
+A reading thread takes what the host sends; the main thread runs the turns, in a conversation built at the first of it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.events import Event, SessionNamed
-from agent_cli.core.messages import media_of, new_uuid
+from agent_cli.core.messages import new_uuid, parse_media
 from agent_cli.core.place import OutputError, RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION
@@ -79,7 +78,7 @@ def read_user_line(fields: Fields) -> UserLine:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         uuid = str(fields["uuid"])
         text = "".join(b["text"] for b in blocks if b["type"] == "text")
-        message = InputMessage(text, media_of(blocks), uuid.lower() if re.fullmatch(_UUID, uuid.lower()) else "")
+        message = InputMessage(text, parse_media(blocks), uuid.lower() if re.fullmatch(_UUID, uuid.lower()) else "")
     except (ValueError, KeyError, TypeError):
         raise UsageError(
             f"Line {fields['line']} of standard input is not "

@@ -19,7 +19,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.mcp.catalog import data_fingerprint
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import LoginStore, login_message
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
 
@@ -112,7 +112,7 @@ class Approvals:
             self._entries[key] = entry
         data = {"version": VERSION, "servers": {k: to_json(e) for k, e in sorted(self._entries.items())}}
         try:
-            write_whole(self.path, json.dumps(data, indent=1).encode("ascii"))
+            write_atomic(self.path, json.dumps(data, indent=1).encode("ascii"))
         except OSError as error:
             return f"it cannot be saved: {error.strerror or error}"
         return ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.mcp.config import DeclaredServer
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import Value, to_json
 from agent_tools.text import escape_controls, shorten
 
@@ -153,4 +153,4 @@ def save_listing(
     if len(data) > MAX_BYTES or load_listing(folder, found) == listing:
         return
     with suppress(OSError):
-        write_whole(path, data.encode("ascii"), sync=False)
+        write_atomic(path, data.encode("ascii"), sync=False)

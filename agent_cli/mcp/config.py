@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.config.layers import Layers
-from agent_cli.config.parsing import SettingsError, decode_json
+from agent_cli.config.parsing import SettingsError, decode_json, nearest_key_hint
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.mcp.credentials import oauth_problem
 from agent_tools.fs.protected_names import has_placeholder
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import one_line, shorten
 
@@ -143,7 +143,7 @@ def _servers_from_option(text: str) -> list[DeclaredServer]:
     problems: list[str] = []
     found = read_json(text, source, "given", problems)
     if problems:
-        raise UsageError(f"--mcp-config: {problems[0]}")
+        raise UsageError(problems[0] if problems[0].startswith("--mcp-config") else f"--mcp-config: {problems[0]}")
     return found
 
 
@@ -168,6 +168,9 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
     except SettingsError as error:
         problems.append(str(error))
         return []
+    if "mcpServers" not in data and isinstance(data.get("servers"), dict):
+        problems.append(f"{source}: servers: expected the key mcpServers")
+        return []
     table = data.get("mcpServers", data if scope == "given" else {})
     if not isinstance(table, dict):
         problems.append(f"{source}: mcpServers: expected a table of servers")
@@ -184,7 +187,8 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
             problems.append(f"{source}: {one_line(str(error))}")
             continue
         if unknown := [k for k in raw if k not in known and k not in ("description", "name")]:
-            problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} is not a known key")
+            hint = nearest_key_hint(unknown[0], list(McpServer._fields))
+            problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} is not a known key{hint}")
             if scope == "given":
                 continue
         found.append(DeclaredServer(name, server, source, scope))
@@ -311,6 +315,6 @@ def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, rep
 def _write(path: Path, text: str, mode: int) -> None:
     """Replace the file atomically, preserving its mode. Raises McpEditError."""
     try:
-        write_whole(path, text.encode(), mode, keep=True)
+        write_atomic(path, text.encode(), mode, keep=True)
     except OSError as error:
         raise McpEditError(f"{path}: {error.strerror or error}") from None

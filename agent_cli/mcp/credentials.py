@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.config.schema import McpServer
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import shorten
 
@@ -139,7 +139,7 @@ class LoginStore:
         """Store a login, replacing the previous one. Raises LoginStoreError."""
         try:
             self._make_folder()
-            write_whole(self._path(server), json.dumps(to_json(login)).encode("ascii"))
+            write_atomic(self._path(server), json.dumps(to_json(login)).encode("ascii"))
         except OSError as error:
             raise LoginStoreError(f"{self.folder}: {error.strerror or error}") from None
         self.mark(server, wanted=False)

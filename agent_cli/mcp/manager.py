@@ -276,12 +276,7 @@ _ASSUMED_WINDOW = 128_000
 
 
 class Servers:
-    """The servers of a session.
-
-    all: by name.
-    changed: called, on any thread, when the offers change.
-    offered: returns True if a tool may be used at all.
-    """
+    """The servers by name, which one session uses (`join`)."""
 
     def __init__(self, found: Iterable[DeclaredServer], setup: ServerSettings, disabled: Iterable[str] = ()) -> None:
         self._loop = Loop()
@@ -291,18 +286,23 @@ class Servers:
         self._tools: dict[str, McpTool] = {}
         self._added: set[str] = set()
         off = set(disabled)
-        self.changed: Callable[[], None] = lambda: None
-        self.offered: Callable[[str], bool] = lambda name: True
+        self._changed: Callable[[], None] = lambda: None
+        self._offered: Callable[[str], bool] = lambda name: True
         self._setup = setup
         self.all = {f.name: self._make(f, f.name in off) for f in found}
 
     def _make(self, found: DeclaredServer, off: bool = False) -> Server:
-        server = Server(found, self._setup, self._loop, self._news.append, off)
-        server.changed = self._on_change
-        return server
+        return Server(found, self._setup, self._loop, self._news.append, self._on_change, off)
 
     def _on_change(self) -> None:
-        self.changed()
+        self._changed()
+
+    def join(self, *, offered: Callable[[str], bool], changed: Callable[[], None]) -> None:
+        """Let a session use the servers.
+
+        offered: returns whether a tool may be used at all. changed: called, on any thread, when the offers change.
+        """
+        self._offered, self._changed = offered, changed
 
     def begin(self, after: float = 0.0, *, needed: bool = False) -> None:
         """Start all servers that may start, without waiting.
@@ -341,7 +341,7 @@ class Servers:
         self._added = set(wanted)
         for server in made.values():
             server.start()
-        self.changed()
+        self._changed()
         return list(made), gone
 
     def wait(self, seconds: float, *, needed: bool = False) -> None:
@@ -369,7 +369,7 @@ class Servers:
         found: dict[str, McpTool] = {}
         for server in list(self.all.values()):
             for full, offer in list(server.tools.items()):
-                if full not in found and self.offered(full):
+                if full not in found and self._offered(full):
                     known = self._tools.get(full)
                     found[full] = known if known is not None and known.offer == offer else McpTool(server, offer)
         self._tools = found

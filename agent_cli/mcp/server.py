@@ -93,9 +93,10 @@ class Server(ServerState):
         setup: ServerSettings,
         loop: Loop,
         notify: Callable[[str], None],
+        changed: Callable[[], None],
         disabled: bool = False,
     ) -> None:
-        super().__init__(found, setup, notify, disabled)
+        super().__init__(found, setup, notify, changed, disabled)
         self._loop = loop
         self._supervisor: ServerSupervisor | None = None
         self._running: Future[Any] | None = None

@@ -96,13 +96,18 @@ class ServerState:
     """
 
     def __init__(
-        self, found: DeclaredServer, setup: ServerSettings, notify: Callable[[str], None], disabled: bool = False
+        self,
+        found: DeclaredServer,
+        setup: ServerSettings,
+        notify: Callable[[str], None],
+        changed: Callable[[], None],
+        disabled: bool = False,
     ) -> None:
         self.found = found
         self.name = found.name
         self.setup = setup
         self.notify = notify
-        self.changed: Callable[[], None] = lambda: None
+        self.changed = changed
         self.status: Status = "disabled" if disabled else "waiting"
         self.reason = ""
         self.tools: dict[str, Offer] = {}

@@ -2,14 +2,13 @@
 
 The user's own come first (`~/.claude`, `~/.config/agent`, `~/.agent`), then the project's from the workspace root down
 to the working directory; in each folder AGENTS.md and CLAUDE.md, in the folder itself or in its `.agent` or `.claude`,
-then the `.local` ones. Duplicates, as a link or as the same text, are read once. Files in subfolders are added when
-something below them is used (`NestedMemory`).
+then the `.local` ones. Duplicates, whether links or files with the same text, are read once. Files in subfolders are
+added when something below them is used (`NestedMemory`).
 
-A project's file is only text, and its imports have to be inside the project, links followed; files outside need the
-user's consent (`permissions/trust.py`), and what looks like a secret is never imported. All sizes are
-limited, and whatever is cut or left out is reported.
-
-Also describes the loaded files, as text and as JSON data: why each applies, its size, and what was skipped.
+A project's file is only text, and its imports have to be inside the project, with links followed; files outside need
+the user's consent (`permissions/trust.py`), and what looks like a secret is never imported. All sizes are limited, and
+whatever is cut or left out is reported.
+Also describes the loaded files, as text and as JSON data.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.prompts import split_front_matter
-from agent_cli.memory.imports import find_imports, find_rules, fits, is_path, resolve_anchor
+from agent_cli.memory.imports import find_imports, find_rules, is_path, matches_rule, resolve_anchor
 from agent_tools.base import ToolContext
 from agent_tools.fs.safe_files import NotRegularFileError, read_start, resolve_inside
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
 
-ROOM = 64 * 1024
+MAX_NESTED_BYTES = 64 * 1024
 MARK = '<project_memory path="'
-# Content below these was written by third parties, for others.
+# Content below these folders was written by third parties, for others.
 _FOREIGN = frozenset((".git", "node_modules", "site-packages", ".venv", "venv"))
 
 
 class NestedMemory:
-    """The memory files sent in one conversation. `memory`: those of its start."""
+    """The memory files sent in one conversation, in addition to `memory`, those of its start."""
 
     def __init__(self, sources: Sources, memory: Memory) -> None:
         self._sources = sources
         self._start = memory
-        self._reader = MemoryReader(sources, ROOM, [os.path.realpath(f.path) for f in memory.files])
-        self._folders = set(between(sources.root, sources.cwd))
+        self._reader = MemoryReader(sources, MAX_NESTED_BYTES, [os.path.realpath(f.path) for f in memory.files])
+        self._folders = set(folders_between(sources.root, sources.cwd))
         self._touched: set[str] = set()
         self._rules = list(memory.on_touch)
         self._sent: set[str] = set()
@@ -50,11 +49,11 @@ class NestedMemory:
         return tuple(self._reader.files)
 
     def all_texts(self) -> list[str]:
-        """Return the texts of all added files, for a history from which they were cut."""
+        """Return the texts of all added files, for a history that no longer contains them."""
         return [_text(file) for file in self._reader.files if file.text]
 
     def nested(self) -> NestedMemory:
-        """Return the object for a sub-agent, which gets the initial memory only."""
+        """Return the object for a sub-agent, which gets only the initial memory."""
         return NestedMemory(self._sources, self._start)
 
     def mark_sent(self, texts: Iterable[str]) -> None:
@@ -64,47 +63,50 @@ class NestedMemory:
                 self._sent.add(text[len(MARK) :].partition('"')[0])
 
     def notices(self, ctx: ToolContext) -> list[str]:
-        """Return texts for the model: memory files near what was used since the last call."""
+        """Return the texts of memory files near what was used since the last call."""
         touched = [path for path in ctx.seen if path not in self._touched]
         self._touched.update(touched)
         before, skipped = len(self._reader.files), len(self._reader.skipped)
         for path in touched:
-            self._look(Path(path).parent, ctx)
-            self._match(Path(path))
+            self._read_folder(Path(path).parent, ctx)
+            self._read_rules(Path(path))
         if ctx.workspace.cwd not in self._folders:
-            self._look(ctx.workspace.cwd, ctx)
-        # The model already knows a file that it read or wrote itself.
+            self._read_folder(ctx.workspace.cwd, ctx)
+        # The model already knows a file that it has read or written.
         new = [f for f in self._reader.files[before:] if f.text and os.path.realpath(f.path) not in ctx.seen]
         out = [s.path for s in self._reader.skipped[skipped:] if s.why == FULL]
-        full = [f"(The memory file {name} was left out: {FULL} than {ROOM // 1024} KiB. Read it.)" for name in out]
+        full = [
+            f"(The memory file {name} was left out: {FULL} than {MAX_NESTED_BYTES // 1024} KiB. Read it.)"
+            for name in out
+        ]
         return [*(_text(file) for file in new if _name(file) not in self._sent), *full]
 
-    def _look(self, folder: Path, ctx: ToolContext) -> None:
+    def _read_folder(self, folder: Path, ctx: ToolContext) -> None:
         """Read the memory files of a folder and of its parents inside the workspace."""
         root = next((r for r in ctx.workspace.roots if folder.is_relative_to(r)), None)
         if root is None or folder in self._folders:
             return
-        for step in between(root, folder):
+        for step in folders_between(root, folder):
             if step.name in _FOREIGN:
                 return
             if step not in self._folders:
                 self._folders.add(step)
                 where = self._reader_name(step)
-                self._reader.take_all(memory_names(step, self._sources.names), f"for what is below {where}", root)
+                self._reader.read_existing(memory_names(step, self._sources.names), f"for what is below {where}", root)
 
     def _reader_name(self, folder: Path) -> str:
         root = self._sources.root
         return f"{folder.relative_to(root)}/" if folder.is_relative_to(root) else f"{folder}/"
 
-    def _match(self, path: Path) -> None:
+    def _read_rules(self, path: Path) -> None:
         """Read the rules that apply to this file."""
         if not self._rules or not path.is_relative_to(self._sources.root):
             return
         name = path.relative_to(self._sources.root).as_posix()
-        for rule in [r for r in self._rules if fits(r[1], name)]:
+        for rule in [r for r in self._rules if matches_rule(r[1], name)]:
             self._rules.remove(rule)
             own = any(rule[0].is_relative_to(folder) for folder in self._sources.own)
-            self._reader.take(rule[0], f"a rule for {name}", None if own else self._sources.root, head=True)
+            self._reader.read(rule[0], f"a rule for {name}", None if own else self._sources.root, head=True)
 
 
 def _name(file: MemoryFile) -> str:
@@ -117,9 +119,9 @@ def _text(file: MemoryFile) -> str:
 
 
 LIMIT = 64 * 1024
-MOST = 100
-DEEPEST = 5
-_HOUSES = (".agent", ".claude")
+MAX_FILES = 100
+MAX_DEPTH = 5
+_AGENT_FOLDERS = (".agent", ".claude")
 _HEADING = "# Project memory\nInstructions of the user for work here. They override your defaults."
 
 
@@ -128,8 +130,8 @@ class Sources(Value):
 
     own: the user's folders.
     outside: files outside the project that its files may import.
-    readable: returns True if a file's content may be shown without a question.
-    project: False where the project's files are not read.
+    readable: returns True if a file's content may be shown without asking.
+    project: False if the project's files are not read.
     """
 
     cwd: Path
@@ -174,7 +176,7 @@ class Memory(Value):
     """The loaded files, in the order of the prompt.
 
     on_touch: rules that apply once a file of their `paths` is used.
-    places: the main file of the user and of the project, even where it does not exist yet.
+    places: the main file of the user and of the project, even if it does not exist yet.
     """
 
     files: tuple[MemoryFile, ...] = ()
@@ -212,15 +214,15 @@ def load_memory(sources: Sources) -> Memory:
     """Load everything that applies from the start."""
     reader = MemoryReader(sources, LIMIT)
     for folder in sources.own:
-        # A path among the names is relative to the project; here it would lead anywhere.
-        reader.take_all((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
-        reader.take_rules(folder / "rules", "a rule of yours", None)
-    for folder in between(sources.root, sources.cwd) if sources.project else ():
+        # A path among the names is relative to the project; here it could lead anywhere.
+        reader.read_existing((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
+        reader.read_rules(folder / "rules", "a rule of yours", None)
+    for folder in folders_between(sources.root, sources.cwd) if sources.project else ():
         where = "the project's" if folder == sources.root else f"the project's, for {folder.name}/"
-        reader.take_all(memory_names(folder, sources.names), where, sources.root)
+        reader.read_existing(memory_names(folder, sources.names), where, sources.root)
         if folder == sources.root:
-            for house in _HOUSES:
-                reader.take_rules(folder / house / "rules", "a rule of the project", sources.root)
+            for house in _AGENT_FOLDERS:
+                reader.read_rules(folder / house / "rules", "a rule of the project", sources.root)
     return reader.memory().replace(places=tuple(_places(sources)))
 
 
@@ -233,7 +235,7 @@ def _places(sources: Sources) -> Iterator[tuple[str, str]]:
         yield "project", str(next(found, sources.root / name))
 
 
-def between(root: Path, folder: Path) -> list[Path]:
+def folders_between(root: Path, folder: Path) -> list[Path]:
     """Return the folders from `root` down to `folder`; `root` alone if that is not below it."""
     if folder == root or root not in folder.parents:
         return [root]
@@ -246,7 +248,7 @@ def memory_names(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     names = [n for n in names if not n.startswith("/") and ".." not in n.split("/")]
     for name in names:
         yield folder / name
-        for house in _HOUSES:
+        for house in _AGENT_FOLDERS:
             yield folder / house / name
     for name in names:
         stem, dot, ending = name.rpartition(".")
@@ -254,29 +256,29 @@ def memory_names(folder: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 class MemoryReader:
-    """Reads memory files with their imports, at most `room` bytes together; nothing twice."""
+    """Reads memory files with their imports, up to `limit` bytes in all; nothing twice."""
 
-    def __init__(self, sources: Sources, room: int, known: Iterable[str] = ()) -> None:
+    def __init__(self, sources: Sources, limit: int, known: Iterable[str] = ()) -> None:
         self._sources = sources
-        self._room = room
-        self._left = room
+        self._limit = limit
+        self._left = limit
         self.files: list[MemoryFile] = []
         self.skipped: list[Skipped] = []
         self._on_touch: list[tuple[Path, tuple[str, ...]]] = []
-        # Resolved paths and texts, by the name of their first occurrence.
+        # Resolved paths and texts, each with the name of its first occurrence.
         self._paths: dict[str, str] = dict.fromkeys(known, "")
         self._texts: dict[str, str] = {}
 
     def memory(self) -> Memory:
         return Memory(tuple(self.files), tuple(self.skipped), tuple(self._on_touch))
 
-    def take_all(self, paths: Iterable[Path], why: str, within: Path | None) -> None:
-        """Read those of the files that exist. within: the folder that they must be in, links followed."""
+    def read_existing(self, paths: Iterable[Path], why: str, within: Path | None) -> None:
+        """Read the files that exist. within: the folder that they must be in, with links followed."""
         for path in paths:
             if os.path.lexists(path):
-                self.take(path, why, within)
+                self.read(path, why, within)
 
-    def take_rules(self, folder: Path, why: str, within: Path | None) -> None:
+    def read_rules(self, folder: Path, why: str, within: Path | None) -> None:
         """Read the markdown files below a folder of rules; those with `paths` apply once a matching file is used."""
         if not os.path.lexists(folder):
             return
@@ -284,12 +286,12 @@ class MemoryReader:
             if patterns:
                 self._on_touch.append((path, patterns))
             else:
-                self.take(path, why, within, head=True)
+                self.read(path, why, within, head=True)
 
-    def take(
+    def read(
         self, path: Path, why: str, within: Path | None, by: MemoryFile | None = None, *, head: bool = False
     ) -> None:
-        """Read one file, then its imports. head: it may begin with front matter, which is left out."""
+        """Read one file, then its imports. head: it may begin with front matter, which is dropped."""
         shown, importer = self._shown(path), by.shown if by else ""
         try:
             real = str(path if within is None else resolve_inside(path, within))
@@ -298,8 +300,8 @@ class MemoryReader:
                 if by is None and (same := self._paths[real]) and same != shown:
                     self.skipped.append(Skipped(shown, f"is the same file as {same}"))
                 return
-            if len(self.files) >= MOST:
-                raise NotRegularFileError(f"is beyond {MOST} files")
+            if len(self.files) >= MAX_FILES:
+                raise NotRegularFileError(f"is beyond {MAX_FILES} files")
             if real != str(path) and not self._may_show(real):
                 raise NotRegularFileError(SECRET)
             data = read_start(real, self._left + 1)
@@ -313,7 +315,7 @@ class MemoryReader:
             self._skip(shown, "is not text", importer)
             return
         text = data[: self._left].decode("utf-8", "replace").removeprefix("\ufeff").strip()
-        text = _without_head(text) if head else text
+        text = _without_front_matter(text) if head else text
         if text in self._texts and text and len(data) <= self._left:
             self._paths[real] = self._texts[text]
             self._skip(shown, f"has the same text as {self._texts[text]}", importer)
@@ -325,21 +327,21 @@ class MemoryReader:
         cut = max(0, size - self._left) if len(data) > self._left else 0
         self._left = max(0, self._left - len(data))
         if cut:
-            text += f"\n(cut here: memory files together may have {self._room // 1024} KiB)"
+            text += f"\n(cut here: memory files together may have {self._limit // 1024} KiB)"
         self._texts[text] = shown
         depth = by.depth + 1 if by else 0
         file = MemoryFile(path, shown, why, text, max(size, len(data)), cut, importer, depth)
         self.files.append(file)
-        self._take_imports(file, within)
+        self._read_imports(file, within)
 
-    def _take_imports(self, file: MemoryFile, within: Path | None) -> None:
+    def _read_imports(self, file: MemoryFile, within: Path | None) -> None:
         if "@" not in file.text:
             return
         for name in find_imports(file.text):
             where = resolve_anchor(name, file.path.parent)
             text = file.shown if is_path(name) else ""
-            if file.depth >= DEEPEST:
-                self._left_out(name, f"is more than {DEEPEST} imports deep", text)
+            if file.depth >= MAX_DEPTH:
+                self._left_out(name, f"is more than {MAX_DEPTH} imports deep", text)
             elif within is None or Path(where).is_relative_to(within):
                 self._import(name, Path(self._at_home(where)), file, within, text)
             elif where in self._sources.outside:
@@ -350,12 +352,10 @@ class MemoryReader:
                 self._left_out(name, "is outside the project, and you have not approved it", text)
 
     def _import(self, name: str, path: Path, file: MemoryFile, within: Path | None, text: str) -> None:
-        """Follow one import, if a file is there that may be shown. told: where it is written, if it is surely a
-        path.
-        """
+        """Follow one import. text: the importing file if this is certainly a path, so that a failure is reported."""
         root = self._sources.root
         if within is None and path.is_relative_to(root):
-            # A user's file imports one of the project: its imports must stay in the project.
+            # A user's file imports one of the project, whose own imports must stay in the project.
             within = root
         if within is not None and within != root:
             path = Path(os.path.realpath(path))
@@ -371,7 +371,7 @@ class MemoryReader:
         elif not self._may_show(os.path.realpath(real)):
             self._skip(name, SECRET, file.shown)
         else:
-            self.take(path, f"imported by {file.shown}", within, file)
+            self.read(path, f"imported by {file.shown}", within, file)
 
     def _may_show(self, real: str) -> bool:
         return self._sources.readable is None or self._sources.readable(Path(real))
@@ -388,7 +388,7 @@ class MemoryReader:
         self.skipped.append(Skipped(one_line(shown), why, by))
 
     def _shown(self, path: Path) -> str:
-        """Return a path for the prompt: relative to the workspace root, else to `~`."""
+        """Return a path for the prompt: relative to the workspace root, or to `~`."""
         root, home = self._sources.root, self._sources.home
         if root in path.parents:
             return one_line(str(path.relative_to(root)))
@@ -397,23 +397,23 @@ class MemoryReader:
         return one_line(str(path))
 
 
-def _without_head(text: str) -> str:
+def _without_front_matter(text: str) -> str:
     return split_front_matter(text)[1].strip()
 
 
-def tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return the approximate number of tokens of a text."""
     return (len(text.encode("utf-8", "replace")) + 3) // 4
 
 
-def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
-    """Describe the loaded and the skipped files for a user. added: files that were added later."""
+def describe_memory(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
+    """Describe the loaded and the skipped files for the user, with those that were added later."""
     every = [*memory.files, *added]
     if not every:
         rows = ["No memory files here. /init in a session writes a first AGENTS.md; `#note` adds to it."]
     else:
         size = sum(len(f.text.encode()) for f in every)
-        about = sum(tokens(f.text) for f in every)
+        about = sum(estimate_tokens(f.text) for f in every)
         rows = [f"{counted(len(every), 'memory file')}, {size:,} bytes of at most {LIMIT:,}, about {about:,} tokens"]
     names = [f"{'  ' * f.depth}{f.shown}" for f in every]
     width = max(map(len, names), default=0)
@@ -436,7 +436,7 @@ def memory_data(memory: Memory) -> dict[str, Any]:
     for file in memory.files:
         entry = {
             "path": str(file.path), "name": file.shown, "why": file.why, "bytes": file.size, "cut": file.cut,
-            "tokens": tokens(file.text), "imports": [],
+            "tokens": estimate_tokens(file.text), "imports": [],
         }  # fmt: skip
         del above[file.depth :]
         (above[-1]["imports"] if above else top).append(entry)

@@ -1,7 +1,7 @@
 """`@path` imports in memory files: find them in the text, and resolve their paths.
 
-Only ordinary markdown text counts: nothing in code spans, code blocks and comments. Anything else after an @, such as a
-name or a package, is recognized by the missing file.
+Only ordinary markdown text counts, no code spans, code blocks or comments. Anything else after an @, such as a name or
+a package, is recognized by the missing file.
 
 Also finds rule files: markdown below `.agent/rules` or `.claude/rules`, each with or without `paths`.
 """
@@ -22,17 +22,17 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_tools.fs import paths  # only for rule files with `paths`
 
-MOST = 100
+MAX_IMPORTS = 100
 # Compiled on first use: a text without an @ never needs it.
 _IMPORT = r"(?:(?<=[\s(])|\A)@((?:\\ |[^\s\\`<>|*\"])+)"
 _FENCE = r" {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)"
 _PUNCTUATION = ".,;:!?)]}'"
-# Of files outside the project only notes can be imported: `@/components/x` is an alias, `@~/.netrc` a mishap.
+# Outside the project only notes can be imported: `@/components/x` is an alias, `@~/.netrc` a mistake.
 _NOTES = (".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst")
 
 
 def find_imports(text: str) -> list[str]:
-    """Return the paths that a text imports, in order, without duplicates, at most `MOST`."""
+    """Return the paths that a text imports, in order, without duplicates, at most `MAX_IMPORTS`."""
     if "@" not in text:
         return []
     found: dict[str, None] = {}
@@ -40,30 +40,30 @@ def find_imports(text: str) -> list[str]:
         name = match[1].replace("\\ ", " ").rstrip(_PUNCTUATION)
         if name and (name[0].isalnum() or name[0] in "._~/") and "@" not in name and name.isprintable():
             found.setdefault(name)
-        if len(found) == MOST:
+        if len(found) == MAX_IMPORTS:
             break
     return list(found)
 
 
 def is_path(name: str) -> bool:
-    """Return True if a missing import was surely meant as a path: not `@ada`, not `@types/node`."""
+    """Return True if a missing import was certainly meant as a path: not `@ada`, not `@types/node`."""
     return name.startswith(("./", "../", "~/")) or name.endswith(_NOTES)
 
 
 def resolve_anchor(name: str, folder: Path) -> str:
-    """Return the path of an import in a file of `folder`, as text: from `/`, or from `~/` as written."""
+    """Return the path of an import in a file of `folder` as text, starting with `/`, or `~/` if written that way."""
     if name.startswith("~/"):
         return os.path.normpath(name)
     return os.path.normpath(folder / name)
 
 
 def leads_outside(place: str, root: Path) -> bool:
-    """Return True if a path is outside of `root` and may be imported from there with the user's consent."""
+    """Return True if a path is outside of `root` and of a kind that may be imported with the user's consent."""
     return not Path(place).is_relative_to(root) and place.endswith(_NOTES)
 
 
 def _without_blocks(text: str) -> str:
-    """Return the text with its fenced code blocks as empty lines."""
+    """Replace fenced code blocks by empty lines."""
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
@@ -81,7 +81,7 @@ def _without_blocks(text: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Return the text without HTML comments; an unclosed one extends to the end."""
+    """Remove HTML comments; an unclosed one extends to the end."""
     kept: list[str] = []
     at = 0
     while (begin := text.find("<!--", at)) >= 0:
@@ -94,9 +94,7 @@ def _without_comments(text: str) -> str:
 
 
 def _without_spans(text: str) -> str:
-    """Return the text without code spans. A run of backticks is closed by the next of its length in the same
-    paragraph.
-    """
+    """Remove code spans. A run of backticks is closed by the next one of its length in the same paragraph."""
     kept: list[str] = []
     for paragraph in re.split(r"\n[ \t]*\n", text):
         runs = [(m.start(), m.end()) for m in re.finditer("`+", paragraph)]
@@ -110,7 +108,7 @@ def _without_spans(text: str) -> str:
             while same and same[-1] <= number:
                 same.pop()
             if same:
-                # A letter in its place, so that `code`@x is no import.
+                # Leave a letter in its place, so that `code`@x is no import.
                 kept.append(f"{paragraph[at:begin]}x")
                 number = same[-1]
                 at = runs[number][1]
@@ -119,8 +117,8 @@ def _without_spans(text: str) -> str:
     return "".join(kept)
 
 
-DEEPEST = 4
-_HEAD = 4_096
+MAX_DEPTH = 4
+_HEAD_BYTES = 4_096
 
 
 def find_rules(folder: Path, within: Path | None) -> list[tuple[Path, tuple[str, ...]]]:
@@ -129,11 +127,11 @@ def find_rules(folder: Path, within: Path | None) -> list[tuple[Path, tuple[str,
         real = folder if within is None else resolve_inside(folder, within)
     except OSError:
         return []
-    found = zip(_files(real, links=within is None), range(MOST), strict=False)
+    found = zip(_files(real, links=within is None), range(MAX_IMPORTS), strict=False)
     return [(folder / path.relative_to(real), _patterns(path, within)) for path, _ in found]
 
 
-def fits(patterns: tuple[str, ...], name: str) -> bool:
+def matches_rule(patterns: tuple[str, ...], name: str) -> bool:
     """Return True if a rule with these patterns applies to a path relative to the workspace root."""
     return any(_compiled(pattern, name) for pattern in patterns)
 
@@ -146,26 +144,29 @@ def _compiled(pattern: str, name: str) -> bool:
 
 
 def _files(folder: Path, depth: int = 0, *, links: bool) -> Iterator[Path]:
-    """Yield the files below a folder. links: follow links; not in a project, where even a look may lead out of it."""
+    """Yield the files below a folder.
+
+    links: follow links; not in a project, where even a stat may lead out of it.
+    """
     try:
         with os.scandir(folder) as entries:
             listed = sorted(
-                (e.name, e.is_dir(follow_symlinks=links)) for e, _ in zip(entries, range(MOST), strict=False)
+                (e.name, e.is_dir(follow_symlinks=links)) for e, _ in zip(entries, range(MAX_IMPORTS), strict=False)
             )
     except OSError:
         return
     for name, is_folder in listed:
-        if is_folder and depth < DEEPEST:
+        if is_folder and depth < MAX_DEPTH:
             yield from _files(folder / name, depth + 1, links=links)
         elif name.endswith(".md") and not is_folder and name.isprintable():
             yield folder / name
 
 
 def _patterns(path: Path, within: Path | None) -> tuple[str, ...]:
-    """Return the `paths` of a rule's front matter; if that cannot be read, none, and the rule always applies."""
+    """Return the `paths` of a rule's front matter; none if it cannot be read, so that the rule always applies."""
     try:
         real = path if within is None else resolve_inside(path, within)
-        start = read_start(real, _HEAD).decode("utf-8", "replace")
+        start = read_start(real, _HEAD_BYTES).decode("utf-8", "replace")
         value: Any = read_front_matter(split_front_matter(start)[0]).get("paths")
     except (OSError, FrontMatterError):
         return ()

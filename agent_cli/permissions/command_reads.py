@@ -25,7 +25,7 @@ from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.process.guarded_git import GitError
-from agent_tools.shell.state import CALM
+from agent_tools.shell.state import NON_INTERACTIVE
 
 # Exported variables that may change what a read-only program does.
 _POISON = re.compile(
@@ -56,7 +56,7 @@ class CommandContext(NamedTuple):
 
 def changes_commands(name: str, around: CommandContext) -> bool:
     """Return True if setting a shell variable may change what bash or a program does."""
-    exported = name in around.exported or name in around.carried or name in CALM
+    exported = name in around.exported or name in around.carried or name in NON_INTERACTIVE
     return exported or bool(MEANINGFUL.fullmatch(name) or _POISON.fullmatch(name))
 
 

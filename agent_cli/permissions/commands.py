@@ -38,7 +38,7 @@ from agent_cli.permissions.unseen import runs_unseen
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
-from agent_tools.process.guarded_git import Checkout, GitError, hardening
+from agent_tools.process.guarded_git import Checkout, GitError, hardened_variables
 from agent_tools.sandbox.conditions import Confined
 
 with lazy_imports():
@@ -192,7 +192,7 @@ class CommandEvaluator:
             off = {} if checkout is None or around.git_use == "trusted" else filters_off(checkout, around.env)
         except GitError:
             checkout, off = Checkout("/", "/dev/null", "/dev/null"), {}  # there was none to ask; now it finds nothing
-        return hardening(str(around.workspace.root), checkout, off)
+        return hardened_variables(str(around.workspace.root), checkout, off)
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
         """Yield the verdicts of a rule list on the whole line and on each part."""

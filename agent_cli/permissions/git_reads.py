@@ -1,7 +1,7 @@
 """Read-only git commands, by subcommand, each with its allowed options, and whose content they would print.
 
-They run hardened (`guarded_git.hardening`): no pager, hooks or monitors, no optional locks, no other repository. What a
-repository's own configuration could still start (text conversion, filters) is checked by `git_use`.
+They run with `guarded_git.hardened_variables`: no pager, hooks or monitors, no optional locks, no other repository.
+What a repository's own configuration could still start (text conversion, filters) is checked by `git_use`.
 
 A diff, a log with patches, a search or an object prints files. For a command that prints many, git is asked for their
 names first, with the same words but other output (`GitNames`); if that is impossible, the files are unknown and the
@@ -351,7 +351,7 @@ def printed_files(
         if isinstance(one, Objects):
             found.update(dict.fromkeys(_objects(git, root, cwd, one.operands, left)))
             continue
-        out = git.run(*one.words, cwd=str(cwd), seconds=left, most=_MOST, fine=(0, 1))
+        out = git.run(*one.words, cwd=str(cwd), seconds=left, most=_MOST, ok_codes=(0, 1))
         for name in os.fsdecode(out).split("\0"):
             named = name.lstrip("\n")
             start = next((f"{rev}:" for rev in one.before if named.startswith(f"{rev}:")), "")

@@ -13,9 +13,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_tools.fs.protected_names import SAME
+from agent_tools.fs.protected_names import COMMONDIR_PLACEHOLDER
 from agent_tools.fs.safe_files import read_regular
-from agent_tools.process.guarded_git import Checkout, GitError, GitRun, find_git, nowhere
+from agent_tools.process.guarded_git import Checkout, GitError, GitRun, find_git, isolated_git
 from agent_tools.record import Value
 from agent_tools.secret_patterns import holds_secret
 
@@ -251,7 +251,7 @@ def obvious(data: bytes) -> list[Entry] | None:
 def parsed_by_git(data: bytes, root: Path) -> list[Entry]:
     """Parse configuration with the installed git; included files are not read."""
     try:
-        run = nowhere(find_git(os.environ.get("PATH", os.defpath), str(root)))
+        run = isolated_git(find_git(os.environ.get("PATH", os.defpath), str(root)))
         out = run.run("config", "--file", "-", "--list", "-z", "--no-includes", feed=data, seconds=5.0, most=LIMIT * 4)
     except GitError as error:
         raise NotParsedError(str(error)) from None
@@ -272,7 +272,7 @@ def _pointed(file: Path, prefix: str, base: Path) -> Path | None:
 def _is_same(file: Path) -> bool:
     """Return True for a `commondir` without effect, as the sandbox puts there while a command runs."""
     try:
-        return read_regular(file, _POINTER) == SAME
+        return read_regular(file, _POINTER) == COMMONDIR_PLACEHOLDER
     except OSError:
         return False
 
@@ -377,7 +377,7 @@ def _is_safe_directory(root: Path) -> bool:
     """Return True if the user's own git configuration allows another user's repository."""
     env = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
     try:
-        run = nowhere(find_git(os.environ.get("PATH", os.defpath), str(root)))
+        run = isolated_git(find_git(os.environ.get("PATH", os.defpath), str(root)))
         own = {k: v for k, v in run.env.items() if k not in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")}
         out = GitRun(run.program, run.cwd, own | env).run("config", "--get-all", "-z", "safe.directory", seconds=5.0)
     except GitError:

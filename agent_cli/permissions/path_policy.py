@@ -1,8 +1,8 @@
 """Decide on one file or URL that a call touches, from the rules, the mode, and the paths that always need approval.
 
 Rules match paths by gitignore-style globs and URLs by host; for commands see `command_rules`. Always asked about are
-files that control this program, git, the shell or CI, and likely secrets. Their names are compared case-folded and
-without trailing dots and blanks, as some file systems do not distinguish them; the files need not exist.
+files that control this program, git, the shell or CI, and likely secrets. Their names are compared as the file system
+that tells the fewest apart has them (`_folded`); the files need not exist.
 
 Also filters the files that a search may show: the same decision for thousands of files, few of which any rule mentions.
 """
@@ -18,14 +18,15 @@ from typing import Literal
 from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import Rule, RuleList
+from agent_cli.permissions.path_globs import anchored, comparable, path_pattern
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, of_process, real_path
 from agent_tools.lazy import lazy_imports
-from agent_tools.net.urls import host_pattern
+from agent_tools.net.urls import parse_host_pattern
 from agent_tools.registry import BUILTIN, tool_name, tool_traits
 from agent_tools.results import ToolError
-from agent_tools.sandbox.conditions import OUTSIDE
+from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX
 
 with lazy_imports():
     from agent_tools.fs import protected_names
@@ -34,10 +35,6 @@ with lazy_imports():
 Kind = Literal["", "own", "steering", "ci"]
 # Files and directories protected by location, with any name: the path, and the values of `protected`.
 Places = Sequence[tuple[Path, Kind, str]]
-_CI_FILES = frozenset(
-    (".gitlab-ci.yml", ".travis.yml", "jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml")
-)
-_CI_FOLDERS = ((".github", "workflows"), (".github", "actions"), (".circleci",), (".buildkite",), (".gitlab",))
 _SECRET = (
     r"\.env.*|\.?env\.local|.+\.env|id_(?:rsa|dsa|ecdsa|ed25519)\w*|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
     r"|credentials?(?:\.\w+)?|secrets?\.(?:json|ya?ml|toml|ini|env|txt)|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials"
@@ -54,18 +51,43 @@ def _secret_names() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(_SHOWN), re.compile(_SECRET)
 
 
+# Characters that HFS+ leaves out of file names.
+_LEFT_OUT = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_SHORT = re.compile(r"([a-z0-9_]{1,6})~\d")
+
+
 def _folded(path: Path) -> list[str]:
-    return [part.casefold().rstrip(". ") for part in path.parts]
+    """Return the components of a path as file systems that tell fewer names apart have them.
+
+    Without case, trailing dots and blanks, the streams and short names of NTFS (`.git::$DATA`, `GIT~1`), and the
+    characters that HFS+ ignores. Linux reaches such file systems too, as WSL does the drives of Windows.
+    """
+    return [_folded_name(part) for part in path.parts]
+
+
+def _folded_name(part: str) -> str:
+    name = part.casefold() if part.isascii() else _LEFT_OUT.sub("", part).casefold()
+    if ":" in name and name[0] == ".":
+        name = name.partition(":")[0]
+    name = name.rstrip(". ")
+    if "~" in name and (match := _SHORT.fullmatch(name)):
+        name = protected_names.short_names().get(match[1], name)
+    return name
 
 
 @cache
 def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
     """Return `protected_names` as case-folded components, by the first of them."""
     found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
-    own = {*protected_names.plain_names(protected_names.OWN), ".git"}
+    own = {*protected_names.plain_names(protected_names.AGENT_NAMES), ".git"}
     for name in dict.fromkeys(
         protected_names.plain_names(
-            (*protected_names.OWN, *protected_names.PROJECT, *protected_names.PERSONAL, *protected_names.ANYWHERE)
+            (
+                *protected_names.AGENT_NAMES,
+                *protected_names.PROJECT_NAMES,
+                *protected_names.HOME_NAMES,
+                *protected_names.ANY_FOLDER_NAMES,
+            )
         )
     ):
         parts = tuple(name.casefold().split("/"))
@@ -75,7 +97,7 @@ def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
 
 @cache
 def _of_machine() -> tuple[Path, ...]:
-    return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM)))
+    return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM_PATHS)))
 
 
 def find_places(
@@ -86,7 +108,7 @@ def find_places(
     roots: directories of the workspace.
     state: directory of this program's own state.
     """
-    own = protected_names.plain_names(protected_names.OWN)
+    own = protected_names.plain_names(protected_names.AGENT_NAMES)
     found: list[tuple[Path, Kind, str]] = []
     if state is not None:
         found.append((Path(real_path(state)), "own", "it is this program's own state"))
@@ -115,7 +137,7 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
         tail, kind = min(named, key=lambda found: found[1] != "own")
         inside = parts[-len(tail) :] != list(tail)
         return kind, f"it is inside {'/'.join(tail)}" if inside else _what(tail, kind)
-    if name in _CI_FILES or any(_inside(folders, folder) for folder in _CI_FOLDERS):
+    if name in protected_names.CI_FILES or any(_inside(folders, folder) for folder in protected_names.CI_FOLDERS):
         return "ci", "it controls what CI runs"
     if any(path.is_relative_to(place) for place in _of_machine()):
         return "steering", "it controls programs of this machine"
@@ -131,7 +153,7 @@ def holds_protected(folder: Path, home: Path | None) -> bool:
     """Return True if a directory contains protected places of the home directory, as ~/.config does."""
     if home is None or not (folder == home or folder.is_relative_to(home)):
         return False
-    return any((home / name).is_relative_to(folder) for name in protected_names.plain_names(protected_names.PERSONAL))
+    return any((home / name).is_relative_to(folder) for name in protected_names.plain_names(protected_names.HOME_NAMES))
 
 
 def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:
@@ -211,7 +233,7 @@ class Matcher:
         return effect.kind in ("state", "prompt", "call") and effect.target in (rule.spec, rule.spec.removesuffix(":*"))
 
     def _path_matches(self, rule: Rule, path: Path) -> bool:
-        pattern, text = self._pattern(rule), str(path)
+        pattern, text = self._pattern(rule), comparable(str(path))
         if pattern.match(text):
             return True
         return path == anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)[0] and bool(
@@ -221,7 +243,7 @@ class Matcher:
     def _pattern(self, rule: Rule) -> re.Pattern[str]:
         """Return a pattern over absolute resolved paths; without case for deny and ask, as some file systems are."""
         base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
-        return _path_pattern("" if base == Path("/") else str(base), pattern, rule.list != "allow")
+        return path_pattern("" if base == Path("/") else str(base), pattern, rule.list != "allow")
 
     def patterns(self, kinds: Iterable[RuleList], about: Callable[[Rule], bool]) -> list[re.Pattern[str]]:
         """Return patterns over absolute resolved paths for the rules of these lists that satisfy `about`."""
@@ -246,35 +268,6 @@ def _is_server(rule: str, tool: str) -> bool:
     return rule.startswith("mcp__") and rule.count("__") == 1 and tool.startswith(f"{rule}__")
 
 
-def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:
-    """Split a path glob into its base directory and the remaining pattern."""
-    if spec.startswith("//"):
-        return Path("/"), spec[2:]
-    if spec.startswith("~/"):
-        return home, spec[2:]
-    if spec.startswith("/"):
-        return base, spec[1:]
-    spec = spec.removeprefix("./")
-    return cwd, spec if "/" in spec.rstrip("/") else f"**/{spec}"
-
-
-@lru_cache(maxsize=512)
-def glob_regex(pattern: str) -> re.Pattern[str]:
-    """Compile a gitignore-style glob into a regular expression over relative paths with `/`."""
-    out = []
-    for piece in re.findall(r"\*\*/|/\*\*$|\*\*|\*|\?|[^*?]+", pattern.rstrip("/")):
-        out.append(
-            {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece) or re.escape(piece)
-        )
-    return re.compile("".join(out) + "(?:/.*)?", re.DOTALL)
-
-
-@lru_cache(maxsize=512)
-def _path_pattern(base: str, pattern: str, folded: bool) -> re.Pattern[str]:
-    whole = rf"{re.escape(base)}/(?:{glob_regex(pattern).pattern})\Z"
-    return re.compile(whole, re.DOTALL | (re.IGNORECASE if folded else 0))
-
-
 def _domain_matches(rule: Rule, url: str) -> bool:
     """Return True if a rule covers the host of a URL, spelled as by `agent_tools.net.urls`.
 
@@ -284,7 +277,7 @@ def _domain_matches(rule: Rule, url: str) -> bool:
 
     host = (urlsplit(url).hostname or "").rstrip(".")
     try:
-        wanted = host_pattern((rule.spec or "").removeprefix("domain:"))
+        wanted = parse_host_pattern((rule.spec or "").removeprefix("domain:"))
     except ToolError:  # `read_rule` has refused it
         return False
     hosts = (host,) if rule.list == "allow" else (host, host.removeprefix("www."), f"www.{host}")
@@ -353,7 +346,7 @@ def _by_itself(workspace: Workspace, effect: Effect, tool: str) -> Verdict:
         if tool_traits(tool).types_input:
             reason = "types into a program, which may do anything with the input"
         else:
-            reason = f"runs {OUTSIDE}" if target == OUTSIDE else "calls another program's tool"
+            reason = f"runs {OUTSIDE_SANDBOX}" if target == OUTSIDE_SANDBOX else "calls another program's tool"
         return Verdict(target, Level.ASK, reason)
     if effect.kind == "fetch":
         return Verdict(target, Level.ASK, f"sends a request to {target}")
@@ -428,7 +421,11 @@ class SearchFilter:
             plain = self._folders[folder] = self._is_plain(folder)
         # What is in git's configuration decides whether it is secret.
         plain = plain and not (name == "config" and folder.endswith("/.git"))
-        if plain and not _secret_name(name) and not (self._ruled and any(p.match(text) for p in self._ruled)):
+        if (
+            plain
+            and not _secret_name(name)
+            and not (self._ruled and any(p.match(comparable(text)) for p in self._ruled))
+        ):
             return True
         reads = Effect("read", real_path(text))
         verdicts = [decide_path(self._matcher, self._workspace, reads, tool) for tool in _SEARCHERS]

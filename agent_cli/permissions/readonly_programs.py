@@ -16,6 +16,7 @@ from typing import Literal
 from agent_cli.permissions.effects.awk import awk_acts
 from agent_cli.permissions.git_reads import git_reads
 from agent_cli.permissions.options import Options, ParsedArguments, UnknownOptionError, read_options
+from agent_cli.permissions.shell.words import sets_variable
 from agent_tools.record import Value
 
 
@@ -56,6 +57,13 @@ def ps_check(read: ParsedArguments) -> str:
         return "ps of a user by name"
     odd = any(not re.fullmatch(r"[auxw]{1,6}", o) for o in read.operands) or any("env" in v for _, v in read.options)
     return "ps with other words than aux" if odd else ""
+
+
+def lsof_check(read: ParsedArguments) -> str:
+    """Allow the list of a machine's own ports. Without -n, and for a host, names are resolved."""
+    values = [value for name, value in read.options if name == "-i"]
+    own = all(re.fullmatch(r"[46]?(?:TCP|UDP|tcp|udp)?(?::[\d,-]+)?", value) for value in values)
+    return "" if values and own and ("-n", "") in read.options else "lsof that may resolve names"
 
 
 class FileRead(Value):
@@ -242,6 +250,10 @@ _PROGRAMS: dict[str, _Program] = {
     "hostname": _Program(Options("fsIi"), "none"),
     "groups": _Program(operands="none"),
     "ps": _Program(Options("eAfFljH", "opuCU"), "text", ps_check),
+    "pgrep": _Program(Options("aflxvncoi", "PgsU"), "text"),
+    "ss": _Program(Options("tulwxnpameois46H"), "none"),
+    "lsof": _Program(Options("nPt", "is"), "none", lsof_check),
+    "uptime": _Program(Options("ps", "", "pretty since"), "none"),
     "md5sum": _Program(Options("bt")),
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
@@ -308,7 +320,9 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
     if name == "echo":
         return ()
     if name == "printf":
-        return "printf with an option" if rest[:1] and rest[0].startswith("-") and rest[0] != "--" else ()
+        if rest[:1] and rest[0].startswith("-") and rest[0] != "--":
+            return "printf with an option"
+        return "printf, which sets a variable" if sets_variable(rest) else ()
     if name in ("test", "["):
         return _test(rest[:-1] if name == "[" and rest[-1:] == ("]",) else rest)
     if name == "command":

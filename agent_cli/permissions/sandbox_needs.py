@@ -314,7 +314,7 @@ def _files(part: SimpleCommand, profile: Profile) -> Iterator[str]:
             known = (*profile.writable, *profile.covered)
             if path.startswith(_ELSEWHERE) and not any(Path(path).is_relative_to(k) for k in known):
                 continue
-            if kind == "read" and not profile.shows(Path(path)):
+            if kind == "read" and not profile.is_readable(Path(path)):
                 yield f"reads {path}, which the sandbox hides"
-            elif kind != "read" and not profile.takes(Path(path)):
+            elif kind != "read" and not profile.is_writable(Path(path)):
                 yield f"writes {path}, which the sandbox does not allow"

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.rules import Trust
-from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_anchor
+from agent_cli.memory.imports import MAX_IMPORTS, find_imports, leads_outside, resolve_anchor
 from agent_cli.permissions.git_standing import look_at_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.protected_names import has_placeholder
-from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_whole
+from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import utc_stamp
@@ -246,7 +246,7 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
     found: set[str] = set()
     seen: set[Path] = set()
     waiting = [(root / name, 0) for name in names]
-    while waiting and len(seen) < MOST:
+    while waiting and len(seen) < MAX_IMPORTS:
         path, depth = waiting.pop(0)
         try:
             real = resolve_inside(path, root)
@@ -309,6 +309,8 @@ class TrustStore:
             pass
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, DecodeError) as error:
             why = str(error) if isinstance(error, PermissionError) else "is damaged"
+            if isinstance(error, OSError) and error.strerror:
+                why = f"cannot be read ({error.strerror})"
             self.problem = f"{self.path} {why}, so the trust stored in it is ignored"
 
     def _check(self) -> None:
@@ -345,7 +347,7 @@ class TrustStore:
 
     def _write(self) -> None:
         found = {"version": VERSION, "trusted": _entries(self.agreed), "declined": _entries(self.declined)}
-        write_whole(self.path, json.dumps(found, indent=1).encode("ascii"))
+        write_atomic(self.path, json.dumps(found, indent=1).encode("ascii"))
         self.problem = ""
 
 

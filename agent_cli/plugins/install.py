@@ -1,7 +1,7 @@
 """Add, update, trust and remove plugins and marketplaces; read what a marketplace lists.
 
-A plugin is first brought beside the others (`stage_plugin`), where the user is shown what it brings, and put in its
-place only once they agree (`accept`). Nothing of it runs meanwhile.
+A plugin is first staged beside the installed ones (`stage_plugin`), where the user is shown what it brings, and
+installed only once they agree (`accept`). Nothing of it runs before that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ _GITHUB = "https://github.com/{}.git"
 
 
 class Marketplace(Value):
-    """A marketplace as read. entries: what it says about each plugin. notes: of entries that cannot be used."""
+    """A marketplace as read.
+
+    entries: what it says about each plugin, by name.
+    renamed: new names of plugins, by former name.
+    notes: about entries that cannot be used.
+    """
 
     name: str
     folder: Path
@@ -38,7 +43,7 @@ class Marketplace(Value):
     notes: tuple[str, ...] = ()
 
     def entry(self, name: str) -> tuple[str, dict[str, Any]]:
-        """Return a plugin's present name and entry. Raises PluginError."""
+        """Return a plugin's current name and its entry. Raises PluginError."""
         name = self.renamed.get(name, name)
         if name not in self.entries:
             raise PluginError(f"the marketplace {self.name} has no plugin {shorten(name, 60)}")
@@ -79,7 +84,7 @@ def read_marketplace(folder: Path) -> Marketplace:
     about = table.get("description") or metadata.get("description") or ""
     renames = table.get("renames")
     renamed = {str(a): str(b) for a, b in renames.items()} if isinstance(renames, dict) else {}
-    # `pluginRoot` stands before the relative paths of the plugins.
+    # `pluginRoot` is put before the relative paths of the plugins.
     base = metadata.get("pluginRoot")
     if isinstance(base, str):
         for entry in entries.values():
@@ -112,12 +117,12 @@ def _source(raw: Any, market: Marketplace, name: str) -> PluginSource:
 
 
 class StagedPlugin(Value):
-    """A plugin that was brought here and waits for the user's answer.
+    """A plugin that was staged and waits for the user's answer.
 
-    plugin: as read from its waiting folder.
+    plugin: as read from the staging folder.
     record: what is stored if they agree.
-    left_out: files that were not taken, with the reason.
-    known: it is installed exactly like this already.
+    left_out: files that were skipped, with the reason.
+    known: exactly this is already installed.
     """
 
     plugin: Plugin
@@ -127,7 +132,7 @@ class StagedPlugin(Value):
 
 
 def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str]) -> StagedPlugin:
-    """Bring a plugin: NAME@MARKETPLACE, or what `parse_source` reads. Raises PluginError."""
+    """Stage a plugin: NAME@MARKETPLACE, or a source as in `parse_source`. Raises PluginError."""
     found = re.fullmatch(r"([A-Za-z0-9][\w.-]*)@([A-Za-z0-9][\w.-]*)", text)
     if found is not None:
         market = marketplace(store, found[2])
@@ -139,12 +144,12 @@ def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str
         source, entry = parse_source(text, cwd), {}
         label = source.place if source.kind != "git" else text
     entry = {key: value for key, value in entry.items() if key != "source"}
-    staged = _waiting_folder(store)
+    staged = _staging_folder(store)
     left_out: list[str] = []
     try:
         commit = obtain(source, staged, env, left_out)
         plugin = read_plugin(staged, store.data_of("staged"), entry)
-        # Its folder has a name by chance; one without a manifest is called like its source.
+        # The staging folder has a random name; a plugin without a manifest is named after its source.
         if "name" not in entry and plugin.name == staged.name:
             entry = {**entry, "name": _folder_name(source)}
         plugin = read_plugin(staged, store.data_of(plugin.name), entry, label)
@@ -166,7 +171,7 @@ def _folder_name(source: PluginSource) -> str:
 
 
 def _where_to_find(store: PluginStore, name: str) -> str:
-    """Return the message about a name without a marketplace."""
+    """Return an error message for a name without a marketplace."""
     offers = []
     for known in store.marketplaces:
         try:
@@ -180,14 +185,14 @@ def _where_to_find(store: PluginStore, name: str) -> str:
     return f"there is no folder {shorten(name, 60)}, and {where}: agent plugin marketplace add SOURCE"
 
 
-def _waiting_folder(store: PluginStore) -> Path:
+def _staging_folder(store: PluginStore) -> Path:
     folder = store.folder / "waiting"
     private_folder(folder)
     return folder / os.urandom(6).hex()
 
 
 def accept(store: PluginStore, staged: StagedPlugin) -> None:
-    """Put a plugin in its place and trust it as it is. Raises PluginError, OSError."""
+    """Install a staged plugin and trust it as it is. Raises PluginError or OSError."""
     name, record = staged.plugin.name, staged.record
     if fingerprint_folder(staged.plugin.folder) != record.digest:
         raise PluginError(f"{name} changed while you looked at it; add it again")
@@ -203,7 +208,7 @@ def discard(staged: StagedPlugin) -> None:
 
 
 def _put_in_place(new: Path, place: Path) -> None:
-    """Move a folder to its place; what was there is deleted. Raises OSError."""
+    """Move a folder to its place, replacing what is there. Raises OSError."""
     private_folder(place.parent)
     old = new.with_name(f"{new.name}-old")
     if place.exists():
@@ -213,7 +218,7 @@ def _put_in_place(new: Path, place: Path) -> None:
 
 
 def trust_plugin(store: PluginStore, name: str, digest: str) -> None:
-    """Trust the files of a plugin as they were shown: with this fingerprint. Raises PluginError, OSError."""
+    """Trust the files of a plugin as they were shown, with this fingerprint. Raises PluginError or OSError."""
     if fingerprint_folder(store.files_of(name)) != digest:
         raise PluginError(f"{name} changed while you looked at it; look again")
     store.plugins[name] = store.plugins[name].replace(digest=digest, when=utc_stamp())
@@ -221,7 +226,7 @@ def trust_plugin(store: PluginStore, name: str, digest: str) -> None:
 
 
 def changed_plugins(home: Path) -> list[tuple[Plugin, str]]:
-    """Return the enabled plugins that changed since they were trusted, with their present fingerprints."""
+    """Return the enabled plugins that changed since they were trusted, with their current fingerprints."""
     found = []
     with suppress(PluginError):
         store = PluginStore(home)
@@ -234,7 +239,7 @@ def changed_plugins(home: Path) -> list[tuple[Plugin, str]]:
 
 
 def remove_plugin(store: PluginStore, name: str, *, data: bool) -> None:
-    """Forget a plugin and delete its files; with `data` also those that it made. Raises OSError."""
+    """Remove a plugin and its files, with `data` also the files that it created. Raises OSError."""
     store.plugins.pop(name)
     store.save()
     shutil.rmtree(store.files_of(name), ignore_errors=True)
@@ -248,19 +253,19 @@ def marketplace(store: PluginStore, name: str) -> Marketplace:
         known = f"; there are {', '.join(store.marketplaces)}" if store.marketplaces else ""
         raise PluginError(f"there is no marketplace {shorten(name, 60)}{known}: agent plugin marketplace add SOURCE")
     record = store.marketplaces[name]
-    # A folder of the user's is read where it is, so that what they change in it counts.
+    # A user's own folder is read in place, so that their changes to it take effect.
     return read_marketplace(Path(record.source) if record.source.startswith("/") else store.marketplace_of(name))
 
 
 def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str]) -> Marketplace:
-    """Add a marketplace, or bring it up to date. Raises PluginError, OSError."""
+    """Add or update a marketplace. Raises PluginError or OSError."""
     source = parse_source(text, cwd)
     if source.kind == "folder":
         found = read_marketplace(Path(source.place))
         store.marketplaces[found.name] = MarketplaceRecord(source.place, utc_stamp())
         store.save()
         return found
-    folder = _waiting_folder(store)
+    folder = _staging_folder(store)
     try:
         commit = obtain(source, folder, env, [])
         found = read_marketplace(folder)
@@ -274,12 +279,12 @@ def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, 
 
 
 def remove_marketplace(store: PluginStore, name: str) -> None:
-    """Forget a marketplace; plugins that came from it stay. Raises OSError."""
+    """Remove a marketplace; plugins that came from it stay. Raises OSError."""
     store.marketplaces.pop(name)
     store.save()
     shutil.rmtree(store.marketplace_of(name), ignore_errors=True)
 
 
 def update_source(record: MarketplaceRecord) -> str:
-    """Return what to add a marketplace from again."""
+    """Return the source from which to add a marketplace again."""
     return record.source.removeprefix("zip:")

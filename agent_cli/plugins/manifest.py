@@ -1,8 +1,8 @@
 """Read a plugin: a folder with commands, agents, skills, hooks, MCP servers and output styles for this program.
 
 The layout is Claude Code's: `.claude-plugin/plugin.json` names the plugin and may name other places for its parts; an
-entry of a marketplace may have the same keys. Nothing is run, links out of the folder are not followed, and each part
-that has no effect is a note.
+entry of a marketplace may have the same keys. Nothing is run, links out of the folder are not followed, and a note is
+added for each part that has no effect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.hooks import hooks_of
+from agent_cli.config.hooks import parse_hooks
 from agent_cli.config.schema import McpServer
 from agent_cli.core.hooks import Hook
 from agent_tools.fs.safe_files import read_regular, resolve_inside
@@ -24,10 +24,10 @@ from agent_tools.text import fill_variables, shorten
 MANIFEST = ".claude-plugin/plugin.json"
 LIMIT = 1 << 20
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-# Servers of plugins are named as under Claude Code, so that its rules and commands find their tools.
+# Plugins' servers are named as in Claude Code, so that its rules and commands find their tools.
 _SERVER = "plugin_{plugin}_{server}"
 ROOT, DATA = "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA"
-# Keys of a manifest: those that take effect, those that only describe, and why the others have no effect.
+# Keys of a manifest: those that take effect, those that only describe, and for the others why they have no effect.
 PARTS = ("commands", "agents", "skills", "hooks", "mcpServers", "outputStyles")
 _ABOUT = frozenset(
     "$schema name version description author homepage repository license keywords category tags displayName source "
@@ -60,10 +60,10 @@ class Plugin(Value):
     """A plugin as read.
 
     folder: its files, links resolved.
-    data: where it may keep files of its own.
+    data: where it may store its own files.
     commands: markdown files by name, without the plugin's name.
     skills: folders by name; agents, styles: markdown files.
-    notes: what of it has no effect, and why.
+    notes: parts that have no effect, and why.
     """
 
     name: str
@@ -104,7 +104,9 @@ class Plugin(Value):
 def read_plugin(folder: Path, data: Path, entry: Mapping[str, Any] | None = None, source: str = "") -> Plugin:
     """Read a plugin. Raises PluginError.
 
-    data: its folder for files of its own. entry: what a marketplace says about it. source: where it is from, in words.
+    data: the folder for its own files.
+    entry: what a marketplace says about it.
+    source: its origin, in words.
     """
     folder = Path(os.path.realpath(folder))
     reader = _PluginReader(folder, data, entry or {}, source)
@@ -123,7 +125,7 @@ class _PluginReader:
         if manifest is None and not entry and not self._looks_like_one():
             raise PluginError(f"{folder} is not a plugin: it has neither {MANIFEST} nor commands, agents or skills")
         self._given = {**entry, **(manifest or {})}
-        # Parts of both count: a marketplace may add to what the plugin says itself.
+        # The parts of both count: a marketplace may add to the plugin's own manifest.
         self._tables = [t for t in (manifest, entry) if t]
         name = self._given.get("name") or folder.name
         if not isinstance(name, str) or re.fullmatch(_NAME, name) is None:
@@ -173,7 +175,7 @@ class _PluginReader:
         return found
 
     def _markdown(self, key: str, default: str) -> dict[str, Path]:
-        """Return the markdown files of one kind of part by name; places that the manifest names replace the usual."""
+        """Return the markdown files of one kind of part by name; places in the manifest replace the default."""
         found: dict[str, Path] = {}
         named = self._paths(key)
         for text in named if named is not None else [default]:
@@ -199,7 +201,7 @@ class _PluginReader:
         return found
 
     def _skills(self) -> dict[str, Path]:
-        """Return the folders with a SKILL.md; those that the manifest names come on top of `skills`."""
+        """Return the folders with a SKILL.md; places in the manifest are added to `skills`."""
         found: dict[str, Path] = {}
         named = [(text, "skills") for text in self._paths("skills") or []]
         for text, key in [("skills", ""), *named]:
@@ -223,17 +225,17 @@ class _PluginReader:
         raws += [(raw, "hooks") for t in self._tables if (raw := t.get("hooks")) is not None]
         for raw, key in raws:
             for table, where in self._inline_or_file(raw, key, seen):
-                hooks, problems = hooks_of(table.get("hooks", table), f"{self._name}:{where}", own=True)
+                hooks, problems = parse_hooks(table.get("hooks", table), f"{self._name}:{where}", own=True)
                 self._notes += [f"{where}: {problem}" for problem in problems]
-                found += [self._bound(hook) for hook in hooks]
+                found += [self._bind_variables(hook) for hook in hooks]
         return tuple(found)
 
-    def _bound(self, hook: Hook) -> Hook:
-        command, args = self._filled(hook.command), tuple(self._filled(a) for a in hook.args)
+    def _bind_variables(self, hook: Hook) -> Hook:
+        command, args = self._fill(hook.command), tuple(self._fill(a) for a in hook.args)
         return hook.replace(command=command, args=args, env=self._variables)
 
-    def _filled(self, text: str) -> str:
-        """Replace the plugin's variables in a command, if the paths cannot change what a shell makes of it."""
+    def _fill(self, text: str) -> str:
+        """Substitute the plugin's variables in a command, if the paths cannot change how a shell parses it."""
         if any(re.fullmatch(r"[\w./+@:-]+", value) is None for value in self._variables.values()):
             return text  # the shell fills them from its environment
         return fill_variables(text, self._variables)
@@ -270,7 +272,7 @@ class _PluginReader:
         return server
 
     def _inline_or_file(self, raw: Any, key: str, seen: set[Path]) -> Iterable[tuple[dict[str, Any], str]]:
-        """Yield the tables that a value of a manifest stands for, each with a word on where it is from."""
+        """Yield the tables that a manifest's value refers to, each with its origin."""
         for item in raw if isinstance(raw, list) else [raw]:
             if isinstance(item, dict):
                 yield item, MANIFEST
@@ -297,7 +299,10 @@ class _PluginReader:
         return found
 
     def _inside(self, text: str, key: str) -> Path | None:
-        """Return a path of the plugin; None if it is missing or leads out. key: names it in the note, "" for none."""
+        """Return a path in the plugin; None if it is missing or leads out.
+
+        key: names it in the note; "" for no note.
+        """
         try:
             return resolve_inside(self._folder / os.path.normpath(text), self._folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -309,7 +314,7 @@ class _PluginReader:
         return None
 
     def _json(self, name: str) -> dict[str, Any] | None:
-        """Return a JSON file's table; None if there is none. Raises PluginError for a broken manifest."""
+        """Return the table in a JSON file; None if there is none. Raises PluginError for a broken manifest."""
         try:
             table = json.loads(read_regular(self._folder / name, LIMIT, self._folder))
             why = "" if isinstance(table, dict) else "is not a JSON object"

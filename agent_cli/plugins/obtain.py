@@ -1,8 +1,8 @@
-"""Bring the files of a plugin or marketplace to this machine: from a folder, a git repository or a zip file.
+"""Copy the files of a plugin or marketplace to this machine: from a folder, a git repository or a zip file.
 
-Nothing of them is run. Of a repository no work tree is made: git fetches one commit into an empty store, with no
-configuration but its own, and packs it as a zip, so that every archive passes the same checks: no path that leads out,
-no links, no more than the limits.
+Nothing in them is run. A repository gets no work tree: git fetches one commit into an empty store, with nothing but its
+own configuration, and packs it as a zip, so that every archive passes the same checks: no path that leads out, no
+links, no more than the limits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def load_given(text: str, place: RunEnvironment) -> Plugin:
             raise PluginError(f"{text} is neither a folder nor a zip file; agent plugin add takes repositories")
         folder = Path(source.place)
         if source.kind == "zip":
-            folder = _unpacked(folder, place.home, place.env)
+            folder = _unpack(folder, place.home, place.env)
         base = (place.home or folder) / FOLDER / "data"
         plugin = read_plugin(folder, base / "unnamed", None, source.place)
         plugin = read_plugin(folder, base / plugin.name, None, source.place)
@@ -51,8 +51,8 @@ def load_given(text: str, place: RunEnvironment) -> Plugin:
     return plugin
 
 
-def _unpacked(file: Path, home: Path | None, env: Mapping[str, str]) -> Path:
-    """Return the files of an archive, unpacked once and again when it changes. Raises PluginError, OSError."""
+def _unpack(file: Path, home: Path | None, env: Mapping[str, str]) -> Path:
+    """Return the folder of an archive's files, unpacked again only when it changes. Raises PluginError or OSError."""
     if home is None:
         raise PluginError(f"{file} cannot be unpacked without a home folder")
     state = os.stat(file)  # noqa: PTH116
@@ -66,13 +66,18 @@ def _unpacked(file: Path, home: Path | None, env: Mapping[str, str]) -> Path:
     return target
 
 
-_SECONDS = 300.0
-_SHORT = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
+_FETCH_SECONDS = 300.0
+_GITHUB_NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 _REMOTE = r"(https://|ssh://|git://|file://|[\w.-]+@[\w.-]+:)\S+"
 
 
 class PluginSource(Value):
-    """Where files are from. kind: how they come. ref: branch, tag or commit; "" for the default. path: a part of it."""
+    """Where files come from.
+
+    kind: "folder", "zip" or "git".
+    ref: branch, tag or commit; "" for the default.
+    path: a folder in it.
+    """
 
     kind: str
     place: str
@@ -85,7 +90,7 @@ class PluginSource(Value):
 
 
 def parse_source(text: str, cwd: Path) -> PluginSource:
-    """Read what the user names: a folder, a zip file, an address for git, or OWNER/NAME of GitHub; `#REF` behind it.
+    """Parse what the user names: a folder, a zip file, a git address, or OWNER/NAME on GitHub; `#REF` may follow.
 
     Raises PluginError.
     """
@@ -99,7 +104,7 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
         raise PluginError(f"{shorten(text, 80)} is not a source of plugins")
     if re.fullmatch(_REMOTE, place):
         return PluginSource("git", place, ref)
-    if re.fullmatch(_SHORT, place):
+    if re.fullmatch(_GITHUB_NAME, place):
         return PluginSource("git", f"https://github.com/{place}.git", ref)
     raise PluginError(
         f"{shorten(text, 80)} is neither a folder nor a zip file, an address for git, or OWNER/NAME of GitHub"
@@ -107,9 +112,9 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
 
 
 def obtain(source: PluginSource, target: Path, env: Mapping[str, str], left_out: list[str]) -> str:
-    """Put the files of a source into a new folder; return the commit, if it has one. Raises PluginError.
+    """Copy the files of a source into a new folder. Return the commit, if there is one. Raises PluginError.
 
-    left_out: collects the files that were not taken, with the reason.
+    left_out: collects the files that were skipped, with the reason.
     """
     try:
         if source.kind == "folder":
@@ -133,17 +138,20 @@ def _copy(folder: Path, target: Path, left_out: list[str]) -> None:
             left_out.append(f"{name}: it is a link or no regular file")
             continue
         data = read_regular(path, FILE_LIMIT, Path(os.path.realpath(folder)))
-        _put(target / name, data, runs=bool(path.stat().st_mode & stat.S_IXUSR))
+        _write_file(target / name, data, runs=bool(path.stat().st_mode & stat.S_IXUSR))
 
 
-def _put(path: Path, data: bytes, *, runs: bool) -> None:
+def _write_file(path: Path, data: bytes, *, runs: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o700 if runs else 0o600), "wb") as f:
         f.write(data)
 
 
 def extract_zip(file: IO[bytes], target: Path, left_out: list[str], *, unwrap: bool = False) -> None:
-    """Unpack an archive into a new folder. unwrap: leave out a folder that everything is in. Raises PluginError."""
+    """Unpack an archive into a new folder. Raises PluginError.
+
+    unwrap: drop a top folder that contains everything.
+    """
     import zipfile
 
     try:
@@ -163,12 +171,12 @@ def extract_zip(file: IO[bytes], target: Path, left_out: list[str], *, unwrap: b
                     left_out.append(f"{name}: it is a link or no regular file")
                     continue
                 with archive.open(entry) as packed:
-                    # The size in the list may be wrong; what comes out is counted.
+                    # The listed size may be wrong; the unpacked bytes count.
                     data = packed.read(min(FILE_LIMIT, left) + 1)
                 if len(data) > min(FILE_LIMIT, left):
                     raise PluginError(f"{shorten(name, 80)} has more than {FILE_LIMIT >> 20} MiB")
                 left -= len(data)
-                _put(target / name.removeprefix(top), data, runs=bool(mode & stat.S_IXUSR))
+                _write_file(target / name.removeprefix(top), data, runs=bool(mode & stat.S_IXUSR))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         if isinstance(error, PluginError):
             raise
@@ -178,7 +186,7 @@ def extract_zip(file: IO[bytes], target: Path, left_out: list[str], *, unwrap: b
 
 
 def _single_folder(names: list[str]) -> str:
-    """Return the folder that all files are in, as GitHub packs them; "" if there is none."""
+    """Return the folder that contains all files, as in GitHub's archives; "" if there is none."""
     tops = {name.partition("/")[0] for name in names}
     top = f"{next(iter(tops))}/" if len(tops) == 1 else ""
     return top if top and all(name.startswith(top) for name in names) and not top.startswith(".") else ""
@@ -191,12 +199,14 @@ def _from_git(source: PluginSource, target: Path, env: Mapping[str, str], left_o
         with tempfile.TemporaryDirectory() as folder:
             git = guarded_git.fetching_git(program, folder, env)
             git.run("init", "--quiet", "--bare", folder)
-            git.run("fetch", "--quiet", "--depth=1", "--no-tags", source.place, source.ref or "HEAD", seconds=_SECONDS)
+            git.run(
+                "fetch", "--quiet", "--depth=1", "--no-tags", source.place, source.ref or "HEAD", seconds=_FETCH_SECONDS
+            )
             commit = git.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
             tree = f"{commit}:{source.path.strip('/')}" if source.path else commit
             packed = Path(folder) / "files.zip"
-            # The tree, not the commit: nothing of the history stands in the files.
-            git.run("archive", "--format=zip", f"--output={packed}", tree, most=1 << 20, seconds=_SECONDS)
+            # The tree, not the commit, so that nothing of the history gets into the files.
+            git.run("archive", "--format=zip", f"--output={packed}", tree, most=1 << 20, seconds=_FETCH_SECONDS)
             with open_stream(packed, TOTAL_LIMIT) as file:
                 extract_zip(file, target, left_out)
             return commit

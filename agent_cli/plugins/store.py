@@ -1,7 +1,7 @@
-"""The plugins that the user added: their files below `~/.agent/plugins`, and what of them is trusted.
+"""The plugins that the user added: their files below `~/.agent/plugins`, and whether they are trusted.
 
-A plugin is trusted as it is: by a fingerprint of all its files. One whose files changed since is not loaded until the
-user trusts it again.
+A plugin is trusted as it is, by a fingerprint of all its files. If they change, it is not loaded until the user trusts
+it again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
-from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 FOLDER = ".agent/plugins"
 NAME = "installed.json"
 VERSION = 1
-# Of one plugin: more is refused when it is added.
+# Limits of one plugin; a larger one is refused when it is added.
 FILE_LIMIT = 16 << 20
 TOTAL_LIMIT = 128 << 20
 COUNT_LIMIT = 10_000
@@ -29,7 +29,7 @@ COUNT_LIMIT = 10_000
 class InstalledPlugin(Value):
     """A plugin that was added.
 
-    source: what it was added from, as for `agent plugin add`.
+    source: where it was added from, in the form of `agent plugin add`.
     commit: of its repository, if it has one.
     digest: of its files, as trusted.
     entry: what its marketplace says about it.
@@ -45,7 +45,10 @@ class InstalledPlugin(Value):
 
 
 class MarketplaceRecord(Value):
-    """A marketplace that was added. source: as for `agent plugin marketplace add`."""
+    """A marketplace that was added.
+
+    source: in the form of `agent plugin marketplace add`.
+    """
 
     source: str
     when: str
@@ -53,7 +56,7 @@ class MarketplaceRecord(Value):
 
 
 class PluginStore:
-    """The plugins and marketplaces of a user. Raises PluginError where its file cannot be used.
+    """The plugins and marketplaces of a user. Raises PluginError if its file cannot be used.
 
     home: the user's home folder.
     """
@@ -86,7 +89,7 @@ class PluginStore:
         return self.folder / "installed" / name
 
     def data_of(self, name: str) -> Path:
-        """Return the folder where a plugin may store files of its own."""
+        """Return the folder where a plugin may store its own files."""
         return self.folder / "data" / name
 
     def marketplace_of(self, name: str) -> Path:
@@ -100,10 +103,10 @@ class PluginStore:
             "plugins": {name: to_json(entry) for name, entry in sorted(self.plugins.items())},
             "marketplaces": {name: to_json(entry) for name, entry in sorted(self.marketplaces.items())},
         }
-        write_whole(self.path, json.dumps(found, indent=1).encode("ascii"))
+        write_atomic(self.path, json.dumps(found, indent=1).encode("ascii"))
 
     def load(self, name: str) -> Plugin:
-        """Read a plugin that is trusted. Raises PluginError, also if its files are not those that were trusted."""
+        """Read a trusted plugin. Raises PluginError, also if its files have changed since."""
         entry = self.plugins[name]
         folder = self.files_of(name)
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
@@ -121,7 +124,7 @@ def load_plugins(
 ) -> list[Plugin]:
     """Return the user's plugins that are enabled and trusted; add to `problems` why others are not loaded.
 
-    enabled: a setting that switches single ones off, by name or name@marketplace.
+    enabled: a setting that disables single ones, by name or name@marketplace.
     allowed: returns why a plugin of this name and source may not be used, or "".
     """
     if home is None or not os.path.lexists(home / FOLDER / NAME):
@@ -146,12 +149,12 @@ def load_plugins(
 
 
 def is_enabled(name: str, source: str, enabled: Mapping[str, bool]) -> bool:
-    """Return True unless the setting `enabled_plugins` switches a plugin off."""
+    """Return True unless the setting `enabled_plugins` disables a plugin."""
     return enabled.get(source, enabled.get(name, True))
 
 
 def fingerprint_folder(folder: Path) -> str:
-    """Return a fingerprint of a folder's files: names, content, and which can be executed.
+    """Return a fingerprint of a folder's files: names, content, and executable bits.
 
     Raises PluginError beyond the limits and for links.
     """
@@ -169,9 +172,9 @@ def fingerprint_folder(folder: Path) -> str:
 
 
 def plugin_files(folder: Path) -> list[str]:
-    """Return the files of a folder, sorted, without those that running it leaves. Raises PluginError beyond the limits.
+    """Return the files of a folder, sorted, without caches. Raises PluginError beyond the limits.
 
-    A link counts as a file, which cannot be read: a plugin with one is not loaded.
+    A link counts as a file, which cannot be read, so a plugin with one is not loaded.
     """
     names: list[str] = []
     total = 0

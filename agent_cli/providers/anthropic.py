@@ -1,11 +1,11 @@
-"""The wire for Anthropic's Messages API.
+"""Client for Anthropic's Messages API.
 
-Up to four cache breakpoints: behind the tools, behind the system prompt, behind what a compaction has put at the
+There are up to four cache breakpoints: after the tools, after the system prompt, after what a compaction has put at the
 beginning, and on the newest message. Only the last one moves; apart from it a request is byte for byte the previous
 one plus a suffix, until the conversation is compacted. Reasoning is sent back as it came, with its signatures: the API
-demands that of the turn it is working on, and ignores older ones by itself.
+requires that of the current turn, and ignores older reasoning by itself.
 
-Reading an answer of the Messages API: JSON objects in, chunks out. A complete answer is read as the same blocks.
+`MessageReader` turns the JSON objects of an answer into chunks. A complete answer is read as the same blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage, claude_blocks
-from agent_cli.core.modes import WORDS, thinking_budget
+from agent_cli.core.modes import ANSWER_TOKENS, thinking_budget
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import (
     CacheTtl,
@@ -29,16 +29,19 @@ from agent_cli.providers.base import (
     ToolCallStart,
     ToolSpec,
     UsageChunk,
-    stopped,
+    message_stop,
 )
-from agent_cli.providers.errors import refusal_in_stream
-from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
+from agent_cli.providers.errors import error_in_stream
+from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
 
 
 class MessageReader:
-    """One answer. `prefill`: words that it begins with and that the server does not repeat."""
+    """Reads one answer.
+
+    prefill: text that it begins with and that the server does not repeat.
+    """
 
     def __init__(self, provider: str, model: str, prefill: str = "") -> None:
         self.finished = False
@@ -48,11 +51,11 @@ class MessageReader:
         self._raw = ""
         self._counts: dict[str, Any] = {}
         self._calls = 0
-        # Of each open block that is a call: our index, and the arguments it came with in one piece.
+        # For each open block that is a call: our index, and its arguments if they came in one piece.
         self._open: dict[int, tuple[int, Any]] = {}
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
-        """The chunks of one JSON object. Raises ModelError for an `error` object."""
+        """Yield the chunks of one JSON object. Raises ModelError for an `error` object."""
         kind = event.get("type")
         if kind == "content_block_delta":
             yield from self._delta(event.get("index", 0), event.get("delta") or {})
@@ -71,11 +74,11 @@ class MessageReader:
         elif kind == "message":
             yield from self._whole(event)
         elif kind == "error" or event.get("error"):
-            raise refusal_in_stream(event.get("error"), provider=self._provider, model=self._model)
+            raise error_in_stream(event.get("error"), provider=self._provider, model=self._model)
 
     def end(self) -> Iterator[Chunk]:
-        """The last chunk, after everything was read."""
-        yield stopped(self._raw, calls=bool(self._calls), provider=self._provider)
+        """Yield the last chunk, after everything was read."""
+        yield message_stop(self._raw, calls=bool(self._calls), provider=self._provider)
 
     def _whole(self, message: dict[str, Any]) -> Iterator[Chunk]:
         yield from self._start(message)
@@ -123,7 +126,7 @@ class MessageReader:
     def _close(self, index: int) -> Iterator[Chunk]:
         number, whole = self._open.pop(index, (0, None))
         if whole:
-            yield ToolCallDelta(number, encoded(whole).decode())
+            yield ToolCallDelta(number, encode_json(whole).decode())
 
     def _usage(self, report: dict[str, Any] | None) -> Iterator[Chunk]:
         if not report:
@@ -134,7 +137,7 @@ class MessageReader:
 
 
 def anthropic_usage(counts: dict[str, Any]) -> Usage:
-    """Token counts in our terms: theirs leave the cached parts out of the input."""
+    """Convert the token counts: theirs leave the cached parts out of the input."""
     read = counts.get("cache_read_input_tokens") or 0
     written = counts.get("cache_creation_input_tokens") or 0
     details = counts.get("output_tokens_details") or {}
@@ -150,20 +153,20 @@ def anthropic_usage(counts: dict[str, Any]) -> Usage:
 
 
 VERSION = "2023-06-01"
-# Longest answers where nothing is known of the model.
+# Longest answers of unknown models.
 MAX_TOKENS, MAX_TOKENS_OTHERS = 32_000, 8192
-LEAST_BUDGET = 1024
+MIN_THINKING_TOKENS = 1024
 
-# Models that take a budget and no effort; everything newer decides by itself how much to think.
+# Models that take a budget and no effort; newer ones decide by themselves how much to think.
 _WITH_BUDGET = r"claude-(3|(opus|sonnet|haiku)-4(-[0-5])?(-2\d{7}|@|$))"
-# Claudes that answer at such length; of older ones nothing is assumed.
+# Claude models with such long answers; nothing is assumed of older ones.
 _LONG = r"claude-(?!3|2|instant)"
 _MARKS = {
     "5m": b',"cache_control":{"type":"ephemeral"}}',
     "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
 }
 
-# Options that may be left out when the API rejects them, and what we then say.
+# Options that may be left out when the API rejects them, and the notice about it.
 _OPTIONAL = {
     "temperature": "does not support temperature; it was omitted",
     "display": "does not offer summaries of its reasoning",
@@ -173,11 +176,12 @@ _OPTIONAL = {
 }
 
 
-class Anthropic(HttpModelClient):
+class AnthropicClient(HttpModelClient):
     """The Messages API at `base_url` (with or without `/v1`).
 
-    bearer: the key is an OAuth token. headers: sent with every request, in addition or instead. cache_ttl: how long
-    what is cached is kept.
+    bearer: the key is an OAuth token.
+    headers: sent with every request; they override the defaults.
+    cache_ttl: lifetime of the caches.
     """
 
     def __init__(
@@ -201,15 +205,19 @@ class Anthropic(HttpModelClient):
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
+        """See `ModelClient`. A prefill is yielded first, so that all texts together are the whole answer."""
         if request.json_schema is not None:
-            yield from self._once("Anthropic does not support a JSON schema here; the answer is checked afterwards.")
+            yield from self._notify_once(
+                "Anthropic does not support a JSON schema here; the answer is checked afterwards."
+            )
         if request.verbosity:
-            yield from self._once("Anthropic takes no verbosity.")
+            yield from self._notify_once("Anthropic takes no verbosity.")
         if request.thinking_tokens and not self._thinks_by_budget(request):
-            yield from self._once(f"{request.model} does not support a thinking budget; it uses the effort alone.")
+            yield from self._notify_once(
+                f"{request.model} does not support a thinking budget; it uses the effort alone."
+            )
         if request.prefill and self._thinking(request):
-            yield from self._once("The prefill was omitted, because it cannot be combined with thinking.")
+            yield from self._notify_once("The prefill was omitted, because it cannot be combined with thinking.")
         for step in self._send(request, cancel):
             if isinstance(step, HttpResponse):
                 yield from self._read(request, step)
@@ -222,15 +230,15 @@ class Anthropic(HttpModelClient):
 
     def _thinks_by_budget(self, request: Request) -> bool:
         old = bool(re.search(_WITH_BUDGET, request.model)) or "claude" not in request.model
-        return old if self._takes(request, "thinking mode") else not old
+        return old if self._supports(request, "thinking mode") else not old
 
     def _budget(self, request: Request) -> int:
-        """The tokens to think with, or 0."""
+        """Return the tokens to think with, or 0."""
         wanted = thinking_budget(request.effort, request.thinking_tokens)
         if most := request.total_tokens:
-            # Where both do not fit, some words must.
-            wanted = min(wanted, most - min(self._answer_tokens(request), WORDS, most // 2))
-        return wanted if wanted >= LEAST_BUDGET else 0
+            # If both do not fit, leave room for some text.
+            wanted = min(wanted, most - min(self._answer_tokens(request), ANSWER_TOKENS, most // 2))
+        return wanted if wanted >= MIN_THINKING_TOKENS else 0
 
     def _answer_tokens(self, request: Request) -> int:
         if request.max_tokens:
@@ -243,30 +251,30 @@ class Anthropic(HttpModelClient):
             asked = asked.replace(thinking_tokens=thinking["budget_tokens"])
         elif thinking is None or thinking["type"] == "disabled":
             asked = asked.replace(effort=None, thinking_tokens=None)
-        # The newest think unless they are forbidden to.
+        # The newest models think unless told not to.
         limit = self._limit(asked, reasons=request.effort != "none" and not self._thinks_by_budget(request))
         assert limit
         return limit
 
     def _thinking(self, request: Request) -> dict[str, Any] | None:
-        """The `thinking` option, or None where nothing is asked for or nothing can be."""
+        """Return the `thinking` option, or None if it is not wanted or not possible."""
         wanted = request.effort or request.thinking_tokens or request.reasoning_summary
-        if not wanted or not self._takes(request, "thinking"):
+        if not wanted or not self._supports(request, "thinking"):
             return None
         if self._thinks_by_budget(request):
             budget = self._budget(request)
-            # The API refuses thinking in the middle of a turn that was begun without.
-            if not budget or not _thought_through(request.messages):
+            # The API rejects thinking in the middle of a turn that began without.
+            if not budget or not _thinking_complete(request.messages):
                 return None
             return {"type": "enabled", "budget_tokens": budget}
         if request.effort == "none":
             return {"type": "disabled"}
-        if request.reasoning_summary and self._takes(request, "display"):
+        if request.reasoning_summary and self._supports(request, "display"):
             return {"type": "adaptive", "display": "summarized"}
         return {"type": "adaptive"}
 
     def _prefill(self, request: Request) -> str:
-        if self._takes(request, "prefill") and not self._thinking(request):
+        if self._supports(request, "prefill") and not self._thinking(request):
             return request.prefill.rstrip()
         return ""
 
@@ -278,7 +286,7 @@ class Anthropic(HttpModelClient):
         options = self._options(request)
         thinking = options.get("thinking") or {}
         names_mode = "adaptive" in words or "budget_tokens" in words
-        if names_mode and thinking.get("type") in ("enabled", "adaptive") and self._takes(request, "thinking mode"):
+        if names_mode and thinking.get("type") in ("enabled", "adaptive") and self._supports(request, "thinking mode"):
             self._rejected.add((request.model, "thinking mode"))
             return ""
         sent = {**options, **thinking, **options.get("output_config", {})}
@@ -289,42 +297,42 @@ class Anthropic(HttpModelClient):
         return None
 
     def _options(self, request: Request) -> dict[str, Any]:
-        """The part of the body that is neither system, tools nor messages, in a fixed order."""
+        """Return the part of the body that is neither system, tools nor messages, in a fixed order."""
         thinking = self._thinking(request)
         most = self._max_tokens(request, thinking)
         options: dict[str, Any] = {"model": request.model, "max_tokens": most, "stream": request.stream}
         if thinking:
             options["thinking"] = thinking
-            if thinking["type"] == "adaptive" and request.effort and self._takes(request, "effort"):
+            if thinking["type"] == "adaptive" and request.effort and self._supports(request, "effort"):
                 effort = "low" if request.effort == "minimal" else request.effort
                 options["output_config"] = {"effort": effort}
-        if request.task_budget and self._takes(request, "task_budget"):
+        if request.task_budget and self._supports(request, "task_budget"):
             budget = {"task_budget": {"type": "tokens", "total": request.task_budget}}
             options["output_config"] = {**options.get("output_config", {}), **budget}
         on = thinking is not None and thinking["type"] != "disabled"
-        if request.temperature is not None and not on and self._takes(request, "temperature"):
+        if request.temperature is not None and not on and self._supports(request, "temperature"):
             options["temperature"] = request.temperature
-        # No call can be required of a model that thinks.
+        # A model that thinks cannot be required to call a tool.
         if request.tools and request.tool_choice != "auto" and not (on and request.tool_choice == "required"):
             options["tool_choice"] = {"type": "none" if request.tool_choice == "none" else "any"}
         return options
 
     def _body(self, request: Request) -> bytes:
-        parts = [encoded(self._options(request))[:-1]]
+        parts = [encode_json(self._options(request))[:-1]]
         if request.system.strip():
-            block = encoded({"type": "text", "text": request.system})[:-1] + self._mark
+            block = encode_json({"type": "text", "text": request.system})[:-1] + self._mark
             parts.append(b',"system":[' + block + b"]")
         if request.tools:
             if self._tools[0] is not request.tools:
-                tools = [encoded(_tool(t)) for t in request.tools]
+                tools = [encode_json(_tool(t)) for t in request.tools]
                 tools[-1] = tools[-1][:-1] + self._mark
                 self._tools = (request.tools, b",".join(tools))
             parts.append(b',"tools":[' + self._tools[1] + b"]")
-        parts += (b',"messages":[', self._joined(request), b"]}")
+        parts += (b',"messages":[', self._encode_messages(request), b"]}")
         return b"".join(parts)
 
-    def _joined(self, request: Request) -> bytes:
-        """The messages: neighbours of one side are one message, and the newest of ours carries the breakpoint."""
+    def _encode_messages(self, request: Request) -> bytes:
+        """Encode the messages: adjacent ones of one role are joined, and the newest of ours carries the breakpoint."""
         memory = self._claude if "claude" in request.model else self._other
         groups: list[tuple[str, list[bytes]]] = []
         forms = memory.of(request.messages)
@@ -338,7 +346,7 @@ class Anthropic(HttpModelClient):
         if groups and groups[-1][0] == "user" and not groups[-1][1][-1].endswith(self._mark):
             groups[-1][1][-1] = groups[-1][1][-1][:-1] + self._mark
         if prefill := self._prefill(request):
-            groups.append(("assistant", [encoded({"type": "text", "text": prefill})]))
+            groups.append(("assistant", [encode_json({"type": "text", "text": prefill})]))
         return b",".join(
             b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}" for role, blocks in groups
         )
@@ -349,16 +357,16 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _call_id(identity: str) -> str:
-    # A call made by another provider may have an id that this API does not take.
+    # A call from another provider may have an id that this API rejects.
     plain = identity.isascii() and identity.replace("_", "").replace("-", "").isalnum()
     return identity if plain else f"toolu_{identity.encode('utf-8', 'replace').hex()}"
 
 
-def _thought_through(messages: tuple[Message, ...]) -> bool:
-    """Whether every answer of the turn in progress begins with reasoning that can be sent back."""
+def _thinking_complete(messages: tuple[Message, ...]) -> bool:
+    """Return True if every answer of the current turn begins with reasoning that can be sent back."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
-        # Words that follow results are part of the same message, and do not begin a turn.
+        # Text that follows results is part of the same message, and does not begin a turn.
         if isinstance(message, UserMessage) and not isinstance(messages[place - 1], ToolMessage):
             break
         if isinstance(message, AssistantMessage) and message.calls:
@@ -369,14 +377,17 @@ def _thought_through(messages: tuple[Message, ...]) -> bool:
 
 
 def _text(text: str) -> list[dict[str, Any]]:
-    # The API refuses blank text.
+    # The API rejects blank text.
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
 def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
-    """Role and encoded blocks. `foreign`: the model at the other end is not a Claude."""
+    """Return the role and the encoded blocks.
+
+    foreign: the receiving model is not a Claude.
+    """
     if isinstance(message, UserMessage):
-        return "user", [encoded(block) for block in [*claude_blocks(message.media), *_text(message.text)]]
+        return "user", [encode_json(block) for block in [*claude_blocks(message.media), *_text(message.text)]]
     if isinstance(message, ToolMessage):
         call_id = _call_id(message.call_id)
         content: Any = message.text or "(empty)"
@@ -385,8 +396,8 @@ def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
         plain = {"type": "tool_result", "tool_use_id": call_id, "content": content}
         if message.is_error:
             plain["is_error"] = True
-        return "user", [encoded(plain)]
-    # A signature is worth something only to the kind of model that made it.
+        return "user", [encode_json(plain)]
+    # A signature is valid only for the kind of model that made it.
     ours = not message.model or ("claude" in message.model) is not foreign
     blocks = []
     for part in message.parts:
@@ -394,13 +405,13 @@ def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
             if part.provider:
                 continue  # made on another API
             if ours and part.data:
-                blocks.append(encoded({"type": "redacted_thinking", "data": part.data}))
+                blocks.append(encode_json({"type": "redacted_thinking", "data": part.data}))
             elif ours and part.signature:
                 thought = {"type": "thinking", "thinking": part.text, "signature": part.signature}
-                blocks.append(encoded(thought))
+                blocks.append(encode_json(thought))
         elif isinstance(part, Text):
-            blocks += [encoded(block) for block in _text(part.text)]
+            blocks += [encode_json(block) for block in _text(part.text)]
         else:
             use = {"type": "tool_use", "id": _call_id(part.id), "name": part.name, "input": part.arguments}
-            blocks.append(encoded(use))
+            blocks.append(encode_json(use))
     return "assistant", blocks

@@ -1,7 +1,7 @@
-"""How the engine talks to a model: one request in, an iterator of chunks out, errors from a small set.
+"""How the engine calls a model: one request in, an iterator of chunks out, errors from a small set.
 
-A wire is a class with `stream(request, cancel)`. What it must do is fixed by tests/providers/test_contract.py, which
-runs over all of them. Wires keep nothing between requests but connections and the encoded form of messages.
+A client is a class with `stream(request, cancel)`. tests/providers/test_contract.py, which runs over all clients,
+defines what it must do. Between requests a client stores nothing but connections and the encoded form of messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ ToolChoice = Literal["auto", "none", "required"]
 
 
 class ToolSpec(Value):
-    """A tool as it is described to the model. freeform: where the API has such tools, its input is plain text."""
+    """A tool as described to the model.
+
+    freeform: how its input is written as plain text, for APIs that have such tools.
+    """
 
     name: str
     description: str
@@ -33,16 +36,22 @@ class ToolSpec(Value):
 
 
 class Request(Value):
-    """One model call. `model` is what the provider calls it, without our provider prefix.
+    """One model call.
 
-    max_tokens: longest answer without its reasoning; total_tokens: the most that both may have (see `token_limit`).
-    tool_choice: "none" keeps the tools in the request (so that the prefix holds) and forbids calling them; "required"
-        asks for a call, where the provider can be asked.
-    thinking_tokens: budget for reasoning; effort: the provider's level. A wire that lacks one names it in a `Notice`.
-    head: how many messages at the beginning a compaction has put there, behind which a cache may end. earlier: how many
-    of the model's answers it has taken away. aside: the request is not the conversation's next.
-    prefill: text that the answer must begin with. stream: False asks for the whole answer at once.
-    verbosity: how long answers are. task_budget: tokens that the model sees it has for its task.
+    model: what the provider calls it, without our provider prefix.
+    max_tokens: longest answer without its reasoning.
+    total_tokens: the limit for both; see `token_limit`.
+    tool_choice: "none" keeps the tools in the request (so that the cached prefix stays valid) but forbids calling them;
+        "required" asks for a call, if the provider supports that.
+    thinking_tokens: budget for reasoning.
+    effort: the provider's level. A client that lacks one of the two says so in a `Notice`.
+    head: number of messages at the beginning that come from a compaction; a cache may end after them.
+    earlier: number of the model's answers that a compaction has removed.
+    aside: the request is not the next one of the conversation.
+    prefill: text that the answer must begin with.
+    stream: False asks for the whole answer at once.
+    verbosity: how long answers are.
+    task_budget: token budget that the model is shown for its task.
     cache_key: the same for requests that share a beginning.
     """
 
@@ -69,9 +78,9 @@ class Request(Value):
 
 
 def token_limit(request: Request, *, reasons: bool = False) -> int | None:
-    """Return the limit of an answer with its reasoning, which has room beside it; None: the provider's own.
+    """Return the limit of an answer with its reasoning, which is added to `max_tokens`; None: the provider's own.
 
-    reasons: whether the model does without being asked to.
+    reasons: the model reasons by default.
     """
     if not request.max_tokens:
         return None
@@ -88,7 +97,7 @@ class Started(Value):
 
 
 class TextChunk(Value):
-    """A piece of the answer's text; one of another phase begins a new block."""
+    """A piece of the answer's text; one with another phase begins a new block."""
 
     text: str
     phase: str = ""
@@ -97,7 +106,7 @@ class TextChunk(Value):
 class ThinkingChunk(Value):
     """A piece of reasoning. A signature or encrypted data closes the block it belongs to.
 
-    provider: who takes the block back. Its data belongs to the text before it; without a provider it is a block.
+    provider: who takes the block back. Its data belongs to the text before it; without a provider it is its own block.
     """
 
     text: str = ""
@@ -106,13 +115,13 @@ class ThinkingChunk(Value):
     provider: str = ""
 
     def continues(self, last: object) -> TypeGuard[Thinking]:
-        """Whether it belongs to the block that `last` is."""
+        """Return True if it belongs to the block `last`."""
         if not isinstance(last, Thinking) or last.signature or last.data:
             return False
         return last.provider in ("", self.provider) and (bool(self.provider) or not self.data)
 
     def block(self, last: Thinking | None = None) -> Thinking:
-        """The block that it makes, with the one that it continues."""
+        """Return the block that it makes, joined to the one that it continues."""
         text = last.text + self.text if last else self.text
         if self.provider:
             return Thinking(text, self.signature, self.data, self.provider)
@@ -120,7 +129,7 @@ class ThinkingChunk(Value):
 
 
 class ToolCallStart(Value):
-    """A tool call begins. `index` tells apart calls whose argument fragments interleave."""
+    """A tool call begins. `index` distinguishes calls whose argument fragments interleave."""
 
     index: int
     id: str
@@ -135,32 +144,32 @@ class ToolCallDelta(Value):
 
 
 class UsageChunk(Value):
-    """Token counts so far for this call; the last one stands. `cost` is filled in where the provider reports it."""
+    """Token counts of this call so far; the last one counts. `cost` is set if the provider reports it."""
 
     usage: Usage
 
 
 class MessageStop(Value):
-    """The response is complete. `raw` is the provider's own word."""
+    """The response is complete. `raw` is the provider's own stop reason."""
 
     reason: StopReason
     raw: str = ""
 
     @property
     def word(self) -> str:
-        """The reason in the terms of Claude's API, whatever the provider's are; its own word for one without."""
+        """The reason in the terms of Claude's API; the provider's own for one that has no counterpart there."""
         return self.raw if self.reason == "other" and self.raw else self.reason
 
     @property
     def unfinished(self) -> bool:
-        """Whether the model had more to say."""
+        """True if the model had more to say."""
         return self.reason in ("max_tokens", "pause_turn")
 
 
 class Notice(Value):
-    """Something a user should know: a retry, with the seconds until then; an option the wire lacks.
+    """Something for the user to know: a retry, with the seconds until then, or an option that the client lacks.
 
-    retry: which retry it is, of how many, and the failure before it.
+    retry: number of the retry, of how many, and the failure before it.
     """
 
     text: str
@@ -169,11 +178,11 @@ class Notice(Value):
 
 
 class Restarted(Value):
-    """The answer broke off and is asked for again: the chunks so far are void, what they cost was spent."""
+    """The answer broke off and is requested again: the chunks so far are void, but what they cost was spent."""
 
 
 class PromptProgress(Value):
-    """How many tokens of the request a local server has read, of how many."""
+    """A local server has read so many of the tokens of the request."""
 
     read: int
     total: int
@@ -185,8 +194,11 @@ Chunk = (
 )  # fmt: skip
 
 
-class PlainAnswer:
-    """The words of an answer, and what it and the attempts before it used (None: not reported); also where it fails."""
+class TextCollector:
+    """Collects the text of an answer, and the usage of it and the attempts before it, even if it fails.
+
+    usage: None if none was reported.
+    """
 
     def __init__(self) -> None:
         self.text = ""
@@ -194,7 +206,7 @@ class PlainAnswer:
         self._earlier = Usage()
 
     def read(self, chunks: Iterable[Chunk]) -> None:
-        """Take the chunks of one call. Raises what the transport raises."""
+        """Read the chunks of one call. Raises what the client raises."""
         for chunk in chunks:
             if isinstance(chunk, TextChunk):
                 self.text += chunk.text
@@ -205,9 +217,11 @@ class PlainAnswer:
 
 
 class ModelError(Exception):
-    """A model call failed. `failure.kind` is one of the small set; `retry_after` is in seconds.
+    """A model call failed. `failure.kind` is one of the small set.
 
-    status: of the HTTP answer, 0 where there was none. code: the provider's names for the error and what it is about.
+    retry_after: seconds that the provider asks to wait.
+    status: of the HTTP answer; 0 if there was none.
+    code: the provider's names for the error and its subject.
     """
 
     def __init__(self, failure: Failure, retry_after: float | None = None, status: int = 0, code: str = "") -> None:
@@ -218,7 +232,7 @@ class ModelError(Exception):
         self.code = code
 
 
-# The words of all providers, small; what is in no row is "other".
+# The stop reasons of all providers in lower case; any other is "other".
 _STOP_WORDS: dict[StopReason, str] = {
     "end_turn": "stop end_turn eos eos_token complete completed",
     "tool_use": "tool_use tool_calls tool_call function_call",
@@ -240,11 +254,12 @@ _MALFORMED = {
 }
 
 
-def stopped(raw: str, *, calls: bool, provider: str) -> MessageStop:
-    """How a whole answer ended, from the provider's own word for it; an empty one counts as an end.
+def message_stop(raw: str, *, calls: bool, provider: str) -> MessageStop:
+    """Return how a whole answer ended, from the provider's own stop reason; an empty one counts as a normal end.
 
-    calls: whether the answer has tool calls (several servers say "stop" then). Raises ModelError for a word that means
-    that the provider gave up, or that its model wrote what it could not read.
+    calls: the answer has tool calls, for which several servers report "stop".
+
+    Raises ModelError for a reason that means that the provider gave up, or could not parse what its model wrote.
     """
     word = raw.lower()
     if word in _OVERLOADED:
@@ -257,6 +272,6 @@ def stopped(raw: str, *, calls: bool, provider: str) -> MessageStop:
 
 
 class ModelClient(Protocol):
-    """A wire. Raises ModelError, or Cancelled within 300 ms of the token being cancelled."""
+    """Calls models. Raises ModelError, or CancelledError within 300 ms after the token is cancelled."""
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]: ...

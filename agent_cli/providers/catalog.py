@@ -1,8 +1,8 @@
-"""What is known of a model: its window, its prices, what it can do.
+"""What is known of a model: its window, its prices, its abilities.
 
-The facts are those of models.json beside this file, a line for each model, written from LiteLLM's data by
-`make catalog`. Where LiteLLM is installed its own file is asked for what ours lacks. Parsing the whole file would cost
-a fifth of a one-shot run, so a look-up finds its one entry by the line it begins with and parses only that.
+The facts are in models.json beside this file, one line per model, generated from LiteLLM's data by `make catalog`.
+Models that are missing there are looked up in an installed LiteLLM's own file. Parsing a whole file would cost a fifth
+of a one-shot run, so a lookup finds the one entry by how its line begins, and parses only that.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.results import Usage
-from agent_cli.providers.registry import find
+from agent_cli.providers.registry import find_provider
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 
 LITELLM_FILE = "model_prices_and_context_window_backup.json"
 ENDPOINTS = "provider_endpoints_support_backup.json"
-_LARGEST = 64 << 20
+_MAX_FILE_BYTES = 64 << 20
 _INDENT = b"\n    "
 _END = b"\n    }"
 _TIER = r"^(?:input|output)_cost_per_token_above_(\d+)k_tokens$"
-# The numbers of a tier in its entry, after the size of the input from which on it counts.
+# The prices of a tier in its entry, in order; before them it has the input size from which on they apply.
 _PRICES = (
     "input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost",
     "cache_creation_input_token_cost_above_1hr", "output_cost_per_reasoning_token",
@@ -39,32 +39,37 @@ _ABILITIES = {
 
 
 def litellm_entry(key: str, data: bytes | None = None) -> dict[str, Any] | None:
-    """Return the entry of exactly this key in the form of our catalog, or None. data: the file, if it was read."""
-    data = file_bytes(LITELLM_FILE) if data is None else data
+    """Return the entry with exactly this key in the form of our catalog, or None.
+
+    data: the file, if it was already read.
+    """
+    data = litellm_file_bytes(LITELLM_FILE) if data is None else data
     if data and not data.startswith(b"{" + _INDENT + b'"'):
-        return litellm_entries().get(key)  # written some other way than it has been so far
-    found = slice_of(data, key)
-    return entry_of(key, found) if isinstance(found, dict) and "litellm_provider" in found else None
+        return litellm_entries().get(key)  # the file has another layout than so far
+    found = find_entry(data, key)
+    return to_catalog_entry(key, found) if isinstance(found, dict) and "litellm_provider" in found else None
 
 
 def litellm_entries(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Return all entries by key; those of `folder` in place of the installed LiteLLM's."""
-    whole: dict[str, Any] = json.loads(file_bytes(LITELLM_FILE, folder) or b"{}")
+    """Return all entries by key; `folder` replaces the installed LiteLLM's."""
+    whole: dict[str, Any] = json.loads(litellm_file_bytes(LITELLM_FILE, folder) or b"{}")
     return {
-        key: entry_of(key, data) for key, data in whole.items() if key != "sample_spec" and "litellm_provider" in data
+        key: to_catalog_entry(key, data)
+        for key, data in whole.items()
+        if key != "sample_spec" and "litellm_provider" in data
     }
 
 
 def litellm_providers(folder: Path | None = None) -> list[str]:
-    """Return the names of the providers that LiteLLM reaches, by name."""
-    endpoints = json.loads(file_bytes(ENDPOINTS, folder) or b"{}").get("providers", {})
-    models = file_bytes(LITELLM_FILE, folder)
+    """Return the sorted names of the providers that LiteLLM supports."""
+    endpoints = json.loads(litellm_file_bytes(ENDPOINTS, folder) or b"{}").get("providers", {})
+    models = litellm_file_bytes(LITELLM_FILE, folder)
     named = {name.decode() for name in re.findall(rb'"litellm_provider": "([^"\\]+)"', models)}
     return sorted({*endpoints, *named})
 
 
-def slice_of(data: bytes, key: str) -> Any:
-    """Return the value of a key of the outermost object in `data`, found without parsing the rest; None if absent."""
+def find_entry(data: bytes, key: str) -> Any:
+    """Return the value of a key of the outermost object in `data` without parsing the rest; None if absent."""
     line = _INDENT + json.dumps(key).encode() + b": "
     start = data.find(line)
     if start < 0:
@@ -73,25 +78,25 @@ def slice_of(data: bytes, key: str) -> Any:
     return json.loads(data[start : data.index(_END, start) + len(_END)])
 
 
-def file_bytes(name: str, folder: Path | None = None) -> bytes:
-    """Return the bytes of one of LiteLLM's files, of none where it is not installed."""
+def litellm_file_bytes(name: str, folder: Path | None = None) -> bytes:
+    """Return the bytes of one of LiteLLM's files; none if it is not installed."""
     folder = folder or litellm_folder()
     try:
-        return read_regular(folder / name, _LARGEST) if folder else b""
+        return read_regular(folder / name, _MAX_FILE_BYTES) if folder else b""
     except OSError:
         return b""
 
 
 @lru_cache(maxsize=1)
 def litellm_folder() -> Path | None:
-    """Return where the installed LiteLLM is, or None."""
-    # importlib.util.find_spec would do, and costs ten times the look-up.
+    """Return the folder of the installed LiteLLM, or None."""
+    # importlib.util.find_spec takes ten times as long.
     candidates = (Path(p, "litellm") for p in sys.path if Path(p).is_absolute())
     return next((folder for folder in candidates if (folder / LITELLM_FILE).is_file()), None)
 
 
-def entry_of(key: str, data: dict[str, Any]) -> dict[str, Any]:
-    """Convert an entry to the form of our catalog: what `ModelInfo` has, without what is false or unknown."""
+def to_catalog_entry(key: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Convert an entry to the form of our catalog: the fields of `ModelInfo` that are neither false nor unknown."""
     mode = data.get("mode")
     provider = _provider(data)
     searches = data.get("search_context_cost_per_query") or {}
@@ -107,7 +112,7 @@ def entry_of(key: str, data: dict[str, Any]) -> dict[str, Any]:
         "deprecated": str(data.get("deprecation_date") or ""),
     }
     entry = {name: value for name, value in entry.items() if value or (value == 0 and value is not False)}
-    for name in ("vision", "pdf"):  # whether it says so counts here
+    for name in ("vision", "pdf"):  # False differs from unknown here
         support = data.get("supports_vision" if name == "vision" else "supports_pdf_input")
         if support is not None:
             entry[name] = bool(support)
@@ -115,7 +120,7 @@ def entry_of(key: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _provider(data: dict[str, Any]) -> str:
-    """The name by which calls reach the provider of an entry; the file subdivides some."""
+    """Return the name under which calls reach the provider of an entry; the file subdivides some."""
     name = str(data["litellm_provider"])
     if name.startswith("vertex_ai"):
         return "vertex_ai"
@@ -153,7 +158,7 @@ _DATE = r"[-@](\d{8}|\d{4}-\d\d-\d\d)$"
 
 
 class Prices(Value):
-    """Dollars per token for requests whose input is larger than `above` tokens. None: no price known."""
+    """Dollars per token for requests with an input of more than `above` tokens; None: no price known."""
 
     above: int = 0
     input: float | None = None
@@ -165,12 +170,15 @@ class Prices(Value):
 
 
 class ModelInfo(Value):
-    """What the catalog says of one model.
+    """What the catalog knows of one model.
 
-    name: `provider/model`. context_window and max_output are in tokens, None where unknown. prices: from the
-    cheapest tier up, empty where no price is known. responses_only: it answers on OpenAI's Responses API and
-    nowhere else. vision and pdf: whether it takes images and PDF documents, None where the file does not say.
-    adaptive_thinking: a Claude that takes no thinking budget. deprecated: the day it goes away, as the file has it.
+    name: `provider/model`.
+    context_window, max_output: in tokens; None: unknown.
+    prices: by tier, cheapest first; empty if no price is known.
+    responses_only: it is available only on OpenAI's Responses API.
+    vision, pdf: it accepts images, PDF documents; None: unknown.
+    adaptive_thinking: a Claude model that takes no thinking budget.
+    deprecated: the day it is removed, as the file has it.
     """
 
     name: str
@@ -194,20 +202,19 @@ class ModelInfo(Value):
 
 @lru_cache(maxsize=64)
 def lookup(provider: str, model: str) -> ModelInfo | None:
-    """What is known of `model` as `provider` calls it, or None. A dated release falls back on its undated
-    name.
+    """Return what is known of `model` as `provider` calls it, or None. A dated release falls back on its undated name.
 
-    Models of a local provider are always known to be free.
+    Models of a local provider are always found, and free.
     """
-    known = find(provider)
+    known = find_provider(provider)
     local = known is not None and known.local
-    # LiteLLM's name for a provider, where ours is another.
+    # LiteLLM's name for a provider, if ours differs.
     names = list(dict.fromkeys([provider, known.litellm if known else provider]))
     spelled = list(dict.fromkeys([model, re.sub(_DATE, "", model)] if model[-2:].isdigit() else [model]))
-    data = _bytes()  # once: reading it is most of a look-up
+    data = _bytes()  # once: most of a lookup is reading it
     entry = _first_entry(lambda key: _own_entry(key, data), names, spelled)
     if entry is None and not local:
-        theirs = file_bytes(LITELLM_FILE)
+        theirs = litellm_file_bytes(LITELLM_FILE)
         entry = _first_entry(lambda key: litellm_entry(key, theirs), names, spelled)
     if entry is not None:
         return _info(provider, model, entry, local)
@@ -217,10 +224,12 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
 
 
 def price(info: ModelInfo | None, usage: Usage, *, hour: bool = False) -> Usage:
-    """`usage` with its cost filled in. A cost that the provider reported stands. hour: caches are kept for one.
+    """Return the usage with its cost. A cost that the provider reported is left alone.
 
-    Where a used part has no known price, `reliable` is False; cached input without a price of its own is then
-    counted as plain input. Without any price the cost is 0.
+    hour: caches live for an hour.
+
+    If a used part has no known price, `reliable` is False; cached input without its own price counts as plain input.
+    Without any price the cost is 0.
     """
     if info is not None and info.local:
         return usage.replace(cost=0.0)
@@ -244,7 +253,7 @@ def price(info: ModelInfo | None, usage: Usage, *, hour: bool = False) -> Usage:
 
 
 def known_models(search: str = "", providers: Collection[str] = ()) -> list[ModelInfo]:
-    """Every model that can hold a conversation and whose name contains each word of `search`, by name.
+    """Return all chat models whose name contains each word of `search`, sorted by name.
 
     providers: only theirs.
     """
@@ -258,28 +267,28 @@ def known_models(search: str = "", providers: Collection[str] = ()) -> list[Mode
             continue
         name = key if key.startswith(f"{provider}/") else f"{provider}/{key}"
         if all(w in name.lower() for w in words):
-            known = find(provider)
+            known = find_provider(provider)
             models[name] = _info(provider, name[len(provider) + 1 :], entry, known is not None and known.local)
     return [models[name] for name in sorted(models)]
 
 
 def newest_claude(family: str) -> str | None:
-    """The highest undated Claude of a family ("sonnet", "opus", "haiku") that the catalog has, or None."""
+    """Return the highest undated Claude of a family ("sonnet", "opus", "haiku") in the catalog, or None."""
     name = rb'\n *"(claude-%s-(\d{1,2})(?:-(\d{1,2}))?)": ?\{' % family.encode()
-    found = [m for data in (_bytes(), file_bytes(LITELLM_FILE)) for m in re.findall(name, data)]
+    found = [m for data in (_bytes(), litellm_file_bytes(LITELLM_FILE)) for m in re.findall(name, data)]
     newest = max(found, key=lambda m: (int(m[1]), int(m[2] or 0)), default=None)
     return newest[0].decode() if newest else None
 
 
 def is_provider(name: str) -> bool:
-    """Whether LiteLLM knows a provider of this name."""
+    """Return True if LiteLLM has a provider of this name."""
     data = _bytes()
     listed: list[str] = json.loads(data[data.index(b"[") : data.index(b"]") + 1])
     return name in listed or name in litellm_providers()
 
 
 def owner_of(name: str) -> str | None:
-    """Return the provider of a model whose name in the catalog is exactly `name`, or None."""
+    """Return the provider of the model with exactly this name in the catalog, or None."""
     entry = _own_entry(name, _bytes()) or litellm_entry(name)
     return _owner(name, entry) if entry is not None else None
 

@@ -1,7 +1,6 @@
-"""Where a provider's key comes from: the environment, the user's key command, the system keyring, in that
-order.
+"""Find a provider's key: in the environment, then by the user's key command, then in the system keyring.
 
-A key is held in a `Secret`, which no repr, log or JSON can spell.
+A key is stored in a `Secret`, which no repr, log or JSON can reveal.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class MissingKeyError(ModelSetupError):
 
 
 class Secret:
-    """A text that shows itself only to who asks for it by `reveal()`."""
+    """A text that only `reveal()` shows."""
 
     __slots__ = ("_text",)
 
@@ -53,9 +52,9 @@ class Secret:
 def find_key(
     provider: Provider, env: Mapping[str, str], key_command: str | None, keyring: bool
 ) -> tuple[Secret | None, str]:
-    """The key and a phrase that says where it came from, such as "environment OPENAI_API_KEY".
+    """Return the key and its origin, such as "environment OPENAI_API_KEY".
 
-    Raises ModelSetupError when the user's key command fails.
+    Raises ModelSetupError if the user's key command fails.
     """
     for variable in provider.keys:
         if text := env.get(variable, "").strip():
@@ -68,14 +67,14 @@ def find_key(
 
 
 def missing_key(provider: Provider) -> MissingKeyError:
-    """The error that names the variable to set."""
+    """Return the error that names the variable to set."""
     if not provider.keys:
         return MissingKeyError(f"no key for {provider.name}: set key_command or store it in the keyring")
     return MissingKeyError(f"no key for {provider.name}: set {provider.keys[0]}, or key_command in your settings")
 
 
 def key_of_command(command: str, env: Mapping[str, str]) -> str:
-    """Return what the user's key command prints. Raises ModelSetupError where it fails."""
+    """Return what the user's key command prints. Raises ModelSetupError if it fails."""
     try:
         done = child.run_child(
             ["/bin/sh", "-c", command], seconds=COMMAND_SECONDS, memory=None, env=dict(env), start_new_session=True
@@ -99,6 +98,6 @@ def _from_keyring(user: str) -> str | None:
         import keyring  # an optional extra, and a quarter of a second
 
         text = keyring.get_password("agent", user)
-    except Exception:  # noqa: BLE001 - backends raise whatever they like; a keyring that fails holds no key
+    except Exception:  # noqa: BLE001 - backends raise anything; a keyring that fails has no key
         return None
     return text.strip() if text else None

@@ -1,4 +1,4 @@
-"""`--debug`: what was asked of the model and what came back, one JSON line each, without secrets."""
+"""`--debug`: requests to the model and its responses, one JSON line each, without secrets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def debug_categories(chosen: str | None) -> frozenset[str]:
 
 
 class DebugLog:
-    """What --debug writes, one JSON line each, without secrets, to a file (mode 0600).
+    """The output of --debug: one JSON line each, without secrets, to a file (mode 0600).
 
     path: None for standard error.
     """
@@ -63,7 +63,7 @@ class DebugLog:
 
 
 class RequestLogger:
-    """A transport that writes requests and responses and otherwise is the one it wraps."""
+    """A client that logs the requests to another client and its responses."""
 
     def __init__(self, inner: ModelClient, log: DebugLog) -> None:
         self._inner = inner
@@ -85,14 +85,14 @@ class RequestLogger:
 
 
 def _without_media(request: dict[str, Any]) -> dict[str, Any]:
-    """The request with the length of images and PDFs for their data, which nobody reads and every request repeats."""
+    """Replace the data of images and PDFs by their length: every request repeats them, and nobody reads them."""
     for item in (item for message in request["messages"] for item in message.get("media", ())):
         item["data"] = f"({len(item['data'])} characters)"
     return request
 
 
 def _collect(chunks: list[Any], chunk: Chunk) -> None:
-    """Pieces of one text or of one call's arguments become one."""
+    """Add a chunk, joining pieces of the same text or of one call's arguments."""
     plain = to_json(chunk)
     field = {TextChunk: "text", ThinkingChunk: "text", ToolCallDelta: "json"}.get(type(chunk))
     if field and chunks and chunks[-1].get("type") == plain["type"] and chunks[-1].get("index") == plain.get("index"):

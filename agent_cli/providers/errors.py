@@ -1,7 +1,7 @@
-"""What a provider's refusal means: one of the small set of failures, in a sentence for a user.
+"""Classify a provider's error as one of the small set of failures, with a sentence for the user.
 
-Providers agree on nothing but rough status codes, so the words of the message decide where the code is ambiguous:
-a conversation that is too long, money that has run out, a model that does not exist.
+Providers agree on little but rough status codes, so the words of the message decide if the code is ambiguous: a
+conversation that is too long, no credit left, a model that does not exist.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from agent_cli.providers.base import ModelError
 
 Kind = Literal["auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed"]
 
-LONGEST = 500
+MAX_MESSAGE_CHARS = 500
 LOADING_WAIT = 10.0  # seconds: loading takes a local server up to a minute, longer than all the usual waits together
 
-# How a refusal of Chat Completions names the API that a model wants instead.
+# How Chat Completions names, in an error, the API that a model needs instead.
 RESPONSES_API = "v1/responses"
 
-# Patterns as text: they are compiled when something fails, not when the program starts.
+# Patterns as strings: they are compiled when something fails, not when the program starts.
 _TOO_LONG = (
     r"context.length.exceeded|context_window_exceeded|exceed_context_size|maximum context length"
     r"|(prompt|input|request|conversation|message)s? (is |are |was )?too (long|large)"
@@ -47,13 +47,13 @@ _NO_MODEL = (
 _LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
 _NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
 _TRY_AGAIN = r"(?:try again|retry) in (?:(\d{1,4})\s?m(?:in\w*)?\s?)?(\d{1,6}(?:\.\d{1,9})?)\s?(ms|s)"
-# A limit per minute, which Google words like an account without money.
+# A limit per minute, for which Google has the same words as for an account without credit.
 _LIMITED = r"RESOURCE_EXHAUSTED"
 _FOR_LONG = r"per.?day|limit: 0\b"
 _HTML = r"\s*(<!doctype html|<html)"
 _TITLE = r"(?s)<title[^>]*>(.*?)</title>"
 
-# What providers call an error when there is no status: in the middle of a stream.
+# Status codes by error name, for errors without a status in the middle of a stream.
 _STATUS_OF = {
     "invalid_request_error": 400,
     "context_length_exceeded": 400,
@@ -90,9 +90,11 @@ _STATUS_OF = {
 def error_for_status(
     status: int, body: bytes, header: Callable[[str], str], *, provider: str, model: str, now: float
 ) -> ModelError:
-    """The error for an answer with a status other than 200.
+    """Return the error for an answer with a status other than 200.
 
-    `header` looks a header up; `provider` and `model` are named in the sentence; `now` is the time since the epoch.
+    header: looks up a header.
+    provider, model: named in the sentence.
+    now: seconds since the epoch.
     """
     text = body.decode("utf-8", "replace")
     if re.match(_HTML, text, re.IGNORECASE):
@@ -106,8 +108,8 @@ def error_for_status(
     )
 
 
-def refusal_in_stream(error: Any, *, provider: str, model: str) -> ModelError:
-    """The error for an `error` object that came inside an answer with status 200."""
+def error_in_stream(error: Any, *, provider: str, model: str) -> ModelError:
+    """Return the error for an `error` object inside an answer with status 200."""
     message, code = _message_in(error if isinstance(error, dict) else {"error": error})
     number = error.get("code") if isinstance(error, dict) else None
     status = number if isinstance(number, int) and 400 <= number < 600 else _status_of(code)
@@ -121,12 +123,12 @@ def _status_of(code: str) -> int:
 
 
 def malformed(message: str) -> ModelError:
-    """The answer is not what the protocol promises."""
+    """Return the error for an answer that violates the protocol."""
     return ModelError(Failure("malformed", message))
 
 
 def _error(status: int, text: str, code: str, provider: str, model: str, wait: float | None) -> ModelError:
-    kind, retryable, lead = _judged(status, f"{code} {text}", wait)
+    kind, retryable, lead = _classify(status, f"{code} {text}", wait)
     if lead == "no model":
         lead = f"{provider} has no model named {model!r}"
     elif lead == "server error":
@@ -138,7 +140,7 @@ def _error(status: int, text: str, code: str, provider: str, model: str, wait: f
         text = text if len(text) > 15 else ""
     else:
         lead = f"{provider} {lead}" if kind != "context_too_long" else f"{lead} for {model} at {provider}"
-    # The status helps where the words are the provider's alone.
+    # Without the provider's own words, the status helps.
     if not text:
         lead += "" if "HTTP" in lead or f"({status})" in lead else f" (HTTP {status})"
     sentence = f"{lead}: {text}" if text else lead
@@ -146,28 +148,28 @@ def _error(status: int, text: str, code: str, provider: str, model: str, wait: f
     return ModelError(failure, wait, status, code)
 
 
-def _says(pattern: str, words: str) -> bool:
+def _matches(pattern: str, words: str) -> bool:
     return re.search(pattern, words, re.IGNORECASE) is not None
 
 
-def _judged(status: int, words: str, wait: float | None) -> tuple[Kind, bool, str]:
-    """Kind, whether trying again may help, and how the sentence begins."""
-    passing = status == 429 and wait is not None and _says(_LIMITED, words) and not _says(_FOR_LONG, words)
-    if status == 402 or (status in (400, 403, 429) and not passing and _says(_NO_MONEY, words)):
+def _classify(status: int, words: str, wait: float | None) -> tuple[Kind, bool, str]:
+    """Return the kind, whether a retry may help, and the beginning of the sentence."""
+    passing = status == 429 and wait is not None and _matches(_LIMITED, words) and not _matches(_FOR_LONG, words)
+    if status == 402 or (status in (400, 403, 429) and not passing and _matches(_NO_MONEY, words)):
         return "rate_limit", False, "refuses because the account has no credit or quota left"
     if status == 429:
         return "rate_limit", True, "limits the rate of requests"
-    if status in (400, 413, 422, 500) and _says(_TOO_LONG, words):
+    if status in (400, 413, 422, 500) and _matches(_TOO_LONG, words):
         return "context_too_long", False, "The conversation is too long"
-    if status in (400, 403, 404, 422) and _says(_NO_MODEL, words):
+    if status in (400, 403, 404, 422) and _matches(_NO_MODEL, words):
         return "bad_request", False, "no model"
-    if status in (401, 403) or (status == 400 and _says(_NO_KEY, words)):
+    if status in (401, 403) or (status == 400 and _matches(_NO_KEY, words)):
         return "auth", False, "refused the API key" if status != 403 else "does not allow this"
     if status == 404:
         return "bad_request", False, "wrong place"
     if status == 408:
         return "network", True, "timed out waiting for the request"
-    if status == 503 and _says(_LOADING, words):
+    if status == 503 and _matches(_LOADING, words):
         return "overloaded", True, "loading"
     if status in (503, 529):
         return "overloaded", True, "is overloaded"
@@ -177,7 +179,7 @@ def _judged(status: int, words: str, wait: float | None) -> tuple[Kind, bool, st
 
 
 def _message_of(text: str) -> tuple[str, str]:
-    """The provider's own message and error code, out of the body of a refusal."""
+    """Return the provider's own message and error code from the body of an error."""
     try:
         data = json.loads(text)
         if isinstance(data, list) and data:
@@ -194,7 +196,7 @@ def _message_in(data: dict[str, Any]) -> tuple[str, str]:
     text = error.get("message") or error.get("detail") or error.get("error") or ""
     if isinstance(text, list):
         text = "; ".join(str(item.get("msg", item)) if isinstance(item, dict) else str(item) for item in text)
-    # OpenRouter passes on what the provider behind it answered.
+    # OpenRouter passes on the answer of the provider behind it.
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         inner, _ = _message_of(metadata["raw"])
@@ -204,7 +206,7 @@ def _message_in(data: dict[str, Any]) -> tuple[str, str]:
 
 
 def _quotas(error: dict[str, Any]) -> list[str]:
-    """Return the quotas that Google says were exceeded, and the wait that it asks for, in words."""
+    """Return the quotas that Google reports as exceeded, and the requested wait as text."""
     names: list[str] = []
     details = error.get("details")
     for detail in details if isinstance(details, list) else ():
@@ -223,11 +225,14 @@ def _words(value: Any) -> str:
 
 def _clip(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…"
 
 
 def retry_after(header: Callable[[str], str], status: int, now: float) -> float | None:
-    """The seconds that the provider asks to wait, if it does. `now`: the time since the epoch."""
+    """Return the seconds that the provider asks to wait, or None.
+
+    now: seconds since the epoch.
+    """
     seconds = _number(header("retry-after-ms"))
     if seconds is not None:
         return seconds / 1000
@@ -254,7 +259,7 @@ def retry_after(header: Callable[[str], str], status: int, now: float) -> float 
 
 
 def _wait_in(status: int, text: str) -> float | None:
-    """The seconds to wait that the words of a refusal name."""
+    """Return the seconds to wait that an error message names."""
     found = re.search(_TRY_AGAIN, text, re.IGNORECASE) if status in (429, 503) else None
     if found is None:
         return None

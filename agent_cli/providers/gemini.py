@@ -1,9 +1,8 @@
-"""The wire for the Gemini API, at Google AI Studio and on Vertex AI.
+"""Client for the Gemini API, at Google AI Studio and on Vertex AI.
 
-Every request carries the conversation, byte for byte the previous one plus a suffix. The model signs its thoughts; a
-signature goes back on the part that it came with, to the provider that made it. Newer models refuse a call without one,
-so a call that somebody else made gets the word that the API has for it. Options that are rejected are left out from
-then on.
+Every request contains the conversation, byte for byte the previous one plus a suffix. The model signs its thoughts; a
+signature is sent back on the part that it came with, to the provider that made it. Newer models reject a call without
+one, so calls from elsewhere get the placeholder that the API defines. Rejected options are omitted from then on.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, T
 from agent_cli.core.modes import Effort, thinking_budget
 from agent_cli.providers.base import Chunk, ModelError, Notice, Request, ToolSpec
 from agent_cli.providers.gemini_stream import GeminiReader
-from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
+from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
 from agent_tools.results import Media
 
-# As the API's reference lists them.
-_TAKEN = {
+# The JSON schema keywords in the API's reference.
+_SCHEMA_KEYWORDS = {
     "type", "description", "enum", "items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf",
     "properties", "additionalProperties", "required", "default", "pattern", "minLength", "maxLength", "nullable",
     "$ref", "$defs",
@@ -35,16 +34,16 @@ _TYPES = ((bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"
 
 
 def gemini_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's schema in that subset; what has no word there is left out or put into the description."""
+    """Return a tool's schema in that subset; the rest is omitted or described in the description."""
     return {"type": "object", **_subset(schema)}
 
 
 def _subset(schema: Any) -> dict[str, Any]:
     if not isinstance(schema, dict):
         return {}  # `true`: anything goes
-    schema = _merged(schema)
+    schema = _merge_all_of(schema)
     if isinstance(reference := schema.get("$ref"), str):
-        # Beside a reference nothing else may stand.
+        # A reference cannot have siblings.
         kept: dict[str, Any] = {"$ref": reference.replace("#/definitions/", "#/$defs/")}
         schema = {name: value for name, value in schema.items() if name in ("$defs", "definitions")}
     else:
@@ -57,19 +56,19 @@ def _subset(schema: Any) -> dict[str, Any]:
             kept[name] = [*kept.get(name, ()), *(_subset(inner) for inner in value if inner is not False)]
         elif name == "items" or (name == "additionalProperties" and isinstance(value, dict)):
             kept[name] = _subset(value)
-        elif name in _TAKEN:
+        elif name in _SCHEMA_KEYWORDS:
             kept[name] = value
-    return _valued(kept, schema)
+    return _with_values(kept, schema)
 
 
-def _merged(schema: dict[str, Any]) -> dict[str, Any]:
+def _merge_all_of(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema with its `allOf` merged into it."""
     members = schema.get("allOf")
     if not isinstance(members, list):
         return schema
     merged: dict[str, Any] = {}
     for member in [*(m for m in members if isinstance(m, dict)), {k: v for k, v in schema.items() if k != "allOf"}]:
-        for name, value in _merged(member).items():
+        for name, value in _merge_all_of(member).items():
             if name == "properties" and isinstance(value, dict):
                 value = {**merged.get(name, {}), **value}
             elif name == "required" and isinstance(value, list):
@@ -78,8 +77,8 @@ def _merged(schema: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _valued(kept: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `kept` with its values, format and required properties in words that the API takes."""
+def _with_values(kept: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return `kept` with its values, format and required properties in a form that the API accepts."""
     values = [schema["const"]] if "const" in schema else kept.pop("enum", None)
     if isinstance(values, list):
         kept.pop("enum", None)
@@ -107,24 +106,25 @@ UNSIGNED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 _WITHOUT_THOUGHTS = r"gemini-(1|2\.0)|gemma"
 _WITH_BUDGET = r"gemini-2\.5"
 _LEVELS = ("minimal", "low", "medium", "high")
-_WANTED: dict[Effort, int] = {"none": 0, "minimal": 0, "low": 1, "medium": 2}
-# Levels that a model lacks; what else it lacks it says itself.
-_LACKING = ((r"gemini-3-pro", ("minimal", "medium")), (r"-pro|gemini-(3\.[7-9]|[4-9])", ("minimal",)))
-# The smallest and the largest budget, and whether none is one.
+_EFFORT_LEVELS: dict[Effort, int] = {"none": 0, "minimal": 0, "low": 1, "medium": 2}
+# Levels that models are known to lack; others are found out by their errors.
+_MISSING_LEVELS = ((r"gemini-3-pro", ("minimal", "medium")), (r"-pro|gemini-(3\.[7-9]|[4-9])", ("minimal",)))
+# By part of the name: the smallest and the largest budget, and whether 0 is allowed.
 _BUDGETS = (("pro", (128, 32768, False)), ("lite", (512, 24576, True)), ("", (1, 24576, True)))
 _MIMES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf")
 _IN_RESULTS = ("image/png", "image/jpeg", "image/webp", "application/pdf")
 
-# Role ("result" for that of a call), parts, and what a result shows outside of its own part.
+# Role ("result" for the result of a call), parts, and the media of a result outside of its own part.
 _Form = tuple[str, list[bytes], list[bytes]]
 
 
-class Gemini(HttpModelClient):
+class GeminiClient(HttpModelClient):
     """The API at `base_url`, which ends before `/models`.
 
-    api_key: sent as a key, or with `bearer` as a token. provider: the name in sentences, and whose signatures are sent
-    back. headers: sent with every request, in addition or instead. renew: makes a token in place of one that there is
-    not, or that has expired; raises ModelError.
+    api_key: sent as a key, or with `bearer` as a token.
+    provider: the name in messages; only its own signatures are sent back.
+    headers: sent with every request; they override the defaults.
+    renew: returns a token if there is none or it has expired; raises ModelError.
     """
 
     def __init__(
@@ -149,50 +149,52 @@ class Gemini(HttpModelClient):
         self._older = EncodedMessages(lambda m: self._form(m, modern=False))
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
         self._unreadable: set[str] = set()
-        # Models that turned out to want signatures, and the budgets that a model named as its own.
+        # Models that turned out to require signatures, and the budgets that a model has named.
         self._strict: set[str] = set()
         self._ranges: dict[str, tuple[int, int, bool]] = {}
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """See `ModelClient`."""
-        yield from self._lacks(request)
-        for step in self._signed_in(request, cancel):
+        yield from self._unsupported(request)
+        for step in self._send_authorized(request, cancel):
             if isinstance(step, HttpResponse):
                 reader = GeminiReader(self._provider, request.model)
-                # Nothing but the end of the stream says that no more usage comes.
+                # Only the end of the stream shows that no more usage follows.
                 yield from self._listen(reader, step, lambda event: False)
             else:
                 yield step
 
-    def _lacks(self, request: Request) -> Iterator[Notice]:
+    def _unsupported(self, request: Request) -> Iterator[Notice]:
         if request.verbosity:
-            yield from self._once(f"{self._provider} takes no verbosity.")
+            yield from self._notify_once(f"{self._provider} takes no verbosity.")
         if request.prefill:
-            yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was omitted.")
+            yield from self._notify_once(
+                f"{self._provider} cannot continue a given beginning; the prefill was omitted."
+            )
         if request.json_schema is not None and request.tools and not self._is_modern(request):
-            yield from self._once(
+            yield from self._notify_once(
                 f"{request.model} does not support a JSON schema with tools; the answer is checked afterwards."
             )
         if (request.effort or request.thinking_tokens) and re.search(_WITHOUT_THOUGHTS, request.model):
             if request.effort != "none":
-                yield from self._once(f"{request.model} does not think; the effort was omitted.")
+                yield from self._notify_once(f"{request.model} does not think; the effort was omitted.")
         elif request.effort == "none" and (config := self._thinking(request)) and config.get("thinkingBudget") != 0:
             least = config.get("thinkingLevel") or f"{config.get('thinkingBudget')} tokens"
-            yield from self._once(f"{request.model} always thinks; it is set to its minimum ({least}).")
+            yield from self._notify_once(f"{request.model} always thinks; it is set to its minimum ({least}).")
 
-    def _signed_in(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
-        """Send the request, with a new token where there is none or the one there is has expired."""
+    def _send_authorized(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
+        """Send the request, with a new token if there is none or it has expired."""
         if self._without_token:
-            self._sign_in(cancel)
+            self._renew_token(cancel)
         try:
             yield from self._send(request, cancel)
         except ModelError as error:
             if self._renew is None or error.status != 401:
                 raise
-            self._sign_in(cancel)
+            self._renew_token(cancel)
             yield from self._send(request, cancel)
 
-    def _sign_in(self, cancel: CancelToken) -> None:
+    def _renew_token(self, cancel: CancelToken) -> None:
         assert self._renew is not None
         self._headers = {**self._headers, "Authorization": f"Bearer {self._renew(cancel)}"}
         self._without_token = False
@@ -203,18 +205,20 @@ class Gemini(HttpModelClient):
         return f"{self._url}/{quote(model, safe='/@-._')}:{verb}"
 
     def _is_modern(self, request: Request) -> bool:
-        """Return whether the model is Gemini 3 or later: it has thinking levels, and requires signatures."""
+        """Return True for Gemini 3 or later, which has thinking levels and requires signatures."""
         old = re.search(f"{_WITHOUT_THOUGHTS}|{_WITH_BUDGET}", request.model)
         return old is None or request.model in self._strict
 
     def _thinking(self, request: Request) -> dict[str, Any] | None:
-        """Return `thinkingConfig`, or None where nothing is asked for or the model does not think."""
-        if not self._takes(request, "thinking") or re.search(_WITHOUT_THOUGHTS, request.model):
+        """Return `thinkingConfig`, or None if it is not wanted or the model does not think."""
+        if not self._supports(request, "thinking") or re.search(_WITHOUT_THOUGHTS, request.model):
             return None
         config: dict[str, Any] = {}
         if request.thinking_tokens:
             config["thinkingBudget"] = self._budget(request.model, request.thinking_tokens)
-        elif request.effort and not re.search(_WITH_BUDGET, request.model) and self._takes(request, "thinking levels"):
+        elif (
+            request.effort and not re.search(_WITH_BUDGET, request.model) and self._supports(request, "thinking levels")
+        ):
             config["thinkingLevel"] = self._level(request, request.effort)
         elif request.effort:
             config["thinkingBudget"] = self._budget(request.model, thinking_budget(request.effort, None))
@@ -223,9 +227,9 @@ class Gemini(HttpModelClient):
         return config or None
 
     def _level(self, request: Request, effort: Effort) -> str:
-        lacking: tuple[str, ...] = next((w for pattern, w in _LACKING if re.search(pattern, request.model)), ())
-        taken = [at for at, name in enumerate(_LEVELS) if name not in lacking and self._takes(request, name)]
-        wanted = _WANTED.get(effort, 3)
+        lacking: tuple[str, ...] = next((w for pattern, w in _MISSING_LEVELS if re.search(pattern, request.model)), ())
+        taken = [at for at, name in enumerate(_LEVELS) if name not in lacking and self._supports(request, name)]
+        wanted = _EFFORT_LEVELS.get(effort, 3)
         return _LEVELS[min(taken, key=lambda at: (abs(at - wanted), -at))] if taken else "high"
 
     def _budget(self, model: str, tokens: int) -> int:
@@ -260,7 +264,7 @@ class Gemini(HttpModelClient):
                 return None
             self._strict.add(request.model)
             return ""
-        # Made with another key, or by a model of another kind.
+        # Made with another key, or by another kind of model.
         parts = (p for m in request.messages if isinstance(m, AssistantMessage) for p in m.parts)
         ours = {p.data for p in parts if isinstance(p, Thinking) and p.provider == self._provider and p.data}
         if not ours - self._unreadable:
@@ -276,7 +280,7 @@ class Gemini(HttpModelClient):
         if level and re.search(r"think\w+.?level", words):
             named = level in words
             self._rejected.add((model, level if named else "thinking levels"))
-            if named and any(self._takes(request, name) for name in _LEVELS):
+            if named and any(self._supports(request, name) for name in _LEVELS):
                 assert request.effort
                 if (other := self._level(request, request.effort)) != level:
                     return f"{model} takes no thinking level {level}; it is {other}."
@@ -294,7 +298,7 @@ class Gemini(HttpModelClient):
         return f"{model} does not support this thinking option; it was omitted."
 
     def _generation(self, request: Request) -> dict[str, Any]:
-        """Return `generationConfig`, in a fixed order, without what the server rejected."""
+        """Return `generationConfig` in a fixed order, without the options that the server rejected."""
         options: dict[str, Any] = {}
         if limit := self._limit(request, reasons=not re.search(_WITHOUT_THOUGHTS, request.model)):
             options["maxOutputTokens"] = limit
@@ -305,7 +309,7 @@ class Gemini(HttpModelClient):
         schema = request.json_schema
         if schema is not None and (not request.tools or self._is_modern(request)):
             options["responseJsonSchema"] = gemini_schema(schema)
-        options = {k: v for k, v in options.items() if self._takes(request, k)}
+        options = {k: v for k, v in options.items() if self._supports(request, k)}
         return {**options, "responseMimeType": "application/json"} if "responseJsonSchema" in options else options
 
     def _body(self, request: Request) -> bytes:
@@ -317,19 +321,19 @@ class Gemini(HttpModelClient):
             head["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
         if request.system.strip():
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
-        parts = [encoded(head)[:-1], b"," if head else b""]
+        parts = [encode_json(head)[:-1], b"," if head else b""]
         if request.tools:
             if self._tools[0] is not request.tools:
                 declared = {"functionDeclarations": [_tool(t) for t in request.tools]}
-                self._tools = (request.tools, encoded([declared]))
+                self._tools = (request.tools, encode_json([declared]))
             parts += (b'"tools":', self._tools[1], b",")
         parts += (b'"contents":[', b",".join(self._contents(request)), b"]}")
         return b"".join(parts)
 
     def _contents(self, request: Request) -> Iterator[bytes]:
-        """Yield the messages as contents: neighbours of one role joined, and results in the order of the calls.
+        """Yield the messages as contents: adjacent ones of one role joined, and results in the order of the calls.
 
-        Results have a content of their own: the API misreads one that has other parts as well.
+        Results get their own content: the API misreads one that has other parts as well.
         """
         memory = self._modern if self._is_modern(request) else self._older
         forms = zip(request.messages, memory.of(request.messages), strict=True)
@@ -348,10 +352,13 @@ class Gemini(HttpModelClient):
                     yield b'{"role":"' + role.encode() + b'","parts":[' + b",".join(content) + b"]}"
 
     def _form(self, message: Message, *, modern: bool) -> _Form:
-        """Return a message in parts. `modern`: for Gemini 3 or later."""
+        """Return a message as parts.
+
+        modern: for Gemini 3 or later.
+        """
         if isinstance(message, UserMessage):
-            parts = [encoded(_shown(item)) for item in message.media]
-            # Empty text is refused.
+            parts = [encode_json(_shown(item)) for item in message.media]
+            # The API rejects empty text.
             return "user", [*parts, *([_text(message.text or " ")] if message.text or not parts else [])], []
         if isinstance(message, ToolMessage):
             return self._result(message, modern)
@@ -371,9 +378,9 @@ class Gemini(HttpModelClient):
                 name = item.name or item.kind
                 shown += (
                     _text(f"[{name}, from the result of {message.name} call {message.call_id}]"),
-                    encoded(_shown(item)),
+                    encode_json(_shown(item)),
                 )
-        return "result", [encoded({"functionResponse": function})], shown
+        return "result", [encode_json({"functionResponse": function})], shown
 
     def _answer(self, message: AssistantMessage, modern: bool) -> list[bytes]:
         parts: list[bytes] = []
@@ -382,7 +389,7 @@ class Gemini(HttpModelClient):
             if isinstance(part, Thinking):
                 if part.provider == self._provider and part.data and part.data not in self._unreadable:
                     if signature:
-                        parts.append(encoded({"text": "", "thoughtSignature": signature}))
+                        parts.append(encode_json({"text": "", "thoughtSignature": signature}))
                     signature = part.data
                 continue
             if isinstance(part, Text):
@@ -393,10 +400,10 @@ class Gemini(HttpModelClient):
                 body = {"functionCall": {"id": part.id, "name": part.name, "args": part.arguments}}
                 signature = signature or (UNSIGNED if modern and not called else "")
                 called = True
-            parts.append(encoded({**body, "thoughtSignature": signature} if signature else body))
+            parts.append(encode_json({**body, "thoughtSignature": signature} if signature else body))
             signature = ""
         if signature and parts:
-            parts.append(encoded({"text": "", "thoughtSignature": signature}))
+            parts.append(encode_json({"text": "", "thoughtSignature": signature}))
         return parts
 
 
@@ -410,7 +417,7 @@ def _call_id(message: Message) -> str:
 
 
 def _text(text: str) -> bytes:
-    return encoded({"text": text})
+    return encode_json({"text": text})
 
 
 def _shown(item: Media) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Reading an answer of the Gemini API: JSON objects in, chunks out.
+"""Read an answer of the Gemini API: JSON objects in, chunks out.
 
-Each event of a stream is an answer of its own with the next parts; a complete answer is read as one such event. The
-signature of a part comes before it as encrypted reasoning, so that it is stored where it belongs.
+Each event of a stream is an answer with the next parts; a complete answer is read as one such event. The signature of
+a part is yielded before it as encrypted reasoning, so that it is stored where it belongs.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from agent_cli.providers.base import (
     ToolCallDelta,
     ToolCallStart,
     UsageChunk,
-    stopped,
+    message_stop,
 )
-from agent_cli.providers.errors import refusal_in_stream
-from agent_cli.providers.http_client import encoded
+from agent_cli.providers.errors import error_in_stream
+from agent_cli.providers.http_client import encode_json
 
 _UNSPECIFIED = ("", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
-# The models now and then repeat the namespace in which the API shows them their functions.
+# The models sometimes repeat the namespace in which the API shows them their functions.
 _NAMESPACE = re.compile(r"default_api[.:]")
 
 
 class GeminiReader:
-    """One answer. `provider`: who takes its signatures back."""
+    """Reads one answer.
+
+    provider: takes its signatures back.
+    """
 
     def __init__(self, provider: str, model: str) -> None:
         self.finished = False
@@ -47,7 +50,7 @@ class GeminiReader:
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """Yield the chunks of one JSON object. Raises ModelError for an error."""
         if event.get("error"):
-            raise refusal_in_stream(event["error"], provider=self._provider, model=self._model)
+            raise error_in_stream(event["error"], provider=self._provider, model=self._model)
         if not self._started:
             self._started = True
             yield Started(str(event.get("responseId") or ""), str(event.get("modelVersion") or self._model))
@@ -61,11 +64,11 @@ class GeminiReader:
             yield UsageChunk(gemini_usage(report))
 
     def end(self) -> Iterator[Chunk]:
-        """Yield the last chunk, after everything was read. Raises ModelError for an end without a proper reason."""
+        """Yield the last chunk, after everything was read. Raises ModelError for an end without a valid reason."""
         if self._blocked:
             yield MessageStop("refusal", self._blocked)
             return
-        stop = stopped(self._raw, calls=bool(self._calls), provider=self._provider)
+        stop = message_stop(self._raw, calls=bool(self._calls), provider=self._provider)
         if stop.reason == "other":
             raise ModelError(
                 Failure("overloaded", f"{self._provider} cut off the answer ({self._raw}).", retryable=True)
@@ -73,7 +76,7 @@ class GeminiReader:
         yield stop
 
     def _end(self, word: str) -> None:
-        # Some servers repeat STOP with every event; the first other word is why it ended.
+        # Some servers repeat STOP with every event; the first other word is the reason.
         if word not in _UNSPECIFIED:
             self.finished = True
             if self._raw in ("", "STOP"):
@@ -90,7 +93,7 @@ class GeminiReader:
         if signature:
             yield ThinkingChunk(data=signature, provider=self._provider)
         elif text and self._signed:
-            # A signature is for the words it came with and for no others.
+            # A signature covers only the text that it came with.
             yield ThinkingChunk(provider=self._provider)
         if text:
             yield TextChunk(text)
@@ -103,14 +106,14 @@ class GeminiReader:
         name = _NAMESPACE.sub("", str(call.get("name") or ""), count=1)
         yield ToolCallStart(index, str(call.get("id") or f"call_{index}"), name)
         if arguments := call.get("args"):
-            yield ToolCallDelta(index, encoded(arguments).decode())
+            yield ToolCallDelta(index, encode_json(arguments).decode())
 
 
 def gemini_usage(report: dict[str, Any]) -> Usage:
-    """Return the token counts in our terms; theirs leave the thoughts out of the answer."""
+    """Convert the token counts; theirs leave the thoughts out of the answer."""
     given = (report.get("promptTokenCount") or 0) + (report.get("toolUsePromptTokenCount") or 0)
     made, thought = report.get("candidatesTokenCount") or 0, report.get("thoughtsTokenCount") or 0
-    # Some servers count the thoughts in; the sum tells.
+    # Some servers include the thoughts; the total shows which.
     inside = thought <= made and report.get("totalTokenCount") == given + made
     return Usage(
         input=given,

@@ -1,8 +1,8 @@
-"""Application default credentials of Google: from the key of a service account, or a user's login, to a token.
+"""Get a token from Google's application default credentials: the key of a service account, or a user's login.
 
-Both are read here without Google's libraries: a service account signs its request for a token itself, which is one
+Both are handled here without Google's libraries: a service account signs its request for a token, which takes one
 modular power of its RSA key. Credentials of other kinds (workload identity, impersonation, the metadata server of a
-machine at Google) are read by those libraries only, through LiteLLM.
+machine at Google) work only with those libraries, through LiteLLM.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from agent_tools.net.http_connection import HttpError
 TOKEN_URL = "https://oauth2.googleapis.com/token"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 KINDS = ("service_account", "authorized_user")
-_MOST = 1 << 20
-# ASN.1 for "a SHA-256 hash follows", as PKCS #1 wants it before the hash.
+_MAX_BYTES = 1 << 20
+# ASN.1 for "a SHA-256 hash follows", which PKCS #1 requires before the hash.
 _SHA256 = bytes.fromhex("3031300d060960864801650304020105000420")
 
 
 class GoogleCredentials:
-    """The credentials in a file. Raises ValueError for a file that has none of the kinds above."""
+    """The credentials in a file. Raises ValueError for a file with another kind of credentials."""
 
     def __init__(self, path: Path) -> None:
         try:
-            data = json.loads(read_regular(path, _MOST))
+            data = json.loads(read_regular(path, _MAX_BYTES))
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError):
@@ -60,7 +60,7 @@ class GoogleCredentials:
         try:
             reply = HttpClient(Timeouts()).send(endpoint_url(url), headers, urlencode(form).encode(), cancel)
             try:
-                status, body = reply.status, reply.read_all(_MOST)
+                status, body = reply.status, reply.read_all(_MAX_BYTES)
             finally:
                 reply.close()
         except HttpError as error:
@@ -91,13 +91,13 @@ class GoogleCredentials:
         now = int(time.time())
         claims = {"iss": data["client_email"], "scope": SCOPE, "aud": url, "iat": now, "exp": now + 3600}
         header = {"alg": "RS256", "typ": "JWT", "kid": str(data.get("private_key_id") or "")}
-        text = b".".join(_packed(json.dumps(part).encode()) for part in (header, claims))
-        signed = text + b"." + _packed(_signature(text, str(data["private_key"])))
+        text = b".".join(_base64url(json.dumps(part).encode()) for part in (header, claims))
+        signed = text + b"." + _base64url(_signature(text, str(data["private_key"])))
         return {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": signed.decode()}
 
 
 def find_credentials(env: Mapping[str, str]) -> Path | None:
-    """Return the file of the application default credentials, or None where there is none."""
+    """Return the file of the application default credentials, or None."""
     if named := env.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip():
         return Path(named)
     folder = env.get("CLOUDSDK_CONFIG", "").strip() or (f"{home}/.config/gcloud" if (home := env.get("HOME")) else "")
@@ -105,7 +105,7 @@ def find_credentials(env: Mapping[str, str]) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def _packed(data: bytes) -> bytes:
+def _base64url(data: bytes) -> bytes:
     return urlsafe_b64encode(data).rstrip(b"=")
 
 
@@ -126,7 +126,7 @@ def _signature(text: bytes, pem: str) -> bytes:
 
 
 def _value(der: bytes, at: int) -> tuple[bytes, int]:
-    """Return the content of the ASN.1 value that begins here, and where it ends."""
+    """Return the content of the ASN.1 value at this offset, and where it ends."""
     length, start = der[at + 1], at + 2
     if length & 0x80:
         count = length & 0x7F

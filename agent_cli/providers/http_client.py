@@ -1,10 +1,10 @@
-"""What the direct wires share: sending a body, reading the answer as JSON events, and remembering two things.
+"""What the direct clients share: sending a body, reading the answer as JSON events, and two caches.
 
-Remembered are the encoded form of each message, so that a long conversation is not serialised again every round, and
-the options that a server turned out not to take: such a request is sent again without it, and users are notified
-once. Nothing of this changes what a conversation means.
+Cached are the encoded form of each message, so that a long conversation is not serialized again every round, and the
+options that a server has rejected: the request is repeated without them, and the user is notified once. Neither changes
+the meaning of a conversation.
 
-Server-sent events out of bytes, however they were cut, as the WHATWG standard defines them.
+`SSEDecoder` parses server-sent events from bytes, however they are split, as the WHATWG standard defines them.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from agent_cli.providers.errors import error_for_status, malformed
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from agent_tools.net.http_connection import HttpError
-from agent_tools.net.urls import PORTS, Url
+from agent_tools.net.urls import DEFAULT_PORTS, Url
 
 BOM = b"\xef\xbb\xbf"
 
 
 class SSEDecoder:
-    """Feed it bytes; it returns the events they complete, as pairs of name (empty if unnamed) and data.
+    """Incremental decoder: returns the events that the fed bytes complete, as pairs of name ("" if unnamed) and data.
 
-    most: bytes of one event.
+    max_bytes: largest event.
     """
 
-    def __init__(self, most: int = 64 << 20) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int = 64 << 20) -> None:
+        self._max_bytes = max_bytes
         self._size = 0
         self._rest: list[bytes] = []
         self._at_start = True
         self._after_cr = self._after_lf = False
 
     def feed(self, data: bytes) -> list[tuple[str, str]]:
-        """The events that end within `data`. Events without data are not events. Raises OverflowError."""
+        """Return the events that end within `data`, without those that have no data. Raises OverflowError."""
         if self._at_start:
             data = self._without_bom(data)
         if not data:
@@ -64,9 +64,9 @@ class SSEDecoder:
                 return []
         self._rest.append(data)
         self._size += len(data)
-        if self._size > self._most:
+        if self._size > self._max_bytes:
             raise OverflowError
-        # A long event arrives in many pieces: join them only when it has ended.
+        # A long event arrives in many pieces: join them only once it has ended.
         ends = b"\n\n" in data or (self._after_lf and data.startswith(b"\n"))
         self._after_lf = data.endswith(b"\n")
         if not ends:
@@ -107,7 +107,7 @@ def _parse(block: bytes, events: list[tuple[str, str]]) -> None:
     data: list[str] = []
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
-        if field in (b"data", b"error"):  # servers built on llama.cpp write an error as such a line
+        if field in (b"data", b"error"):  # servers built on llama.cpp send errors in such a line
             data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
         elif field == b"event":
             name = value.removeprefix(b" ").decode("utf-8", "replace")
@@ -117,23 +117,26 @@ def _parse(block: bytes, events: list[tuple[str, str]]) -> None:
 
 T = TypeVar("T")
 
-# How a refusal names the limit of an answer, and the sums in which servers say how much would fit.
+# How an error names the limit of an answer, and the sums in which servers say how much would fit.
 _LIMIT = r"max_(completion_|output_|new_)?tokens|maxoutputtokens"
-_TOO_MUCH = (r"> ?(\d{3,8}) ?- ?(\d{1,8})", r"maximum context length is (\d{3,8}) .{0,60}?\b(\d{1,8}) (?:input|prompt)")
-_LEAST_LIMIT = 256
+_FIT_PATTERNS = (
+    r"> ?(\d{3,8}) ?- ?(\d{1,8})",
+    r"maximum context length is (\d{3,8}) .{0,60}?\b(\d{1,8}) (?:input|prompt)",
+)
+_MIN_LIMIT = 256
 
-MOST_ERROR = 64 * 1024
-MOST_ANSWER = 64 * 1024 * 1024
+MAX_ERROR_BYTES = 64 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _TEXTS = {TextChunk: ("text",), ThinkingChunk: ("text", "signature", "data"), ToolCallDelta: ("json",)}
-_MOST_TOKENS = 10**12
-# What reading a value of another type than the one that was promised raises.
-_ODD = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
+_MAX_TOKENS = 10**12
+# Raised by reading a value of another type than the protocol defines.
+_SHAPE_ERRORS = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def encoded(value: Any) -> bytes:
-    """`value` as compact JSON. What JSON cannot say (NaN, half a surrogate pair) becomes null or "?"."""
+def encode_json(value: Any) -> bytes:
+    """Encode a value as compact JSON. What JSON cannot express (NaN, half a surrogate pair) becomes null or "?"."""
     try:
         text = _encode(value)
     except ValueError:
@@ -142,20 +145,20 @@ def encoded(value: Any) -> bytes:
 
 
 class EncodedMessages(Generic[T]):
-    """The encoded form of each message, found by the identity of the message."""
+    """Caches the encoded form of each message, by the identity of the message."""
 
     def __init__(self, encode: Callable[[Message], T]) -> None:
         self._encode = encode
         self._known: dict[int, tuple[Message, T]] = {}
 
     def of(self, messages: Iterable[Message]) -> list[T]:
-        """The encoded messages, in order."""
+        """Return the encoded messages, in order."""
         known = self._known
         forms: list[T] = []
         for message in messages:
             entry = known.get(id(message))
             if entry is None:
-                # Holding the message keeps its id from being given to another.
+                # Keeping the message keeps its id from being reused.
                 entry = known[id(message)] = (message, self._encode(message))
             forms.append(entry[1])
         if len(known) > 2 * len(forms) + 1000:
@@ -163,12 +166,15 @@ class EncodedMessages(Generic[T]):
         return forms
 
     def forget(self) -> None:
-        """Encode everything anew."""
+        """Drop the cache, so that everything is encoded again."""
         self._known.clear()
 
 
 class ResponseReader(Protocol):
-    """Makes chunks of a protocol's events. `finished`: the answer is whole, whatever may still come."""
+    """Turns the events of a protocol into chunks.
+
+    finished: the answer is complete, whatever may still come.
+    """
 
     finished: bool
 
@@ -178,27 +184,27 @@ class ResponseReader(Protocol):
 
 
 def endpoint_url(url: str) -> Url:
-    """A base URL's parts, without a user name. Raises ModelError (bad_request) for what is not an http address."""
+    """Split a base URL, dropping a user name. Raises ModelError (bad_request) if it is not an http address."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not host or parts.scheme not in PORTS:
+    if not host or parts.scheme not in DEFAULT_PORTS:
         raise ModelError(Failure("bad_request", f"The base URL {url!r} is not an http or https address."))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Url(parts.scheme, host, port or PORTS[parts.scheme], path)
+    return Url(parts.scheme, host, port or DEFAULT_PORTS[parts.scheme], path)
 
 
 def model_error(error: HttpError) -> ModelError:
-    """An exchange that failed, as the failure of a model."""
+    """Convert a failed exchange to a model error."""
     if error.kind == "not_http":
         return malformed(f"{error} Is the base URL right?")
     return ModelError(Failure("bad_request" if error.kind == "header" else "network", str(error), error.retryable))
 
 
 class HttpModelClient(ABC):
-    """One endpoint of one provider. `options` that it rejected are kept as pairs of model and option."""
+    """One endpoint of one provider. Remembers the options that it rejected, as pairs of model and option."""
 
     def __init__(self, url: str, headers: Mapping[str, str], provider: str, timeouts: Timeouts) -> None:
         self._http = HttpClient(timeouts)
@@ -207,60 +213,66 @@ class HttpModelClient(ABC):
         self._provider = provider
         self._rejected: set[tuple[str, str]] = set()
         self._notified: set[str] = set()
-        # The longest answers that refusals have named, by model.
-        self._longest: dict[str, int] = {}
+        # The longest answers that errors have named, by model.
+        self._max_answer_tokens: dict[str, int] = {}
         self._last_limit = 0
 
     def close(self) -> None:
-        """Drop the connections that are kept for further requests."""
+        """Close the idle connections."""
         self._http.close()
 
     @abstractmethod
     def _body(self, request: Request) -> bytes:
-        """The request as this wire writes it."""
+        """Return the request in this protocol."""
 
     @abstractmethod
     def _adapt(self, request: Request, error: ModelError) -> str | None:
-        """Called with a refusal as bad request: what to change is remembered, and the result is the notice for a user
-        (nothing, if that is not worth it). None: the request cannot be helped."""
+        """Adapt to a request that was rejected as bad, by remembering what to change.
+
+        Return a notice for the user, "" if that is not worth one, or None if the request cannot be helped.
+        """
 
     def _endpoint(self, request: Request) -> str:
         """Return the URL of a request."""
         return self._url
 
-    def _takes(self, request: Request, option: str) -> bool:
+    def _supports(self, request: Request, option: str) -> bool:
         return (request.model, option) not in self._rejected
 
     def _limit(self, request: Request, *, reasons: bool = False) -> int | None:
         """Return the limit of an answer with its reasoning; see `token_limit`."""
-        limit, most = token_limit(request, reasons=reasons), self._longest.get(request.model)
+        limit, most = token_limit(request, reasons=reasons), self._max_answer_tokens.get(request.model)
         self._last_limit = min(limit, most) if limit and most else limit or 0
         return self._last_limit or None
 
     def _lower_limit(self, request: Request, error: ModelError) -> bool:
-        """Remember the longest answer that a refusal names, if it is about that; the request can then be repeated."""
+        """Remember the longest answer that an error allows. Return True if the request can then be repeated."""
         words = f"{error.failure.message} {error.code}".lower()
         if not self._last_limit or not re.search(_LIMIT, words):
             return False
-        sums = (found for pattern in _TOO_MUCH if (found := re.search(pattern, words)))
+        sums = (found for pattern in _FIT_PATTERNS if (found := re.search(pattern, words)))
         fits = [int(found[1]) - int(found[2]) for found in sums] or map(int, re.findall(r"\b\d{3,8}\b", words))
-        most = max((n for n in fits if _LEAST_LIMIT <= n < self._last_limit), default=0)
+        most = max((n for n in fits if _MIN_LIMIT <= n < self._last_limit), default=0)
         if most:
-            self._longest[request.model] = most
+            self._max_answer_tokens[request.model] = most
         return bool(most)
 
-    def _once(self, text: str) -> Iterator[Notice]:
+    def _notify_once(self, text: str) -> Iterator[Notice]:
         if text and text not in self._notified:
             self._notified.add(text)
             yield Notice(text)
 
     def _send(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
-        """Notices, and at last the reply, which has status 200."""
+        """Yield notices, and finally the reply, which has status 200."""
         while True:
             body = self._body(request)
             try:
                 reply = self._http.send(
-                    endpoint_url(self._endpoint(request)), self._headers, body, cancel, patient=not request.stream
+                    endpoint_url(self._endpoint(request)),
+                    self._headers,
+                    body,
+                    cancel,
+                    no_idle_timeout=not request.stream,
                 )
             except HttpError as broken:
                 raise model_error(broken) from broken
@@ -271,7 +283,7 @@ class HttpModelClient(ABC):
                     return
                 error = error_for_status(
                     reply.status,
-                    self._without_key(reply.read_all(MOST_ERROR)),
+                    self._without_key(reply.read_all(MAX_ERROR_BYTES)),
                     reply.header,
                     provider=self._provider,
                     model=request.model,
@@ -289,12 +301,12 @@ class HttpModelClient(ABC):
             advice = self._adapt(request, error) if error.failure.kind == "bad_request" else None
             if advice is None:
                 raise error
-            yield from self._once(advice)
+            yield from self._notify_once(advice)
 
     def _listen(
         self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
     ) -> Iterator[Chunk]:
-        """The chunks that `reader` makes of a reply, up to the event that is the last."""
+        """Yield the chunks that `reader` makes of a reply, up to the event for which `last` is true."""
         try:
             for event in self._objects(reply):
                 for chunk in self._chunks_of(reader, event):
@@ -307,7 +319,7 @@ class HttpModelClient(ABC):
             if not reader.finished:
                 raise model_error(error) from error
         except ModelError as error:
-            # Whatever happens after the last word does not make it unsaid.
+            # A network error after the end of the answer does not matter.
             if not reader.finished or error.failure.kind != "network":
                 raise
         finally:
@@ -318,7 +330,7 @@ class HttpModelClient(ABC):
         yield from reader.end()
 
     def _chunks_of(self, reader: ResponseReader, event: dict[str, Any]) -> Iterator[Chunk]:
-        """The chunks of one event. Raises ModelError where something in it is not what the protocol promises."""
+        """Yield the chunks of one event. Raises ModelError if it violates the protocol."""
         try:
             for chunk in reader.read(event):
                 if isinstance(chunk, UsageChunk):
@@ -328,12 +340,12 @@ class HttpModelClient(ABC):
                 if any(getattr(chunk, name).__class__ is not str for name in _TEXTS.get(chunk.__class__, ())):
                     raise TypeError(chunk.__class__.__name__)
                 yield chunk
-        except _ODD as error:
+        except _SHAPE_ERRORS as error:
             shown = json.dumps(event, default=str)[:80]
             raise malformed(f"{self._provider} sent an answer in an unknown format: {shown!r}.") from error
 
     def _without_key(self, body: bytes) -> bytes:
-        """What a provider said, in case it repeats the key: the sentence goes to logs and screens."""
+        """Remove the key from a provider's answer, which may repeat it: the sentence goes to logs and screens."""
         for name in ("Authorization", "x-api-key", "x-goog-api-key"):
             secret = self._headers.get(name, "").removeprefix("Bearer ")
             if len(secret) >= 8:
@@ -348,17 +360,17 @@ class HttpModelClient(ABC):
             raise malformed(f"{reply.host} answered with a web page instead of JSON. Is the base URL right?")
 
     def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any]]:
-        """The JSON objects of an event stream up to its `[DONE]`, or the one object of a plain JSON answer."""
+        """Yield the JSON objects of an event stream up to `[DONE]`, or the one object of a plain JSON answer."""
         if reply.content_type == "application/json":
-            body = reply.read_all(MOST_ANSWER)
+            body = reply.read_all(MAX_ANSWER_BYTES)
             yield self._object(body.decode("utf-8", "replace"))
             return
-        splitter = SSEDecoder(MOST_ANSWER)
+        splitter = SSEDecoder(MAX_ANSWER_BYTES)
         while data := reply.read():
             try:
                 found = splitter.feed(data)
             except OverflowError:
-                raise malformed(f"{reply.host} sent an event of more than {MOST_ANSWER:,} bytes.") from None
+                raise malformed(f"{reply.host} sent an event of more than {MAX_ANSWER_BYTES:,} bytes.") from None
             for _, text in found:
                 if text.startswith("{"):
                     yield self._object(text)
@@ -380,10 +392,10 @@ class HttpModelClient(ABC):
 
 
 def _whole_counts(usage: Usage) -> Usage | None:
-    """The usage in whole tokens; None where something is no number of tokens, which must not end up in sums."""
+    """Return the usage in whole tokens; None if a count is no number of tokens, which would spoil all sums."""
     names = ("input", "output", "reasoning", "cache_read", "cache_write", "web_searches", "cache_write_1h")
     counts = [getattr(usage, name) for name in names]
-    if not all(isinstance(count, (int, float)) and 0 <= count < _MOST_TOKENS for count in (*counts, usage.cost)):
+    if not all(isinstance(count, (int, float)) and 0 <= count < _MAX_TOKENS for count in (*counts, usage.cost)):
         return None
     if all(count.__class__ is int for count in counts):
         return usage

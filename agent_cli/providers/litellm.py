@@ -1,9 +1,9 @@
-"""The wire to every provider that has none of its own: LiteLLM, in a worker process.
+"""Client for all providers without their own client: LiteLLM, in a worker process.
 
-Importing LiteLLM takes seconds of CPU and 200 MB, and each of its chunks half a millisecond, so it does that
-in a process of its own, started on first use and kept for later requests. Cancelling kills the worker, which
-wakes its reader at once; the next request starts another. The key goes to it over standard input,
-never through its arguments or environment.
+Importing LiteLLM takes seconds of CPU and 200 MB, and each of its chunks half a millisecond, so it runs in its own
+process, started on first use and reused by later requests. Cancelling kills the worker, which wakes its reader at
+once; the next request starts another. The worker gets the key over standard input, never through its arguments or
+environment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agent_cli.providers.base import Chunk, ModelError, Notice, Request
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import Timeouts
-from agent_tools.process.child import MEMORY, limit_memory
+from agent_tools.process.child import MAX_MEMORY, limit_memory
 from agent_tools.record import from_json, to_json
 from agent_tools.secret_patterns import without_secrets
 
@@ -37,15 +37,15 @@ with lazy_imports():
 
 WORKER = "agent_cli.providers.litellm_worker"
 START_SECONDS = 120.0
-PIECE = 65536
+CHUNK_BYTES = 65536
 
 
-class LiteLLM:
-    """A `ModelClient` over LiteLLM. Safe to use from several threads: each request at a time has its own
-    worker.
+class LiteLLMClient:
+    """A `ModelClient` over LiteLLM. Thread-safe: each concurrent request has its own worker.
 
-    model: as LiteLLM spells it, such as `gemini/gemini-3-pro`; a request's own model takes the place of what
-    follows the first slash. api_key and base_url: empty leaves them to LiteLLM and the environment.
+    model: as LiteLLM spells it, such as `gemini/gemini-3-pro`; a request's own model replaces the part after the first
+        slash.
+    api_key, base_url: empty leaves them to LiteLLM and the environment.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class LiteLLM:
                 _idle.append(LiteLLMWorker())
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """The chunks of one response. Raises ModelError or CancelledError."""
+        """Yield the chunks of one response. Raises ModelError or CancelledError."""
         cancel.check()
-        worker = _take()
+        worker = _acquire_worker()
         forget = cancel.on_cancel(worker.kill)
         whole = False
         try:
@@ -89,7 +89,7 @@ class LiteLLM:
             )
             for message in worker.messages(self._timeouts, request.stream, cancel):
                 if (chunk := message.get("chunk")) is not None:
-                    if self._is_news(value := from_json(Chunk, chunk)):
+                    if self._is_new(value := from_json(Chunk, chunk)):
                         yield value
                     continue
                 whole = True
@@ -98,15 +98,15 @@ class LiteLLM:
                 return
         finally:
             forget()
-            # One that is still talking, because nobody listens any longer, cannot be used again.
+            # A worker that is still sending cannot be used again.
             if whole and not cancel.cancelled:
                 with _lock:
                     _idle.append(worker)
             else:
                 worker.kill()
 
-    def _is_news(self, chunk: Chunk) -> bool:
-        """False for a notice that was given before."""
+    def _is_new(self, chunk: Chunk) -> bool:
+        """Return False for a notice that was given before."""
         if not isinstance(chunk, Notice):
             return True
         new = chunk.text not in self._notified
@@ -118,15 +118,15 @@ class LiteLLMWorker:
     """The child process, and its lines."""
 
     def __init__(self) -> None:
-        import subprocess  # only who uses this wire pays for it
+        import subprocess  # only users of this client pay for it
 
         self._ready = False
         self._buffer = b""
         self._errors: deque[str] = deque(maxlen=20)
-        # Credentials of clouds are in variables, but none of them is for every process of this user to read.
+        # Cloud credentials are in variables; do not let every process of this user read them.
         plain = without_secrets(os.environ)
         self._process: Popen[bytes] = reaper.REAPER.popen(
-            # -P: a `litellm.py` in the user's directory must not be taken for the library.
+            # -P: a `litellm.py` in the user's directory must not be imported instead of the library.
             [sys.executable, "-P", "-m", WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -134,7 +134,7 @@ class LiteLLMWorker:
             env={**plain, "PYTHONPATH": os.pathsep.join(_import_path())},
             # Its own group: Ctrl-C is for us to pass on, and killing the group leaves nothing behind.
         )
-        limit_memory(self._process.pid, MEMORY)
+        limit_memory(self._process.pid, MAX_MEMORY)
         threading.Thread(target=self._drain, daemon=True).start()
         self.send({"environment": {name: value for name, value in os.environ.items() if name not in plain}})
 
@@ -155,7 +155,7 @@ class LiteLLMWorker:
                 self._process.kill()
 
     def send(self, order: dict[str, Any]) -> None:
-        """Hand over one line: the environment first, then requests."""
+        """Send one line: the environment first, then requests."""
         assert self._process.stdin is not None
         # Half a surrogate pair, which JSON can spell and HTTP cannot send, becomes "?".
         line = json.dumps(order, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
@@ -163,26 +163,26 @@ class LiteLLMWorker:
             self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError:
-            pass  # it died; reading says so, with its last words
+            pass  # it died; reading reports that with the end of its stderr
 
     def messages(self, limits: Timeouts, streaming: bool, cancel: CancelToken) -> Iterator[dict[str, Any]]:
-        """What it says, up to the end of the pipe. Raises ModelError for death or silence, or Cancelled."""
+        """Yield its messages until the pipe ends. Raises ModelError if it dies or is silent, or CancelledError."""
         assert self._process.stdout is not None
         pipe = self._process.stdout.fileno()
         until = monotonic() + limits.total if limits.total else float("inf")
         if not self._ready:
             until += START_SECONDS
-        # The worker watches its own waiting; this only catches one that hangs in some other way.
+        # The worker has its own time-outs; this only catches one that hangs in another way.
         idle = limits.idle + 5 if limits.idle and streaming else float("inf")
         while True:
             wait = START_SECONDS if not self._ready else min(idle, until - monotonic())
             if wait <= 0 or not select.select([pipe], [], [], None if wait == float("inf") else wait)[0]:
                 self.kill()
-                raise ModelError(_late(self._ready, limits, monotonic() >= until))
-            data = os.read(pipe, PIECE)
+                raise ModelError(_timeout_failure(self._ready, limits, monotonic() >= until))
+            data = os.read(pipe, CHUNK_BYTES)
             cancel.check()
             if not data:
-                raise ModelError(Failure("network", f"LiteLLM ended: {self._last_words()}", retryable=self._ready))
+                raise ModelError(Failure("network", f"LiteLLM ended: {self._stderr_tail()}", retryable=self._ready))
             *lines, self._buffer = (self._buffer + data).split(b"\n")
             for line in lines:
                 message: dict[str, Any] = json.loads(line)
@@ -199,17 +199,17 @@ class LiteLLMWorker:
             if text := line.decode("utf-8", "replace").strip():
                 self._errors.append(text)
 
-    def _last_words(self) -> str:
+    def _stderr_tail(self) -> str:
         self._process.wait(5)
         return self._errors[-1][:300] if self._errors else f"exit code {self._process.returncode}"
 
 
-# Shared by all transports: a sub-agent's model is often of another provider, and workers are large.
+# Shared by all clients: a sub-agent's model is often of another provider, and workers are large.
 _idle: list[LiteLLMWorker] = []
 _lock = threading.Lock()
 
 
-def _take() -> LiteLLMWorker:
+def _acquire_worker() -> LiteLLMWorker:
     with _lock:
         while _idle:
             worker = _idle.pop()
@@ -219,14 +219,14 @@ def _take() -> LiteLLMWorker:
 
 
 def close_workers() -> None:
-    """End the workers that wait for work. They also end with this process."""
+    """End the idle workers. They also end with this process."""
     with _lock:
         while _idle:
             _idle.pop().kill()
 
 
 def _import_path() -> list[str]:
-    """Where this process imports from, without the directory it happens to stand in."""
+    """Return this process's import path without the current directory."""
     here = os.getcwd()  # noqa: PTH109 - compared as text with sys.path
     ours = [
         str(Path(__file__).parents[2]),
@@ -236,7 +236,7 @@ def _import_path() -> list[str]:
     return path + [p for p in ours if p not in path]
 
 
-def _late(ready: bool, limits: Timeouts, total: bool) -> Failure:
+def _timeout_failure(ready: bool, limits: Timeouts, total: bool) -> Failure:
     if not ready:
         return Failure("network", f"LiteLLM did not start within {START_SECONDS:g} s")
     if total:

@@ -1,7 +1,7 @@
-"""Between our requests and chunks and those of LiteLLM, as plain data: nothing here imports LiteLLM.
+"""Convert our requests and chunks to and from LiteLLM's, as plain data: nothing here imports LiteLLM.
 
-Requests are put in OpenAI's shape. What comes back is read by attribute, whatever the provider. A Claude gets
-its cache breakpoints and its signed reasoning back, over whichever provider it is reached.
+Requests get OpenAI's shape. Responses are read by attribute, whatever the provider. A Claude gets its cache breakpoints
+and its signed reasoning back, over whichever provider it is reached.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from agent_cli.providers.base import (
     ToolCallDelta,
     ToolCallStart,
     UsageChunk,
-    stopped,
+    message_stop,
     token_limit,
 )
-from agent_cli.providers.openai_chat import content_of, parts_of_result
+from agent_cli.providers.openai_chat import result_parts, user_content
 
 CACHE = {"type": "ephemeral"}
 CLAUDE_HOSTS = ("anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter", "databricks")
 
 
 def is_claude(model: str) -> bool:
-    """Whether `provider/model` is a Claude over a provider that passes on its cache marks and its
-    signatures."""
+    """Return True if `provider/model` is a Claude over a provider that passes on its cache marks and signatures."""
     host, _, name = model.partition("/")
     return host in CLAUDE_HOSTS and "claude" in name
 
 
-def arguments_of(
+def completion_arguments(
     request: Request, model: str, supported: set[str], prefill: str
 ) -> tuple[dict[str, Any], list[Notice]]:
-    """The keyword arguments of `litellm.completion`, and what the model lacks of what was asked.
+    """Return the keyword arguments of `litellm.completion`, and a notice for each option that the model lacks.
 
-    model: as LiteLLM spells it. supported: the OpenAI parameters that it says the model takes. prefill: the one to
-    send, from `prefill_of`.
+    model: as LiteLLM spells it.
+    supported: the OpenAI parameters that the model takes according to LiteLLM.
+    prefill: the one to send, from `usable_prefill`.
     """
     claude = is_claude(model)
     sent: dict[str, Any] = {"model": model, "messages": _messages(request, claude, prefill), "stream": request.stream}
@@ -83,8 +83,8 @@ def arguments_of(
     return sent, [Notice(f"{model} takes no {name.replace('_', ' ')} over LiteLLM") for name in lacking]
 
 
-def prefill_of(request: Request, takes_it: bool) -> str:
-    """The beginning to ask for; none where the model cannot continue one, or would reason before it."""
+def usable_prefill(request: Request, takes_it: bool) -> str:
+    """Return the prefill to send; "" if the model cannot continue one, or would reason before it."""
     thinks = request.thinking_tokens or request.effort not in (None, "none")
     return request.prefill.rstrip() if takes_it and not thinks else ""
 
@@ -93,7 +93,7 @@ def _messages(request: Request, claude: bool, prefill: str) -> list[dict[str, An
     messages: list[dict[str, Any]] = []
     if request.system:
         messages.append({"role": "system", "content": request.system})
-    # Behind what a compaction has put there; images of results could move it, but stand behind it.
+    # After what a compaction has put there: media of results could shift the position, but only come later.
     compacted = {len(messages) + request.head - 1} if request.head else set()
     shown: list[dict[str, Any]] = []
     for message in request.messages:
@@ -102,7 +102,7 @@ def _messages(request: Request, claude: bool, prefill: str) -> list[dict[str, An
             shown = []
         messages.append(_message(message, claude))
         if isinstance(message, ToolMessage):
-            shown += parts_of_result(message)
+            shown += result_parts(message)
     if shown:
         messages.append({"role": "user", "content": shown})
     if claude:
@@ -117,7 +117,7 @@ def _message(message: Message, claude: bool) -> dict[str, Any]:
     if isinstance(message, ToolMessage):
         return {"role": "tool", "tool_call_id": message.call_id, "name": message.name, "content": message.text}
     if not isinstance(message, AssistantMessage):
-        return {"role": "user", "content": content_of(message)}
+        return {"role": "user", "content": user_content(message)}
     calls = [
         {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": _json(c.arguments)}}
         for c in message.calls
@@ -154,9 +154,10 @@ def _mark(message: dict[str, Any]) -> None:
 
 
 class LiteLLMReader:
-    """Turns what LiteLLM yields for one response into chunks; remembers what was begun.
+    """Turns what LiteLLM yields for one response into chunks.
 
-    provider: named in errors. prefill: words that the answer begins with, and that most providers do not repeat.
+    provider: named in errors.
+    prefill: text that the answer begins with, and that most providers do not repeat.
     """
 
     def __init__(self, provider: str, prefill: str = "") -> None:
@@ -165,11 +166,11 @@ class LiteLLMReader:
         self._started = False
         self._calls: dict[int, tuple[int, str]] = {}
         self._stop = ""
-        self._thought = False
+        self._has_thinking = False
         self._begun = 0
 
     def read(self, part: Any) -> Iterator[Chunk]:
-        """The chunks of one streamed part, or of a whole response."""
+        """Yield the chunks of one streamed part, or of a whole response."""
         if not self._started:
             self._started = True
             yield Started(id=str(part.id or ""), model=str(part.model or ""))
@@ -186,12 +187,14 @@ class LiteLLMReader:
             yield UsageChunk(litellm_usage(usage))
 
     def end(self, raw: str = "", *, finished: bool = True) -> Iterator[Chunk]:
-        """The last chunk. raw: the provider's own word, where it is known. Raises ModelError for a response that
-        broke off or failed."""
+        """Yield the last chunk. Raises ModelError for a response that broke off or failed.
+
+        raw: the provider's own stop reason, if it is known.
+        """
         if not finished:
             text = f"The answer of {self._provider} broke off before its end."
             raise ModelError(Failure("network", text, retryable=True))
-        yield stopped(raw or self._stop, calls=bool(self._calls), provider=self._provider)
+        yield message_stop(raw or self._stop, calls=bool(self._calls), provider=self._provider)
 
     def _text(self, text: str) -> Iterator[Chunk]:
         prefill, self._prefill = self._prefill, ""
@@ -206,12 +209,12 @@ class LiteLLMReader:
                 yield ThinkingChunk(data=block.get("data") or "")
                 continue
             text, signature = block.get("thinking") or "", block.get("signature") or ""
-            # With the signature the text comes again, whole.
-            if text and not (signature and self._thought):
-                self._thought = True
+            # Together with the signature, the whole text comes again.
+            if text and not (signature and self._has_thinking):
+                self._has_thinking = True
                 yield ThinkingChunk(text=text)
             if signature:
-                self._thought = False
+                self._has_thinking = False
                 yield ThinkingChunk(signature=signature)
         reasoning = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
         if reasoning and not blocks:
@@ -231,15 +234,14 @@ class LiteLLMReader:
 
 
 def gemini_stop(event: dict[str, Any]) -> str:
-    """The word with which an event of Gemini's stream ends the answer, or ""."""
+    """Return the reason with which an event of Gemini's stream ends the answer, or ""."""
     if (event.get("promptFeedback") or {}).get("blockReason"):
         return "content_filter"
     return next((str(word) for c in event.get("candidates") or () if (word := c.get("finishReason"))), "")
 
 
 def litellm_usage(usage: Any) -> Usage:
-    """Token counts as LiteLLM gives them: its prompt tokens include what was read from and written to the
-    cache."""
+    """Convert LiteLLM's token counts: its prompt tokens include those read from and written to the cache."""
     inside = getattr(usage, "prompt_tokens_details", None)
     out = getattr(usage, "completion_tokens_details", None)
     tools = getattr(usage, "server_tool_use", None)

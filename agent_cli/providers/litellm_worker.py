@@ -1,13 +1,13 @@
-"""The one file that imports LiteLLM: a child process that answers requests, one at a time, as JSON lines.
+"""The only file that imports LiteLLM: a child process that answers requests, one at a time, as JSON lines.
 
-First comes `{"environment"}`, the variables with secrets, which others could read where a process begins with them;
-then `{"model", "api_key", "base_url", "headers", "timeouts", "request"}`. Out go `{"chunk"}` lines and
-then `{"done"}` or `{"failure", "retry_after"}`. It begins with `{"ready"}` once LiteLLM is there, and ends
-when its standard input does, even in the middle of a request: it never outlives who started it. LiteLLM runs
-here as a library and nothing more: it fetches no price lists, reads no project's `.env`, retries nothing, and
-what it prints goes to standard error.
+Its input is first `{"environment"}`, the variables with secrets, which others could read if the process started with
+them; then `{"model", "api_key", "base_url", "headers", "timeouts", "request"}`. Its output is `{"ready"}` once LiteLLM
+is imported, then for each request `{"chunk"}` lines and `{"done"}` or `{"failure", "retry_after"}`. It ends when its
+standard input does, even in the middle of a request, so it never outlives its parent. LiteLLM runs here as a library
+and nothing more: it fetches no price lists, reads no project's `.env` and retries nothing, and what it prints goes to
+standard error.
 
-What LiteLLM's exceptions mean.
+Also classifies LiteLLM's exceptions.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from typing import Any, BinaryIO
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import Chunk, ModelError, Request
 from agent_cli.providers.catalog import lookup
-from agent_cli.providers.errors import error_for_status, refusal_in_stream
-from agent_cli.providers.litellm_convert import LiteLLMReader, arguments_of, gemini_stop, prefill_of
+from agent_cli.providers.errors import error_for_status, error_in_stream
+from agent_cli.providers.litellm_convert import LiteLLMReader, completion_arguments, gemini_stop, usable_prefill
 from agent_tools.process.hardening import protect
 from agent_tools.record import from_json, to_json
 
@@ -44,7 +44,7 @@ _PREFIX = re.compile(r"^(?:litellm\.|[A-Za-z]*(?:Error|Exception)\s*[:-]\s*|[A-Z
 _ORIGINAL = re.compile(r"\s*(Original exception|Traceback \(most recent).*", re.DOTALL)
 _PAGE = re.compile(r"(<!doctype html|<html).*?(</html>|$)", re.IGNORECASE | re.DOTALL)
 _UNREAD = re.compile(r"got unexpected response from \w+: (\{.*\})", re.IGNORECASE)
-# APIConnectionError is none of these: LiteLLM makes one of every exception that it does not know.
+# Without APIConnectionError: LiteLLM turns every unknown exception into one.
 _NETWORK_CLASSES = {
     "ConnectError",
     "ReadError",
@@ -66,7 +66,7 @@ _NO_CREDENTIALS = {
     "SSOTokenLoadError",
     "UnauthorizedSSOTokenError",
 }
-# Where LiteLLM's class says more than the status that it carries.
+# Statuses of LiteLLM's classes that are more precise than the status that they have.
 _STATUS = {
     "ContextWindowExceededError": 400,
     "AuthenticationError": 401,
@@ -77,9 +77,10 @@ _STATUS = {
 
 
 def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, ...] = ()) -> ModelError:
-    """The error as one of our small set, in a sentence that holds none of `secrets`.
+    """Convert an exception to one of our small set of errors, with a sentence that contains none of `secrets`.
 
-    model: `provider/model`. idle: the seconds of silence that were allowed.
+    model: `provider/model`.
+    idle: the allowed seconds of silence.
     """
     provider, _, name = model.partition("/")
     chain = list(_chain(error))
@@ -116,7 +117,7 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
 
 
 def _missing(provider: str, classes: set[str], text: str) -> str:
-    """What the user has to set up before requests can be sent, or ""."""
+    """Return what the user has to set up before requests can be sent, or ""."""
     if "ImportError" in classes and "google" in text.lower():
         return f"{provider} needs the package google-auth beside agent: pip install 'google-auth[requests]'"
     if provider == "bedrock" and "'access_key'" in text:
@@ -127,13 +128,13 @@ def _missing(provider: str, classes: set[str], text: str) -> str:
 
 
 def _unread(written: str, provider: str, model: str) -> ModelError:
-    """The error for an event, as Python writes it, that LiteLLM did not expect: often the provider's own error."""
+    """Return the error for an event, as a Python literal, that LiteLLM did not expect: often a provider's error."""
     try:
         event = ast.literal_eval(written)
     except (ValueError, SyntaxError):
         event = {}
     if isinstance(event, dict) and event.get("error"):
-        return refusal_in_stream(event["error"], provider=provider, model=model)
+        return error_in_stream(event["error"], provider=provider, model=model)
     return ModelError(Failure("malformed", f"{provider} sent what LiteLLM cannot read: {written[:200]}"))
 
 
@@ -146,7 +147,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _message_of(text: str) -> str:
-    """What the provider said, without LiteLLM's wrapping."""
+    """Return the provider's own message, without LiteLLM's wrapping."""
     if (start := text.find("{")) >= 0:
         try:
             body = json.loads(text[start : text.rindex("}") + 1])
@@ -155,7 +156,7 @@ def _message_of(text: str) -> str:
             if isinstance(message, str) and message:
                 return message[:500]
         except (ValueError, AttributeError):
-            pass  # not JSON: the sentence around it has to do
+            pass  # not JSON: use the sentence around it
     sentence = " ".join(_ORIGINAL.sub("", _PREFIX.sub("", text.strip())).split())
     return sentence[:500] or "no reason given"
 
@@ -165,7 +166,7 @@ def _status(chain: list[BaseException]) -> int:
 
 
 def _headers(chain: list[BaseException]) -> dict[str, str]:
-    """The headers of the provider's answer. LiteLLM makes up responses of its own, without the real headers."""
+    """Return the headers of the provider's answer; LiteLLM's own responses lack the real ones."""
     headers: dict[str, str] = {}
     for error in chain:
         for held in (
@@ -178,13 +179,13 @@ def _headers(chain: list[BaseException]) -> dict[str, str]:
     return headers
 
 
-# Must stand in the environment before the import; DEV, the default mode, loads `.env` files.
+# Must be in the environment before the import; DEV, the default mode, loads `.env` files.
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOCAL_BLOG_POSTS": "True",
     "LITELLM_MODE": "PRODUCTION",
     "LITELLM_LOG": "ERROR",
-    # A hundred equal chunks are a table of zeros, not a model gone astray.
+    # A hundred equal chunks are a table of zeros, not a model in a loop.
     "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",
 }
 
@@ -202,22 +203,22 @@ def main() -> None:
     threading.Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
     os.environ.update(json.loads(requests.get())["environment"])
     litellm = _load()
-    _say(out, {"ready": True})
+    _send_line(out, {"ready": True})
     first = True
     while True:
         order = json.loads(requests.get())
         secrets = tuple(filter(None, [order["api_key"], *order["headers"].values()]))
         try:
             for chunk in _answer(litellm, order):
-                _say(out, {"chunk": to_json(chunk)})
-            _say(out, {"done": True})
-        except Exception as error:  # noqa: BLE001 - the error is reported; the next request may go well
+                _send_line(out, {"chunk": to_json(chunk)})
+            _send_line(out, {"done": True})
+        except Exception as error:  # noqa: BLE001 - the error is reported; the next request may succeed
             if not isinstance(error, ModelError):
                 error = classify(error, order["model"], order["timeouts"]["idle"], secrets)
-            _say(out, {"failure": to_json(error.failure), "retry_after": error.retry_after})
+            _send_line(out, {"failure": to_json(error.failure), "retry_after": error.retry_after})
         gc.collect()
         if first:
-            gc.freeze()  # what the first request loaded stays, and is not looked through again
+            gc.freeze()  # exclude what the first request loaded from later collections
             first = False
 
 
@@ -227,7 +228,7 @@ def _listen(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def _say(out: Any, message: dict[str, Any]) -> None:
+def _send_line(out: Any, message: dict[str, Any]) -> None:
     data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
     while data:
         data = data[out.write(data) :]
@@ -235,8 +236,8 @@ def _say(out: Any, message: dict[str, Any]) -> None:
 
 def _load() -> Any:
     os.environ.update(ENVIRONMENT)
-    # The import allocates a great deal and frees little of it. The collector stays off: one that runs by itself may
-    # close a broken-off response while httpcore holds the very lock that closing wants, and nothing moves again.
+    # The import allocates a great deal and frees little of it. The collector stays off: an automatic run may close a
+    # broken-off response while httpcore holds the lock that closing needs, which is a deadlock.
     gc.disable()
     import litellm
 
@@ -250,7 +251,7 @@ def _load() -> Any:
     from litellm.llms.anthropic.chat import transformation
     from litellm.llms.bedrock.chat import converse_transformation
 
-    # Where no count of reasoning tokens was reported, one guessed from the text must not pass for it.
+    # If no count of reasoning tokens was reported, one guessed from the text must not replace it.
     transformation.token_counter = lambda **_: 0
     converse_transformation.token_counter = lambda **_: 0
     ChunkProcessor.count_reasoning_tokens = lambda *_: None
@@ -259,19 +260,19 @@ def _load() -> Any:
 
 
 class _StopWords(dict[str, str]):
-    """LiteLLM's map of stop words, which also remembers the provider's own: translated, most are a mere "stop"."""
+    """LiteLLM's map of stop reasons, which also remembers the provider's own: most are translated to "stop"."""
 
-    heard = ""
+    last_raw = ""
 
     def get(self, word: str, default: Any = None) -> Any:
         mapped = super().get(word, default)
         if word != mapped:
-            _StopWords.heard = word
+            _StopWords.last_raw = word
         return mapped
 
 
 def _keep_stop_words() -> None:
-    """Let the provider's own word for the end of an answer reach us."""
+    """Make the provider's own stop reason available."""
     from litellm.litellm_core_utils import core_helpers
     from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
 
@@ -280,10 +281,10 @@ def _keep_stop_words() -> None:
 
     def parse_and_end(self: Any, chunk: dict[str, Any]) -> Any:
         parsed = parse(self, chunk)
-        # LiteLLM gives each of Gemini's chunks a finish reason and says of none that it is the last.
+        # LiteLLM gives each of Gemini's chunks a finish reason and marks none as the last.
         if parsed is not None and (word := gemini_stop(chunk)):
             parsed._hidden_params["is_finished"] = True
-            _StopWords.heard = word
+            _StopWords.last_raw = word
         return parsed
 
     gemini.ModelResponseIterator.chunk_parser = parse_and_end
@@ -296,9 +297,9 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
     model: str = order["model"]
     provider, _, name = model.partition("/")
     known = lookup(provider, name)
-    prefill = prefill_of(request, known is not None and known.prefill)
+    prefill = usable_prefill(request, known is not None and known.prefill)
     supported = set(litellm.get_supported_openai_params(model=name, custom_llm_provider=provider) or ())
-    arguments, notices = arguments_of(request, model, supported, prefill)
+    arguments, notices = completion_arguments(request, model, supported, prefill)
     yield from notices
     limits = order["timeouts"]
     seconds = {name: limits[name] or None for name in ("connect", "idle", "total")}
@@ -308,18 +309,18 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
     if order["api_key"]:
         arguments["api_key"] = order["api_key"]
     elif model.startswith("openai/") and order["base_url"]:
-        arguments["api_key"] = "none"  # the SDK insists on one
+        arguments["api_key"] = "none"  # the SDK requires one
     if order["headers"]:
         arguments["extra_headers"] = order["headers"]
     if provider == "vertex_ai" and "vertexai" not in sys.modules and find_spec("vertexai") is None:
-        # LiteLLM wants Google's SDK to be installed for Claude, and does not use it.
+        # For Claude, LiteLLM requires Google's SDK to be installed, and does not use it.
         sys.modules["vertexai"] = ModuleType("vertexai")
         sys.modules["vertexai"].preview = None  # type: ignore[attr-defined]
     if provider == "bedrock" and os.environ.get("AWS_BEARER_TOKEN_BEDROCK"):
-        # LiteLLM signs with the token, and yet fails where there are no credentials beside it.
+        # LiteLLM signs with the token, but fails if there are no other credentials.
         arguments |= {"aws_access_key_id": "none", "aws_secret_access_key": "none"}
-    _StopWords.heard = ""
-    # Without tools in the request some providers refuse a history that has calls, unless LiteLLM amends it.
+    _StopWords.last_raw = ""
+    # Without tools in the request some providers reject a history with calls, unless LiteLLM amends it.
     litellm.modify_params = not request.tools
     response = litellm.completion(
         **arguments,
@@ -330,15 +331,15 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
     reader = LiteLLMReader(provider, prefill)
     if not request.stream:
         yield from reader.read(response)
-        yield from reader.end(_StopWords.heard)
+        yield from reader.end(_StopWords.last_raw)
         return
     for count, part in enumerate(response, 1):
         yield from reader.read(part)
         if count % COLLECT_EVERY == 0:
             gc.collect()
-    # Left to itself LiteLLM ends a response that broke off with a "stop" of its own.
+    # By default LiteLLM ends a response that broke off with a "stop" of its own.
     finished = getattr(response, "received_finish_reason", "") is not None
-    yield from reader.end(_StopWords.heard, finished=finished)
+    yield from reader.end(_StopWords.last_raw, finished=finished)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The wire for Ollama's own protocol, which unlike its OpenAI endpoint takes the size of the context.
+"""Client for Ollama's own protocol, in which unlike on its OpenAI endpoint the context size can be set.
 
-Every request asks for the same context (another one reloads the model) and forbids the server to cut the conversation
-where it does not fit. A model whose template has no tools gets them as text. Options that the server rejects are left
-out from then on.
+Every request asks for the same context (another size reloads the model) and forbids the server to truncate a
+conversation that does not fit. A model whose template has no tools gets them as text. Options that the server rejects
+are omitted from then on.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from agent_cli.providers.base import (
     ToolCallStart,
     ToolSpec,
     UsageChunk,
-    stopped,
+    message_stop,
 )
-from agent_cli.providers.errors import malformed, refusal_in_stream
-from agent_cli.providers.http_client import MOST_ANSWER, EncodedMessages, HttpModelClient, encoded
+from agent_cli.providers.errors import error_in_stream, malformed
+from agent_cli.providers.http_client import MAX_ANSWER_BYTES, EncodedMessages, HttpModelClient, encode_json
 from agent_cli.providers.openai_stream import ThinkTags
 from agent_cli.providers.registry import is_loopback_url, native_url
 from agent_tools.cancel import CancelToken
@@ -36,37 +36,41 @@ from agent_tools.results import Media
 
 
 class LineDecoder:
-    """Feed it bytes; it returns the lines they complete. most: bytes of one line."""
+    """Incremental decoder: returns the lines that the fed bytes complete.
 
-    def __init__(self, most: int = 64 << 20) -> None:
-        self._most = most
+    max_bytes: longest line.
+    """
+
+    def __init__(self, max_bytes: int = 64 << 20) -> None:
+        self._max_bytes = max_bytes
         self._size = 0
         self._rest: list[bytes] = []
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that end within `data`, without empty ones. Raises OverflowError."""
+        """Return the lines that end within `data`, without empty ones. Raises OverflowError."""
         self._rest.append(data)
         self._size += len(data)
         if b"\n" in data:
-            # A long line arrives in many pieces: join them only when it has ended.
+            # A long line arrives in many pieces: join them only once it has ended.
             *lines, rest = b"".join(self._rest).split(b"\n")
             self._rest, self._size = [rest], len(rest)
         else:
             lines = []
-        if self._size > self._most:
+        if self._size > self._max_bytes:
             raise OverflowError
         return [line.decode("utf-8", "replace") for line in lines if line.strip()]
 
     def end(self) -> list[str]:
-        """What stands behind the last line end, if anything does."""
+        """Return what follows the last line end, if anything does."""
         return self.feed(b"\n")
 
 
 class OllamaReader:
-    """One answer. `provider`: who gets its reasoning back.
+    """Reads one answer.
 
-    first_call: the number for the first call that comes without an id. prefill: words that the answer begins with and
-    that the server does not repeat.
+    provider: gets its reasoning back.
+    first_call: number for the first call that comes without an id.
+    prefill: text that the answer begins with and that the server does not repeat.
     """
 
     def __init__(self, provider: str, model: str, first_call: int, prefill: str = "") -> None:
@@ -84,7 +88,7 @@ class OllamaReader:
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """Yield the chunks of one JSON object. Raises ModelError for an error."""
         if event.get("error"):
-            raise refusal_in_stream(event, provider=self._provider, model=self._model)
+            raise error_in_stream(event, provider=self._provider, model=self._model)
         if not self._started:
             self._started = True
             yield Started("", str(event.get("model") or self._model))
@@ -105,12 +109,12 @@ class OllamaReader:
                 yield UsageChunk(Usage(input=event.get("prompt_eval_count") or 0, output=event.get("eval_count") or 0))
 
     def end(self) -> Iterator[Chunk]:
-        """Yield the last chunk, after everything was read. Raises ModelError where the model was only loaded."""
+        """Yield the last chunk, after everything was read. Raises ModelError if the model was only loaded."""
         yield from self._tags.end()
         if self._raw in ("load", "unload") and not self._answered and not self._calls:
             words = f"{self._provider} {self._raw}ed the model and gave no answer."
             raise ModelError(Failure("overloaded", words, retryable=True))
-        yield stopped(self._raw, calls=bool(self._calls), provider=self._provider)
+        yield message_stop(self._raw, calls=bool(self._calls), provider=self._provider)
 
     def _call(self, call: dict[str, Any]) -> Iterator[Chunk]:
         if not self._calls:
@@ -120,10 +124,10 @@ class OllamaReader:
         identity = str(call.get("id") or f"call_{self._first_call + index}")
         yield ToolCallStart(index, identity, str(function.get("name") or ""))
         if arguments := function.get("arguments"):
-            yield ToolCallDelta(index, arguments if isinstance(arguments, str) else encoded(arguments).decode())
+            yield ToolCallDelta(index, arguments if isinstance(arguments, str) else encode_json(arguments).decode())
 
 
-# There is no option that forbids calls, and without its tools the whole prompt would be read anew.
+# No option forbids calls, and without the tools the whole prompt would have to be read again.
 _NO_CALLS = "None of the tools may be called in this answer: write text only."
 _TOOLS_AS_TEXT = """
 
@@ -140,12 +144,13 @@ Several calls may follow each other. Their results come in the next message. To 
 """
 
 
-class Ollama(HttpModelClient):
-    """The server at `base_url`, whose `/v1`, if it ends so, is that of its OpenAI endpoint.
+class OllamaClient(HttpModelClient):
+    """The server at `base_url`; a final `/v1`, that of its OpenAI endpoint, is dropped.
 
-    api_key: sent as a bearer token. window: the context to ask for, in tokens; None leaves it to the server.
-    provider: the name in sentences, and whose reasoning is sent back. headers: sent with every request, in addition or
-    instead.
+    api_key: sent as a bearer token.
+    window: the context to ask for, in tokens; None leaves it to the server.
+    provider: the name in messages; only its own reasoning is sent back.
+    headers: sent with every request; they override the defaults.
     """
 
     def __init__(
@@ -168,9 +173,9 @@ class Ollama(HttpModelClient):
         self._tools: tuple[tuple[ToolSpec, ...], bytes, str] = ((), b"", "")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
-        for notice in self._lacking(request):
-            yield from self._once(notice)
+        """See `ModelClient`. A prefill is yielded first, so that all texts together are the whole answer."""
+        for notice in self._unsupported(request):
+            yield from self._notify_once(notice)
         try:
             for step in self._send(request, cancel):
                 if isinstance(step, HttpResponse):
@@ -180,10 +185,10 @@ class Ollama(HttpModelClient):
                 else:
                     yield step
         except ModelError as error:
-            raise self._explained(request, error) from error
+            raise self._with_advice(request, error) from error
 
-    def _lacking(self, request: Request) -> Iterator[str]:
-        """What the request asks for and this wire cannot say."""
+    def _unsupported(self, request: Request) -> Iterator[str]:
+        """Yield a notice for each requested option that this protocol lacks."""
         if request.thinking_tokens:
             yield f"{self._provider} does not support a reasoning budget; set an effort instead."
         if request.verbosity:
@@ -191,8 +196,8 @@ class Ollama(HttpModelClient):
         if request.json_schema is not None and self._may_call(request):
             yield f"{self._provider} does not support a JSON schema with tools; the answer is checked afterwards."
 
-    def _explained(self, request: Request, error: ModelError) -> ModelError:
-        """The failure with what to do about it, where that is plain."""
+    def _with_advice(self, request: Request, error: ModelError) -> ModelError:
+        """Add advice to a failure if there is any."""
         text, status = error.failure.message, error.status
         if status == 404 and "has no model named" in text:
             text = f'{self._provider} has no model named {request.model!r}: run "ollama pull {request.model}" first.'
@@ -210,25 +215,25 @@ class Ollama(HttpModelClient):
         return bool(request.tools) and request.tool_choice != "none"
 
     def _prefill(self, request: Request) -> str:
-        return request.prefill if self._takes(request, "prefill") else ""
+        return request.prefill if self._supports(request, "prefill") else ""
 
     def _think(self, request: Request) -> Literal["low", "medium", "high", "max"] | bool | None:
-        """Return what is asked of a model that thinks, which does without being asked to; None: nothing."""
-        if not self._takes(request, "think"):
+        """Return the `think` option; None to omit it: a model that thinks then does so by default."""
+        if not self._supports(request, "think"):
             return None
         if request.effort in (None, "none"):
             return True if request.thinking_tokens else False if request.effort else None
-        if not self._takes(request, "levels"):
+        if not self._supports(request, "levels"):
             return True
         if request.effort == "max":
-            return "max" if self._takes(request, "max") else "high"
+            return "max" if self._supports(request, "max") else "high"
         if request.effort == "medium":
             return "medium"
         return "low" if request.effort in ("minimal", "low") else "high"
 
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = error.failure.message.lower()
-        if "support tools" in words and request.tools and self._takes(request, "tools"):
+        if "support tools" in words and request.tools and self._supports(request, "tools"):
             self._rejected.add((request.model, "tools"))
             return f"{request.model} has no tool support in Ollama: the tools are described to it in the prompt."
         if "think" in words and (think := self._think(request)) is not None:
@@ -239,75 +244,75 @@ class Ollama(HttpModelClient):
             self._rejected.add((request.model, "think"))
             return f"{request.model} does not think; the effort was omitted."
         for option in ("temperature", "format", "prefill"):
-            if option in words and self._takes(request, option) and self._asks(request, option):
+            if option in words and self._supports(request, option) and self._uses_option(request, option):
                 self._rejected.add((request.model, option))
                 return f"{request.model} takes no {option} in Ollama; it was left out."
         return None
 
-    def _asks(self, request: Request, option: str) -> bool:
+    def _uses_option(self, request: Request, option: str) -> bool:
         if option == "format":
             return request.json_schema is not None and not self._may_call(request)
         return bool(request.prefill) if option == "prefill" else request.temperature is not None
 
     def _head(self, request: Request) -> dict[str, Any]:
-        """The part of the body that is neither tools nor messages, in a fixed order."""
+        """Return the part of the body that is neither tools nor messages, in a fixed order."""
         options: dict[str, Any] = {"num_ctx": self._window} if self._window else {}
         if limit := self._limit(request):
             options["num_predict"] = limit
-        if request.temperature is not None and self._takes(request, "temperature"):
+        if request.temperature is not None and self._supports(request, "temperature"):
             options["temperature"] = request.temperature
-        # Older servers do not know the two, and cut.
+        # Older servers do not know the last two, and truncate.
         head: dict[str, Any] = {"model": request.model, "stream": request.stream, "truncate": False, "shift": False}
         if options:
             head["options"] = options
         if (think := self._think(request)) is not None:
             head["think"] = think
-        if self._asks(request, "format") and self._takes(request, "format"):
+        if self._uses_option(request, "format") and self._supports(request, "format"):
             head["format"] = request.json_schema
         return head
 
     def _body(self, request: Request) -> bytes:
-        as_text = not self._takes(request, "tools")
-        tools, described = self._described(request.tools) if request.tools else (b"", "")
+        as_text = not self._supports(request, "tools")
+        tools, described = self._describe_tools(request.tools) if request.tools else (b"", "")
         system = request.system + described if as_text else request.system
-        messages = [encoded({"role": "system", "content": system})] if system else []
-        messages += self._joined(request, self._plain if as_text else self._messages)
+        messages = [encode_json({"role": "system", "content": system})] if system else []
+        messages += self._encode_messages(request, self._plain if as_text else self._messages)
         if request.tools and request.tool_choice == "none":
-            messages.append(encoded({"role": "user", "content": _NO_CALLS}))
+            messages.append(encode_json({"role": "user", "content": _NO_CALLS}))
         if prefill := self._prefill(request):
-            messages.append(encoded({"role": "assistant", "content": prefill}))
-        head = encoded(self._head(request))[:-1]
+            messages.append(encode_json({"role": "assistant", "content": prefill}))
+        head = encode_json(self._head(request))[:-1]
         native = b',"tools":' + tools if tools and not as_text else b""
         return b"".join((head, native, b',"messages":[', b",".join(messages), b"]}"))
 
-    def _described(self, tools: tuple[ToolSpec, ...]) -> tuple[bytes, str]:
-        """The tools as the API takes them, and as text."""
+    def _describe_tools(self, tools: tuple[ToolSpec, ...]) -> tuple[bytes, str]:
+        """Return the tools in the form of the API, and as text."""
         if self._tools[0] is not tools:
-            lines = "\n".join(encoded(_function(t)).decode() for t in tools)
-            native = encoded([{"type": "function", "function": _function(t)} for t in tools])
+            lines = "\n".join(encode_json(_function(t)).decode() for t in tools)
+            native = encode_json([{"type": "function", "function": _function(t)} for t in tools])
             self._tools = (tools, native, _TOOLS_AS_TEXT.format(tools=lines))
         return self._tools[1:]
 
-    def _joined(self, request: Request, memory: EncodedMessages[tuple[bytes, list[Media]]]) -> Iterator[bytes]:
-        """The encoded messages; what a run of results shows comes behind the run."""
+    def _encode_messages(self, request: Request, memory: EncodedMessages[tuple[bytes, list[Media]]]) -> Iterator[bytes]:
+        """Yield the encoded messages; the media of consecutive results follow the last of them."""
         shown: list[tuple[ToolMessage, Media]] = []
         for message, (form, media) in zip(request.messages, memory.of(request.messages), strict=True):
             if shown and not isinstance(message, ToolMessage):
-                yield _showing(shown)
+                yield _media_message(shown)
                 shown = []
             yield form
             if isinstance(message, ToolMessage):
                 shown += [(message, item) for item in media]
         if shown:
-            yield _showing(shown)
+            yield _media_message(shown)
 
     def _encode_message(self, message: Message) -> tuple[bytes, list[Media]]:
-        """The message, and what a result shows."""
+        """Return the encoded message, and the media of a result."""
         if isinstance(message, UserMessage):
-            return encoded(_user_message(message.text, message.media)), []
+            return encode_json(_user_message(message.text, message.media)), []
         if isinstance(message, ToolMessage):
             about = {"tool_name": message.name, "tool_call_id": message.call_id}
-            return encoded({"role": "tool", "content": message.text, **about}), list(message.media)
+            return encode_json({"role": "tool", "content": message.text, **about}), list(message.media)
         plain: dict[str, Any] = {"role": "assistant", "content": _text_of(message)}
         if thought := "".join(
             p.text for p in message.parts if isinstance(p, Thinking) and p.provider == self._provider
@@ -318,25 +323,25 @@ class Ollama(HttpModelClient):
                 {"id": c.id, "function": {"index": n, "name": c.name, "arguments": _arguments(c)}}
                 for n, c in enumerate(message.calls)
             ]
-        return encoded(plain), []
+        return encode_json(plain), []
 
     def _encode_as_text(self, message: Message) -> tuple[bytes, list[Media]]:
-        """The message for a model without tools: calls and results in words."""
+        """Encode a message for a model without tools: calls and results as text."""
         if isinstance(message, UserMessage):
             return self._encode_message(message)
         if isinstance(message, ToolMessage):
             text = f'<tool_response name="{message.name}">\n{message.text}\n</tool_response>'
-            return encoded({"role": "user", "content": text}), list(message.media)
+            return encode_json({"role": "user", "content": text}), list(message.media)
         calls = [
-            f"<tool_call>\n{encoded({'name': c.name, 'arguments': _arguments(c)}).decode()}\n</tool_call>"
+            f"<tool_call>\n{encode_json({'name': c.name, 'arguments': _arguments(c)}).decode()}\n</tool_call>"
             for c in message.calls
         ]
         text = "\n".join(filter(None, (_text_of(message), *calls)))
-        return encoded({"role": "assistant", "content": text}), []
+        return encode_json({"role": "assistant", "content": text}), []
 
     def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any]]:
-        """The JSON objects of an answer, one a line."""
-        decoder = LineDecoder(MOST_ANSWER)
+        """Yield the JSON objects of an answer, one per line."""
+        decoder = LineDecoder(MAX_ANSWER_BYTES)
         try:
             while data := reply.read():
                 for line in decoder.feed(data):
@@ -344,7 +349,7 @@ class Ollama(HttpModelClient):
             for line in decoder.end():
                 yield self._object(line)
         except OverflowError:
-            raise malformed(f"{reply.host} sent a line of more than {MOST_ANSWER:,} bytes.") from None
+            raise malformed(f"{reply.host} sent a line of more than {MAX_ANSWER_BYTES:,} bytes.") from None
 
 
 def _function(tool: ToolSpec) -> dict[str, Any]:
@@ -352,7 +357,7 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _plain_schema(schema: Any) -> Any:
-    """A schema in which each property is an object: the server reads no `true` in its place."""
+    """Return a schema in which each property is an object: the server does not accept `true` there."""
     if not isinstance(schema, dict):
         return {}
     plain = dict(schema)
@@ -372,13 +377,13 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
 
 
 def _user_message(text: str, media: tuple[Media, ...]) -> dict[str, Any]:
-    """A user message; what is no image is named."""
+    """Return a user message; media other than images are only named."""
     images = [item.data for item in media if item.kind == "image"]
     left_out = [f"[{i.name or i.kind} not sent: Ollama takes images only]" for i in media if i.kind != "image"]
     plain = {"role": "user", "content": "\n".join(filter(None, (*left_out, text)))}
     return {**plain, "images": images} if images else plain
 
 
-def _showing(shown: list[tuple[ToolMessage, Media]]) -> bytes:
+def _media_message(shown: list[tuple[ToolMessage, Media]]) -> bytes:
     lines = [f"[{i.name or i.kind}, from the result of {m.name} call {m.call_id}]" for m, i in shown]
-    return encoded(_user_message("\n".join(lines), tuple(item for _, item in shown)))
+    return encode_json(_user_message("\n".join(lines), tuple(item for _, item in shown)))

@@ -1,9 +1,9 @@
-"""The wire for OpenAI Chat Completions and everything compatible with it.
+"""Client for OpenAI Chat Completions and compatible servers.
 
-The body puts what never changes first and the messages last, so that a request is byte for byte the previous one plus
-a suffix. Servers differ in the options they take: one that is rejected is left out from then on.
+The body begins with what never changes and ends with the messages, so that a request is byte for byte the previous one
+plus a suffix. Servers differ in their options: one that is rejected is omitted from then on.
 
-Images and PDFs in OpenAI's Chat Completions, for the direct wire and for LiteLLM.
+Also the form of images and PDFs in Chat Completions, for this client and for LiteLLM.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.providers.base import CacheTtl, Chunk, ModelError, Request, ToolSpec
 from agent_cli.providers.errors import RESPONSES_API
-from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
+from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_cli.providers.openai_stream import ChatReader
-from agent_cli.providers.registry import Reasoning, find
+from agent_cli.providers.registry import Reasoning, find_provider
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
 from agent_tools.results import Media
@@ -26,16 +26,16 @@ from agent_tools.results import Media
 Part = dict[str, Any]
 
 
-def content_of(message: UserMessage) -> str | list[Part]:
-    """The content of a user message: its text, behind what it shows."""
+def user_content(message: UserMessage) -> str | list[Part]:
+    """Return the content of a user message: its media, then its text."""
     if not message.media:
         return message.text
     text = [{"type": "text", "text": message.text}] if message.text.strip() else []
     return [*_parts(message.media), *text]
 
 
-def parts_of_result(message: ToolMessage) -> list[Part]:
-    """What a result shows, each item introduced by the call and the file that it came from."""
+def result_parts(message: ToolMessage) -> list[Part]:
+    """Return the media of a result, each introduced by the call and the file that it came from."""
     parts: list[Part] = []
     for item in message.media:
         name = f" {item.name}" if item.name else ""
@@ -55,7 +55,7 @@ def _part(item: Media) -> Part:
     return {"type": "file", "file": {"filename": item.name.rpartition("/")[2] or "document.pdf", "file_data": url}}
 
 
-# Who continues a trailing assistant message, and whether the answer repeats it.
+# Providers that continue a trailing assistant message, and whether the answer repeats it.
 _PREFILLS = {
     "openrouter": False,
     "mistral": True,
@@ -67,7 +67,7 @@ _PREFILLS = {
     "vllm": False,
 }
 
-# Options that may be left out when a server rejects them: how its message names them, and what we then say.
+# Options that may be left out when a server rejects them, and the notice about it.
 _OPTIONAL = {
     "stream_options": "",
     "temperature": "does not support temperature; it was omitted",
@@ -79,13 +79,16 @@ _OPTIONAL = {
 }
 
 
-class OpenAIChat(HttpModelClient):
+class OpenAIChatClient(HttpModelClient):
     """Chat Completions at `base_url` (`.../v1`).
 
-    api_key: sent as a bearer token; None sends none. provider: whose habits to expect, and the name in sentences.
-    headers: sent with every request, in addition or instead. reasons: whether its model is known to reason.
-    cache_ttl: how long a cache of Claude's is valid, where the request can set it. progress: ask the server, which
-    is llama.cpp, to report how much of a prompt it has read; without a GPU that takes minutes.
+    api_key: sent as a bearer token; None sends none.
+    provider: the name in messages, which also selects its quirks.
+    headers: sent with every request; they override the defaults.
+    reasons: its model is known to reason.
+    cache_ttl: lifetime of a Claude's cache, if the request can set it.
+    progress: ask the server, which is llama.cpp, to report how much of a prompt it has read; without a GPU that takes
+        minutes.
     """
 
     def __init__(
@@ -108,8 +111,8 @@ class OpenAIChat(HttpModelClient):
         self._progress = progress
         self._reasons = reasons
         self._token_limit = "max_completion_tokens" if self._is_openai else "max_tokens"
-        row = find(provider)
-        # How reasoning goes back with the calls it led to; elsewhere it is ignored or refused.
+        row = find_provider(provider)
+        # How reasoning is sent back with the calls that it led to; other providers ignore or reject it.
         self._reasoning: Reasoning = row.reasoning if row else ""
         self._has_tags = True
         self._returned_to = ""
@@ -119,9 +122,9 @@ class OpenAIChat(HttpModelClient):
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
-        for notice in self._lacking(request):
-            yield from self._once(notice)
+        """See `ModelClient`. A prefill is yielded first, so that all texts together are the whole answer."""
+        for notice in self._unsupported(request):
+            yield from self._notify_once(notice)
         for step in self._send(request, cancel):
             if isinstance(step, HttpResponse):
                 yield from self._read(request, step)
@@ -136,8 +139,8 @@ class OpenAIChat(HttpModelClient):
         reader = ChatReader(self._provider, request.model, made, prefill, returned_to)
         return self._listen(reader, reply, lambda event: "done" in event)
 
-    def _lacking(self, request: Request) -> Iterator[str]:
-        """What the request asks for and this wire cannot say."""
+    def _unsupported(self, request: Request) -> Iterator[str]:
+        """Yield a notice for each requested option that this protocol lacks."""
         if request.thinking_tokens and self._provider != "openrouter":
             yield f"{self._provider} does not support a reasoning budget over this protocol; set an effort instead."
         if request.verbosity and not self._is_openai:
@@ -148,7 +151,7 @@ class OpenAIChat(HttpModelClient):
             yield f"{self._provider} cannot continue a given beginning; the prefill was omitted."
 
     def _prefill(self, request: Request) -> str:
-        if self._provider in _PREFILLS and self._takes(request, "prefill"):
+        if self._provider in _PREFILLS and self._supports(request, "prefill"):
             return request.prefill
         return ""
 
@@ -156,14 +159,14 @@ class OpenAIChat(HttpModelClient):
         words = error.failure.message.lower()
         if RESPONSES_API in words:
             return None
-        if "reasoning_content" in words and self._takes(request, "reasoning_content"):
+        if "reasoning_content" in words and self._supports(request, "reasoning_content"):
             self._rejected.add((request.model, "reasoning_content"))
             self._reasoning = "" if self._reasoning else "reasoning_content"
             self._messages.forget()
             return ""
         if "max_completion_tokens" in words or "max_tokens" in words:
             other = "max_tokens" if self._token_limit == "max_completion_tokens" else "max_completion_tokens"
-            if other in words and request.max_tokens and self._takes(request, self._token_limit):
+            if other in words and request.max_tokens and self._supports(request, self._token_limit):
                 self._rejected.add((request.model, self._token_limit))
                 self._token_limit = other
                 return ""
@@ -177,7 +180,7 @@ class OpenAIChat(HttpModelClient):
         return None
 
     def _options(self, request: Request) -> dict[str, Any]:
-        """The part of the body that is neither tools nor messages, in a fixed order."""
+        """Return the part of the body that is neither tools nor messages, in a fixed order."""
         options: dict[str, Any] = {"model": request.model, "stream": request.stream}
         if request.stream:
             options["stream_options"] = {"include_usage": True}
@@ -199,30 +202,30 @@ class OpenAIChat(HttpModelClient):
             options["response_format"] = {"type": "json_schema", "json_schema": schema}
         if request.tools and request.tool_choice != "auto":
             options["tool_choice"] = request.tool_choice
-        return {k: v for k, v in options.items() if self._takes(request, k)}
+        return {k: v for k, v in options.items() if self._supports(request, k)}
 
     def _body(self, request: Request) -> bytes:
-        self._fit(request)
-        messages = list(self._joined(request))
+        self._choose_form(request)
+        messages = list(self._encode_messages(request))
         if request.system:
-            system: Any = [self._marked(request.system)] if self._marks_cache else request.system
-            messages.insert(0, encoded({"role": "system", "content": system}))
+            system: Any = [self._with_cache_mark(request.system)] if self._marks_cache else request.system
+            messages.insert(0, encode_json({"role": "system", "content": system}))
         if prefill := self._prefill(request):
             last: dict[str, Any] = {"role": "assistant", "content": prefill}
             if self._provider == "mistral":
                 last["prefix"] = True
-            messages.append(encoded(last))
+            messages.append(encode_json(last))
         tools = b""
         if request.tools:
             if self._tools[0] is not request.tools:
-                self._tools = (request.tools, encoded([_tool(t) for t in request.tools]))
+                self._tools = (request.tools, encode_json([_tool(t) for t in request.tools]))
             tools = b',"tools":' + self._tools[1]
-        head = encoded(self._options(request))[:-1]
+        head = encode_json(self._options(request))[:-1]
         return b"".join((head, tools, b',"messages":[', b",".join(messages), b"]}"))
 
-    def _fit(self, request: Request) -> None:
-        """Choose the form of messages for the model: its own reasoning, in tags or not, and marks for a cache."""
-        # Signatures are worth something only to the model that made them; text can be read by its successors.
+    def _choose_form(self, request: Request) -> None:
+        """Choose the form of messages for the model: its own reasoning, in tags or not, and cache marks."""
+        # A signature is valid only for the model that made it; text can be read by its successors.
         model = f"/{request.model}" if self._reasoning == "reasoning_details" else ""
         fit = (
             f"{self._provider}{model}",
@@ -233,11 +236,11 @@ class OpenAIChat(HttpModelClient):
             self._returned_to, self._marks_cache, self._has_tags = fit
             self._messages.forget()
 
-    def _marked(self, text: str) -> Part:
+    def _with_cache_mark(self, text: str) -> Part:
         return {"type": "text", "text": text, "cache_control": self._mark}
 
-    def _joined(self, request: Request) -> Iterator[bytes]:
-        """The encoded messages; what a run of results shows comes behind the run."""
+    def _encode_messages(self, request: Request) -> Iterator[bytes]:
+        """Yield the encoded messages; the media of consecutive results follow the last of them."""
         shown: list[bytes] = []
         messages = request.messages
         ours = [i for i, m in enumerate(messages) if not isinstance(m, AssistantMessage)] if self._marks_cache else []
@@ -246,29 +249,29 @@ class OpenAIChat(HttpModelClient):
             zip(messages, self._messages.of(messages), strict=True)
         ):
             if place in ends:
-                # Content is a list there, and it comes last.
-                encoded_message = encoded_message[:-3] + b',"cache_control":' + encoded(self._mark) + b"}]}"
+                # Its content is a list, and the last field.
+                encoded_message = encoded_message[:-3] + b',"cache_control":' + encode_json(self._mark) + b"}]}"
             if shown and not isinstance(message, ToolMessage):
-                yield _showing(shown)
+                yield _media_message(shown)
                 shown = []
             yield encoded_message
             shown += parts
         if shown:
-            yield _showing(shown)
+            yield _media_message(shown)
 
     def _encode_message(self, message: Message) -> tuple[bytes, list[bytes]]:
-        """The message, and the parts that a result shows."""
+        """Return the encoded message, and the media of a result as parts."""
         if isinstance(message, ToolMessage):
             call_id = self._call_id(message.call_id)
             content: Any = [{"type": "text", "text": message.text or "(empty)"}] if self._marks_cache else message.text
             plain = {"role": "tool", "tool_call_id": call_id, "content": content}
-            return encoded(plain), [encoded(part) for part in parts_of_result(message)]
+            return encode_json(plain), [encode_json(part) for part in result_parts(message)]
         if isinstance(message, AssistantMessage):
-            return encoded(self._answer(message)), []
-        text = content_of(message)
+            return encode_json(self._answer(message)), []
+        text = user_content(message)
         if self._marks_cache and isinstance(text, str):
             text = [{"type": "text", "text": text or "(empty)"}]
-        return encoded({"role": "user", "content": text}), []
+        return encode_json({"role": "user", "content": text}), []
 
     def _answer(self, message: AssistantMessage) -> dict[str, Any]:
         text = "".join(p.text for p in message.parts if isinstance(p, Text))
@@ -283,7 +286,7 @@ class OpenAIChat(HttpModelClient):
         ours = [p for p in message.parts if isinstance(p, Thinking) and p.provider == self._returned_to]
         text = "".join(p.text for p in ours)
         if self._reasoning == "reasoning_content":
-            plain["reasoning_content"] = text  # empty as well: some refuse an answer without it
+            plain["reasoning_content"] = text  # even if empty: some reject an answer without it
         elif self._reasoning == "think" and self._has_tags and text:
             plain["content"] = f"<think>\n{text.strip()}\n</think>\n\n{plain['content'] or ''}"
         elif self._reasoning == "reasoning_details" and (data := next((p.data for p in ours if p.data), "")):
@@ -292,18 +295,18 @@ class OpenAIChat(HttpModelClient):
             plain["reasoning"] = text
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
-        arguments = "{}" if call.broken else encoded(call.arguments).decode()
+        arguments = "{}" if call.broken else encode_json(call.arguments).decode()
         function = {"name": call.name, "arguments": arguments}
         return {"id": self._call_id(call.id), "type": "function", "function": function}
 
     def _call_id(self, identity: str) -> str:
-        # OpenAI takes at most 40 characters, and the call may have been made by someone else.
+        # OpenAI accepts at most 40 characters, and the call may come from another provider.
         if self._is_openai and len(identity) > 40:
             return f"{identity[:31]}_{crc32(identity.encode()):08x}"
         return identity
 
 
-def _showing(parts: list[bytes]) -> bytes:
+def _media_message(parts: list[bytes]) -> bytes:
     return b'{"role":"user","content":[' + b",".join(parts) + b"]}"
 
 

@@ -1,10 +1,10 @@
-"""The wire for OpenAI's Responses API and the servers that offer it.
+"""Client for OpenAI's Responses API and the servers that offer it.
 
-Nothing is stored at the provider: every request carries the conversation, byte for byte the previous one plus a suffix.
-The model's reasoning comes encrypted (from some servers in clear), is part of the history, and goes back to the
-provider that made it, with the items it led to; without those it is refused. The ids of items are left out, because
-they name what a provider has stored; a server that insists gets others. Options that are rejected are left out from
-then on.
+Nothing is stored at the provider: every request contains the conversation, byte for byte the previous one plus a
+suffix. The model's reasoning arrives encrypted (from some servers in clear), is part of the history, and is sent back
+to the provider that made it, with the items that it led to; without those it is rejected. The ids of items are omitted,
+as they name what a provider has stored; a server that requires them gets made-up ones. Rejected options are omitted
+from then on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, get_args
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.modes import Effort, Verbosity
 from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
-from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
+from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_cli.providers.responses_stream import ResponsesReader
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
@@ -25,7 +25,7 @@ from agent_tools.results import Media
 
 Item = dict[str, Any]
 
-# Options that may be left out when a server rejects them: what its message names them by, and what we then say.
+# Options that may be left out when a server rejects them: how its message names them, and the notice about it.
 _OPTIONAL = {
     "prompt_cache_key": ("prompt_cache_key", ""),
     "parallel_tool_calls": ("parallel_tool_calls", ""),
@@ -44,15 +44,17 @@ _UNREADABLE = r"encrypted.content|type 'reasoning'|reasoning (input )?items?\b"
 _WITH_CUSTOM = r"(openai/)?(gpt-([5-9]|\d\d)|codex-)"
 _NO_CUSTOM = r"custom|(tools|input)\[\d+\]\.type|type of 'item'"
 _NO_ID = r"input\[\d+\]\.id\b|'?id'? (is a required|field required)"
-_LONGEST_ID = 64
+_MAX_ID_CHARS = 64
 _LAST = ("response.completed", "response.incomplete")
 
 
-class OpenAIResponses(HttpModelClient):
+class OpenAIResponsesClient(HttpModelClient):
     """The Responses API at `base_url` (`.../v1`).
 
-    api_key: sent as a bearer token; None sends none. provider: the name in sentences, and whose reasoning is sent back.
-    headers: sent with every request, in addition or instead. reasons: whether its model does; None: not known.
+    api_key: sent as a bearer token; None sends none.
+    provider: the name in messages; only its own reasoning is sent back.
+    headers: sent with every request; they override the defaults.
+    reasons: its model reasons; None: unknown.
     """
 
     def __init__(
@@ -72,10 +74,10 @@ class OpenAIResponses(HttpModelClient):
         self._reasons = reasons
         self._messages = EncodedMessages(self._encode_message)
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
-        # The tools whose input is plain text, with the argument that has it, and the calls that were sent as such.
+        # Tools whose input is plain text, with the argument that contains it, and the calls that were sent that way.
         self._freeform: dict[str, str] = {}
         self._plain_calls: set[str] = set()
-        # What a server takes in place of a level that it does not know, and reasoning that it cannot read.
+        # The replacement for a level that a server rejects, and reasoning that it cannot read.
         self._nearest: dict[tuple[str, str], str] = {}
         self._unreadable: set[str] = set()
         self._with_ids = False
@@ -83,11 +85,13 @@ class OpenAIResponses(HttpModelClient):
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """See `ModelClient`."""
         if request.thinking_tokens:
-            yield from self._once(
+            yield from self._notify_once(
                 f"{self._provider} does not support a reasoning budget over this protocol; set an effort instead."
             )
         if request.prefill:
-            yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was omitted.")
+            yield from self._notify_once(
+                f"{self._provider} cannot continue a given beginning; the prefill was omitted."
+            )
         for step in self._send(request, cancel):
             if isinstance(step, HttpResponse):
                 reader = ResponsesReader(self._provider, request.model, self._freeform)
@@ -119,7 +123,7 @@ class OpenAIResponses(HttpModelClient):
         return None
 
     def _forget_reasoning(self, request: Request, words: str) -> bool:
-        """Send no more of the reasoning so far: it was made with another key, or for another kind of model."""
+        """Stop sending the reasoning so far: it was made with another key, or for another kind of model."""
         parts = (p for m in request.messages if isinstance(m, AssistantMessage) for p in m.parts)
         ours = {_mark(p) for p in parts if isinstance(p, Thinking) and p.provider == self._provider}
         if not ours - self._unreadable or ("include" in self._options(request) and "not supported" in words):
@@ -129,7 +133,7 @@ class OpenAIResponses(HttpModelClient):
         return True
 
     def _level(self, option: str, level: str, words: str) -> str | None:
-        """The level that a refusal lists and that is nearest to the one it refused."""
+        """Return the level listed in an error that is nearest to the rejected one."""
         found = re.search(r"supported values are:?(.*)", words)
         if found is None or f"'{level}'" not in words[: found.start()]:
             return None
@@ -139,7 +143,7 @@ class OpenAIResponses(HttpModelClient):
         return levels[min(taken, key=lambda at: abs(at - wanted))] if taken and wanted not in taken else None
 
     def _options(self, request: Request) -> dict[str, Any]:
-        """What is asked for beside the conversation, in a fixed order, without what the server rejected."""
+        """Return the options in a fixed order, without those that the server rejected."""
         options: dict[str, Any] = {"model": request.model, "stream": request.stream, "store": False}
         if request.stream and self._is_openai:
             options["stream_options"] = {"include_obfuscation": False}
@@ -165,7 +169,7 @@ class OpenAIResponses(HttpModelClient):
             options["parallel_tool_calls"] = True
             if request.tool_choice != "auto":
                 options["tool_choice"] = request.tool_choice
-        return {k: v for k, v in options.items() if self._takes(request, k)}
+        return {k: v for k, v in options.items() if self._supports(request, k)}
 
     def _body(self, request: Request) -> bytes:
         options = self._options(request)
@@ -176,12 +180,12 @@ class OpenAIResponses(HttpModelClient):
             options["instructions"] = request.system
         tools = self._encode_tools(request)
         items = b",".join(item for form in self._messages.of(request.messages) for item in form)
-        return b"".join((encoded(options)[:-1], tools, b',"input":[', items, b"]}"))
+        return b"".join((encode_json(options)[:-1], tools, b',"input":[', items, b"]}"))
 
     def _encode_tools(self, request: Request) -> bytes:
-        # Others take such tools and never offer them to the model.
+        # Other models accept such tools but are never shown them.
         trained = self._provider == "azure" or re.match(_WITH_CUSTOM, request.model) is not None
-        custom = trained and self._takes(request, "custom")
+        custom = trained and self._supports(request, "custom")
         freeform = {t.name: t.freeform.argument for t in request.tools if t.freeform and custom}
         if freeform != self._freeform:
             self._freeform = freeform
@@ -190,7 +194,7 @@ class OpenAIResponses(HttpModelClient):
         if not request.tools:
             return b""
         if self._tools[0] is not request.tools:
-            self._tools = (request.tools, encoded([self._tool(t) for t in request.tools]))
+            self._tools = (request.tools, encode_json([self._tool(t) for t in request.tools]))
         return b',"tools":' + self._tools[1]
 
     def _tool(self, tool: ToolSpec) -> Item:
@@ -203,14 +207,14 @@ class OpenAIResponses(HttpModelClient):
         return {"type": "custom", "name": tool.name, "description": tool.description, "format": form}
 
     def _encode_message(self, message: Message) -> list[bytes]:
-        """The items that a message is."""
+        """Return a message as encoded items."""
         if isinstance(message, UserMessage):
             content = [*map(_shown, message.media), *_text(message.text)]
             return [_message_item("user", content or [{"type": "input_text", "text": ""}])]
         if isinstance(message, ToolMessage):
-            return [encoded(self._output(message))]
+            return [encode_json(self._output(message))]
         items: list[bytes] = []
-        # Reasoning that nothing follows is refused.
+        # Reasoning that nothing follows is rejected.
         waiting: list[bytes] = []
         for part in message.parts:
             if isinstance(part, Thinking):
@@ -220,7 +224,7 @@ class OpenAIResponses(HttpModelClient):
                 continue
             items += waiting
             waiting = []
-            items.append(_answer(part) if isinstance(part, Text) else encoded(self._call(part)))
+            items.append(_answer(part) if isinstance(part, Text) else encode_json(self._call(part)))
         return items
 
     def _reasoning(self, part: Thinking) -> list[bytes]:
@@ -230,8 +234,8 @@ class OpenAIResponses(HttpModelClient):
         item: Item = {"type": "reasoning", **identity, "summary": []}
         if part.data:
             summary = [{"type": "summary_text", "text": part.text}] if part.text else []
-            return [encoded({**item, "summary": summary, "encrypted_content": part.data})]
-        return [encoded({**item, "content": [{"type": "reasoning_text", "text": part.text}]})]
+            return [encode_json({**item, "summary": summary, "encrypted_content": part.data})]
+        return [encode_json({**item, "content": [{"type": "reasoning_text", "text": part.text}]})]
 
     def _call(self, call: ToolCall) -> Item:
         call_id = _call_id(call.id)
@@ -240,7 +244,7 @@ class OpenAIResponses(HttpModelClient):
             self._plain_calls.add(call.id)
             return {"type": "custom_tool_call", "call_id": call_id, "name": call.name, "input": text}
         self._plain_calls.discard(call.id)
-        arguments = "{}" if call.broken else encoded(call.arguments).decode()
+        arguments = "{}" if call.broken else encode_json(call.arguments).decode()
         return {"type": "function_call", "call_id": call_id, "name": call.name, "arguments": arguments}
 
     def _output(self, message: ToolMessage) -> Item:
@@ -252,17 +256,17 @@ class OpenAIResponses(HttpModelClient):
 
 
 def _mark(part: Thinking) -> str:
-    """What tells a piece of reasoning from others."""
+    """Return a hash that identifies a piece of reasoning."""
     return f"{crc32((part.data or part.text).encode('utf-8', 'replace')):08x}"
 
 
 def _message_item(role: str, content: list[Item]) -> bytes:
-    return encoded({"type": "message", "role": role, "content": content})
+    return encode_json({"type": "message", "role": role, "content": content})
 
 
 def _answer(part: Text) -> bytes:
     item = {"type": "message", "role": "assistant", "content": part.text}
-    return encoded({**item, "phase": part.phase} if part.phase else item)
+    return encode_json({**item, "phase": part.phase} if part.phase else item)
 
 
 def _text(text: str) -> list[Item]:
@@ -277,7 +281,7 @@ def _shown(item: Media) -> Item:
 
 
 def _call_id(identity: str) -> str:
-    # The call may have been made by someone else, with a longer id than this API takes.
-    if len(identity) <= _LONGEST_ID:
+    # The call may come from another provider, with a longer id than this API accepts.
+    if len(identity) <= _MAX_ID_CHARS:
         return identity
-    return f"{identity[: _LONGEST_ID - 9]}_{crc32(identity.encode()):08x}"
+    return f"{identity[: _MAX_ID_CHARS - 9]}_{crc32(identity.encode()):08x}"

@@ -1,6 +1,6 @@
-"""Reading a Chat Completions answer: JSON objects in, chunks out, for the many servers that speak the protocol loosely.
+"""Read a Chat Completions answer: JSON objects in, chunks out, for the many servers that follow the protocol loosely.
 
-A complete answer is read like a stream of one delta. Tool calls are told apart by index, or by id where the index is
+A complete answer is read like a stream of one delta. Tool calls are distinguished by index, or by id if the index is
 missing or always the same; a call without an id gets one.
 """
 
@@ -20,17 +20,17 @@ from agent_cli.providers.base import (
     ToolCallDelta,
     ToolCallStart,
     UsageChunk,
-    stopped,
+    message_stop,
 )
-from agent_cli.providers.errors import refusal_in_stream
+from agent_cli.providers.errors import error_in_stream
 
 _OPENING, _CLOSING = "<think>", "</think>"
-# How much of the closing tag the end of a piece may be.
+# How many characters of the closing tag may be at the end of a piece.
 _CUTS = range(len(_CLOSING) - 1, 0, -1)
 
 
 def _progress(reported: dict[str, Any]) -> PromptProgress | None:
-    """Read llama.cpp's report on a prompt. What it had cached is no part of the work."""
+    """Read llama.cpp's report on a prompt, not counting what it had cached."""
     read, total, cached = (reported.get(name) for name in ("processed", "total", "cache"))
     if not (isinstance(read, int) and isinstance(total, int) and isinstance(cached, int)):
         return None
@@ -38,43 +38,43 @@ def _progress(reported: dict[str, Any]) -> PromptProgress | None:
 
 
 class _Call:
-    """A call being received. It is announced once its name is known."""
+    """A call while it is received. It is announced once its name is known."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.id = ""
         self.name = ""
-        self.held = ""
+        self.pending = ""
         self.announced = False
 
 
 class ThinkTags:
-    """Content that begins with reasoning between tags, as of models whose server does not tell them apart.
+    """Splits content that begins with reasoning in tags, as sent by servers that do not separate it.
 
-    over: what comes from now on is text.
+    done: everything from now on is text.
     """
 
     def __init__(self, returned_to: str) -> None:
-        self.over = False
+        self.done = False
         self._returned_to = returned_to
         self._place: Literal["before", "opened", "inside", "behind"] = "before"
-        self._held = ""
+        self._pending = ""
 
     def read(self, text: str) -> Iterator[Chunk]:
-        """The chunks of a piece of content; what may be part of a tag is held back."""
-        if self.over:
+        """Yield the chunks of a piece of content; hold back what may be part of a tag."""
+        if self.done:
             yield TextChunk(text)
             return
-        text, self._held = self._held + text, ""
+        text, self._pending = self._pending + text, ""
         if self._place == "before":
             begun = text.lstrip()
             if begun.startswith(_OPENING):
                 self._place, text = "opened", begun[len(_OPENING) :]
             elif _OPENING.startswith(begun):
-                self._held = text
+                self._pending = text
                 return
             else:
-                self.over = True
+                self.done = True
                 yield TextChunk(text)
                 return
         if self._place in ("opened", "behind"):
@@ -84,28 +84,29 @@ class ThinkTags:
         if self._place == "inside":
             thought, closing, rest = text.partition(_CLOSING)
             kept = 0 if closing else next((n for n in _CUTS if thought.endswith(_CLOSING[:n])), 0)
-            thought, self._held = thought[: len(thought) - kept], thought[len(thought) - kept :]
+            thought, self._pending = thought[: len(thought) - kept], thought[len(thought) - kept :]
             if thought:
                 yield ThinkingChunk(thought, provider=self._returned_to)
             if not closing:
                 return
             self._place, text = "behind", rest.lstrip("\n")
         if text and self._place == "behind":
-            self.over = True
+            self.done = True
             yield TextChunk(text)
 
     def end(self) -> Iterator[Chunk]:
-        """What was held back until the end."""
-        held, self._held = self._held, ""
-        if held:
-            yield ThinkingChunk(held, provider=self._returned_to) if self._place == "inside" else TextChunk(held)
+        """Yield what was held back."""
+        pending, self._pending = self._pending, ""
+        if pending:
+            yield ThinkingChunk(pending, provider=self._returned_to) if self._place == "inside" else TextChunk(pending)
 
 
 class ChatReader:
-    """One answer. `first_call`: the number for the first call that comes without an id.
+    """Reads one answer.
 
-    `prefill`: words that the answer begins with and that the server does not repeat. `returned_to`: who gets the
-    reasoning back, if anyone does.
+    first_call: number for the first call that comes without an id.
+    prefill: text that the answer begins with and that the server does not repeat.
+    returned_to: the provider that gets the reasoning back, if any.
     """
 
     def __init__(self, provider: str, model: str, first_call: int, prefill: str = "", returned_to: str = "") -> None:
@@ -124,9 +125,9 @@ class ChatReader:
         self._tags = ThinkTags(returned_to)
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
-        """The chunks of one JSON object. Raises ModelError for an `error` object."""
+        """Yield the chunks of one JSON object. Raises ModelError for an `error` object."""
         if event.get("error"):
-            raise refusal_in_stream(event["error"], provider=self._provider, model=self._model)
+            raise error_in_stream(event["error"], provider=self._provider, model=self._model)
         if "done" in event:
             self.finished = True
             return
@@ -140,13 +141,13 @@ class ChatReader:
         if progress.__class__ is dict and (progress := _progress(progress)) is not None:
             yield progress
             return
-        # Only one answer is asked for.
+        # Only one answer is requested.
         if choices and not (choice := choices[0]).get("index"):
             delta = choice.get("delta") or choice.get("message")
             if delta:
                 content = delta.get("content")
                 if content.__class__ is str and content and len(delta) <= 2:
-                    if self._tags.over:
+                    if self._tags.done:
                         yield TextChunk(content)
                     else:
                         yield from self._tags.read(content)
@@ -155,7 +156,7 @@ class ChatReader:
             reason = choice.get("finish_reason")
             if reason:
                 if reason == "error":
-                    raise refusal_in_stream(choice, provider=self._provider, model=self._model)
+                    raise error_in_stream(choice, provider=self._provider, model=self._model)
                 self._raw = str(reason)
                 self.finished = True
             elif choice.get("message"):
@@ -164,14 +165,14 @@ class ChatReader:
             yield UsageChunk(openai_usage(usage))
 
     def end(self) -> Iterator[Chunk]:
-        """The last chunk, after everything was read."""
+        """Yield the last chunk, after everything was read."""
         yield from self._tags.end()
         if self._details and self._returned_to:
             yield ThinkingChunk(data=json.dumps(self._details, ensure_ascii=False), provider=self._returned_to)
         for call in self._calls:
             if not call.announced:
                 yield from self._announce(call)
-        end = stopped(self._raw, calls=bool(self._calls), provider=self._provider)
+        end = message_stop(self._raw, calls=bool(self._calls), provider=self._provider)
         yield end.replace(reason="refusal") if self._refused and end.reason == "end_turn" else end
 
     def _read_delta(self, delta: dict[str, Any]) -> Iterator[Chunk]:
@@ -189,7 +190,7 @@ class ChatReader:
         if refusal := delta.get("refusal"):
             self._refused = True
             yield TextChunk(str(refusal))
-        # Some servers send one without a name beside every answer.
+        # Some servers send one without a name with every answer.
         old = {k: v for k, v in (delta.get("function_call") or {}).items() if v}
         if delta.get("tool_calls") or old:
             yield from self._tags.end()
@@ -199,7 +200,7 @@ class ChatReader:
             yield from self._read_call({"index": 0, "function": old})
 
     def _read_detail(self, piece: dict[str, Any]) -> None:
-        """Add a piece of a block of reasoning to that block, or begin the next one."""
+        """Append to the last block of reasoning, or begin the next one."""
         last = self._details[-1] if self._details else {}
         if any(last.get(key) != piece.get(key) for key in ("type", "index")):
             self._details.append(dict(piece))
@@ -211,7 +212,7 @@ class ChatReader:
                 last[key] = value
 
     def _parts(self, content: list[Any]) -> Iterator[Chunk]:
-        """Content as a list of typed parts, which is how Mistral sends reasoning."""
+        """Yield the chunks of content that is a list of typed parts, as Mistral sends reasoning."""
         for part in content:
             if not isinstance(part, dict):
                 continue
@@ -247,30 +248,30 @@ class ChatReader:
             if arguments:
                 yield ToolCallDelta(call.index, arguments)
             return
-        call.held += arguments or ""
+        call.pending += arguments or ""
         if call.name:
             yield from self._announce(call)
 
     def _announce(self, call: _Call) -> Iterator[Chunk]:
         call.announced = True
         yield ToolCallStart(call.index, call.id or f"call_{self._first_call + call.index}", call.name)
-        if call.held:
-            yield ToolCallDelta(call.index, call.held)
+        if call.pending:
+            yield ToolCallDelta(call.index, call.pending)
 
 
 def _cost(value: Any) -> float:
-    # Perplexity reports its parts as well.
+    # Perplexity also reports the parts of the cost.
     return float((value.get("total_cost") if isinstance(value, dict) else value) or 0.0)
 
 
 def openai_usage(report: dict[str, Any]) -> Usage:
-    """Token counts in our terms, from any of the ways in which they are reported."""
+    """Convert the token counts from any of the forms in which they are reported."""
     prompt = report.get("prompt_tokens_details") or {}
     completion = report.get("completion_tokens_details") or {}
     given = report.get("prompt_tokens") or 0
     made = report.get("completion_tokens") or 0
     reasoning = completion.get("reasoning_tokens") or 0
-    # Some leave the reasoning out of the completion; only the total shows it.
+    # Some exclude reasoning from the completion tokens; only the total shows it.
     if reasoning and report.get("total_tokens") == given + made + reasoning:
         made += reasoning
     return Usage(

@@ -1,14 +1,13 @@
-"""`--record FILE`: each request and its answer as a line of JSON, without secrets, for `--model replay:FILE`.
+"""Record model calls (`--record FILE`) and replay them (`--model replay:FILE`).
 
-It wraps a transport, so every wire can be recorded. The first line is about the run. What differs from machine to
-machine is replaced in requests: folders, the date, the system, the state of git, durations (`Normalizer`). A request
-has only the messages that the one before did not have.
+A recording has one JSON line for each request with its answer, without secrets. It is made by wrapping a client, so any
+model can be recorded. The first line describes the run. What differs between machines is replaced in requests:
+folders, the date, the system, the state of git, durations (`Normalizer`). A request contains only the messages that
+the previous one did not have.
 
-`--model replay:FILE`: the recorded answers of a run, for requests that are the same; without key and network.
-
-The recording stands for the model it was made with. A request may come in another order than the recorded ones, as
-those of parallel sub-agents do; one that none of the recorded is equal to ends the run, and the error says which round
-and what part of it differs first.
+A replay returns the recorded answers for equal requests, without key and network. Requests may come in another order
+than recorded, as those of parallel sub-agents do; one without an equal ends the run, with an error that says which
+round and which part of it differs first.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from agent_tools.record import from_json, to_json
 from agent_tools.text import shorten
 
 _DIFF_LINES, _DIFF_WIDTH = 12, 200
-# What else a difference may be about than what a user would look for.
+# Shown with every difference, whose cause is often not in the request itself.
 _HINT = "A replay runs the tools again, so files and commands must give what they gave when it was recorded."
 
 
-class Replay:
-    """A transport over a recording. One for all models of a run: fallbacks and sub-agents were recorded too.
+class ReplayClient:
+    """A client that replays a recording, shared by all models of a run: fallbacks and sub-agents were recorded, too.
 
-    models: the further models that were opened, by the name they were asked for.
+    models: the further models that were opened, by requested name.
     """
 
     def __init__(self, path: Path, folders: Mapping[str, str], env: Mapping[str, str]) -> None:
-        """Raise ModelError for a file that is no recording."""
+        """Open a recording. Raises ModelError if the file is not one."""
         try:
             _, self._rounds, self.models = read_recording(path)
         except ValueError as error:
@@ -99,11 +98,11 @@ def first_difference(recorded: dict[str, Any], now: dict[str, Any]) -> tuple[str
     before, after = recorded["messages"], now["messages"]
     for number, (one, other) in enumerate(zip(before, after, strict=False), 1):
         if one != other:
-            return f"message {number}, {_described(one)}", _diff(one, other)
+            return f"message {number}, {_describe_message(one)}", _diff(one, other)
     return "the number of messages", _diff(str(len(before)), str(len(after)))
 
 
-def _described(message: dict[str, Any]) -> str:
+def _describe_message(message: dict[str, Any]) -> str:
     if message["type"] == "ToolMessage":
         return f"the result of {message['name']} ({message['call_id']})"
     return "of the user" if message["type"] == "UserMessage" else "of the model"
@@ -118,7 +117,7 @@ def _diff(before: Any, after: Any) -> str:
 
 
 def _lines(value: Any) -> list[str]:
-    """Return the lines of a text, or those of JSON data with its texts on lines of their own."""
+    """Return the lines of a text, or of JSON data with each text on its own lines."""
     if isinstance(value, str):
         return value.splitlines()
     if isinstance(value, dict):
@@ -133,13 +132,13 @@ def _prefixed(name: str, lines: list[str]) -> list[str]:
 
 
 FORMAT, VERSION = "agent-recording", 1
-# The parts of a request that a replay compares, besides the messages, the system prompt and the tools.
+# The parts of a request that a replay compares, besides messages, system prompt and tools.
 OPTIONS = ("model", "max_tokens", "temperature", "effort", "thinking_tokens", "tool_choice", "json_schema", "prefill")
 _WORDS = r"(?<![\w.-])"
 _LINES: tuple[tuple[str, str], ...] = (
     (r"(?m)^Date: \d{4}-\d\d-\d\d$", "Date: <date>"),
     (r"(?m)^System: .*; commands run in bash$", "System: <system>; commands run in bash"),
-    # The lines of changed files and commits that follow it begin with nothing in particular.
+    # The lines of changed files and commits that follow it have no common beginning.
     (r"(?ms)^Git repository: .*?(?=^System: |^Date: |^Model: |\n\n|\Z)", "Git repository: <git>\n"),
 )
 _PLACES: tuple[tuple[str, str], ...] = (
@@ -152,11 +151,14 @@ _PLACES: tuple[tuple[str, str], ...] = (
 
 
 # Bytes of a recording that is read.
-_MOST = 1 << 28
+_MAX_BYTES = 1 << 28
 
 
 class Normalizer:
-    """Replaces what differs from run to run in the texts of a request. folders: names for them, by path."""
+    """Replaces what differs between runs in the texts of a request.
+
+    folders: placeholders by path.
+    """
 
     def __init__(self, folders: Mapping[str, str], env: Mapping[str, str]) -> None:
         known = {path: name for path, name in folders.items() if len(path) > 1}
@@ -177,7 +179,7 @@ class Normalizer:
         return [self(item) for item in value] if isinstance(value, list) else value
 
     def text(self, text: str) -> str:
-        """Return a text without secrets, with names for what differs from run to run."""
+        """Return a text without secrets, with placeholders for what differs between runs."""
         text = self._redact(text)
         for pattern, name in _LINES:
             text = re.sub(pattern, name, text)
@@ -200,10 +202,10 @@ class Normalizer:
 
 
 class RecordingFile:
-    """The file of a recording. Requests of several clients and threads go to it, each line whole."""
+    """The file of a recording. Several clients and threads write to it, each line whole."""
 
     def __init__(self, path: str, head: Mapping[str, Any], normalize: Normalizer, redact: Redactor) -> None:
-        """Begin the file anew, mode 0600. Raises OSError."""
+        """Create or truncate the file, mode 0600. Raises OSError."""
         self._path = path
         self._normalize = normalize
         self._redact = redact
@@ -214,7 +216,10 @@ class RecordingFile:
         self._line({"format": FORMAT, "version": VERSION, "agent_version": __version__, **head})
 
     def add(self, request: Request, label: str, chunks: list[Any], failure: dict[str, Any] | None) -> None:
-        """Add a request with its answer. label: the model that was asked."""
+        """Add a request with its answer.
+
+        label: the model that was called.
+        """
         plain = self._normalize.request(request)
         with self._lock:
             before = self._before
@@ -237,7 +242,7 @@ class RecordingFile:
             self._line(line)
 
     def add_model(self, name: str, model: Mapping[str, Any]) -> None:
-        """Add a further model that was opened, by the name it was asked for."""
+        """Add a further model that was opened, by its requested name."""
         with self._lock:
             self._line({"model": name, "resolved": model})
 
@@ -249,7 +254,7 @@ class RecordingFile:
 
 
 class RecordingClient:
-    """A transport that records what passes through it."""
+    """A client that records the calls of another client."""
 
     def __init__(self, inner: ModelClient, label: str, file: RecordingFile) -> None:
         self._inner = inner
@@ -279,7 +284,7 @@ def read_recording(path: Path) -> Recorded:
     Raises ValueError with a sentence.
     """
     try:
-        lines = read_regular(path, _MOST).decode("utf-8").split("\n")
+        lines = read_regular(path, _MAX_BYTES).decode("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the recording {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     rounds: list[dict[str, Any]] = []

@@ -1,8 +1,7 @@
-"""From the name of a model to an open wire: who provides it, where, with which key, over which protocol.
+"""From the name of a model to an open client: which provider, where, with which key, over which protocol.
 
-Names follow LiteLLM's `provider/model`. A bare name is read by its beginning (`claude-...`, `gpt-...`), then by
-the catalog, then, if a base URL is configured, as whatever that server calls its model. Nothing is sent
-anywhere here.
+Names follow LiteLLM's `provider/model`. A name without provider is resolved by its beginning (`claude-...`, `gpt-...`),
+then by the catalog, then, if a base URL is configured, as whatever that server calls its model. Nothing is sent here.
 """
 
 from __future__ import annotations
@@ -30,9 +29,11 @@ from agent_cli.providers.registry import (
     Wire,
     WireApi,
     base_url_of,
-    find,
-    normal_url,
-    provider_of_bare,
+    base_url_variable,
+    find_provider,
+    is_web_url,
+    normalize_url,
+    provider_by_prefix,
 )
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -62,7 +63,7 @@ __all__ = [
     "NoModelError",
     "ResolvedModel",
     "Secret",
-    "open_transport",
+    "create_client",
     "resolve",
 ]
 
@@ -72,22 +73,28 @@ WireApiOf = Callable[[str], WireApi]
 SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
 SCRIPTED = "scripted:"
 REPLAY = "replay:"
-# Behind the name of a Claude: with a window of a million tokens.
-LONG = "[1m]"
+# Suffix of a Claude's name that asks for a window of a million tokens.
+LONG_SUFFIX = "[1m]"
 OPUS_PLAN = "opusplan"
 _VERTEX = "https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
 _EXPRESS = "https://aiplatform.googleapis.com/v1beta1/publishers/google"  # with an API key and no project
-# Models that OpenAI refuses on Chat Completions, alone or with tools.
+# Models that OpenAI rejects on Chat Completions, by themselves or with tools.
 _WITH_RESPONSES = r"gpt-([5-9]|\d\d)|o[1-9](-|$)|codex-"
 
 
 class ResolvedModel(Value, tag="Resolved"):
     """A model that can be called.
 
-    model: what the provider calls it; for the scripted wire the path of the script. base_url: empty where the
-    wire knows it. key_source: where the key came from, in words. bearer: the key is an OAuth token, not an
-    API key; renew: makes another when it has expired. litellm: how LiteLLM spells the model. either: the server may ask
-    for OpenAI's other protocol. long: a window of a million tokens was asked for. api_key never shows in a repr.
+    model: what the provider calls it; for a script its path.
+    base_url: empty if the client knows it.
+    key_source: origin of the key, in words.
+    bearer: the key is an OAuth token, not an API key.
+    renew: returns a new token when it has expired.
+    litellm: how LiteLLM spells the model.
+    either: the server may require OpenAI's other protocol.
+    recording: path of the recording that is replayed.
+    window: size of its window in the recording.
+    long: a window of a million tokens was requested.
     """
 
     provider: str
@@ -119,16 +126,17 @@ def resolve(
     key_command: str | None = None,
     keyring: bool = False,
 ) -> ResolvedModel:
-    """Everything needed to call the model `name`.
+    """Return everything needed to call the model `name`.
 
-    wire_api: which of OpenAI's protocols is set for a provider. base_url, key_command and keyring must come from the
-    user's own settings, never from a project's.
-    Raises NoModelError for a name that is not a known key, MissingKeyError for a key that was found nowhere, and
-    ModelSetupError for a key command that failed or a transport that cannot reach this provider.
+    wire_api: returns which of OpenAI's protocols is configured for a provider.
+    base_url, key_command, keyring: must come from the user's own settings, never from a project's.
+
+    Raises NoModelError for an unknown name, MissingKeyError if no key was found, and ModelSetupError if the key command
+    fails or the chosen transport cannot reach this provider.
     """
-    name, long = (name[: -len(LONG)], True) if name.endswith(LONG) else (name, False)
+    name, long = (name[: -len(LONG_SUFFIX)], True) if name.endswith(LONG_SUFFIX) else (name, False)
     if name == OPUS_PLAN:
-        name = "sonnet"  # what plans is another model: see `runtime.models.planner_of`
+        name = "sonnet"  # plans are made by another model: see `runtime.models.planner_of`
     if name.startswith(SCRIPTED):
         return ResolvedModel("scripted", name[len(SCRIPTED) :], "scripted", "", "none needed")
     if name.startswith(REPLAY):
@@ -136,15 +144,21 @@ def resolve(
     provider, model = _split(name.strip(), base_url)
     if provider.model_prefix and "/" not in model:
         model = provider.model_prefix + model
-    url = normal_url(base_url, provider) if base_url else base_url_of(provider, env)
+    url = normalize_url(base_url, provider) if base_url else base_url_of(provider, env)
     elsewhere = url != provider.base_url
+    if elsewhere and url and not is_web_url(url):
+        source = "base_url" if base_url else base_url_variable(provider, env)
+        raise ModelSetupError(
+            f"the address in {source}, {url!r}, is not one that a request can go to: write it as https://HOST/v1, or "
+            "http://HOST:PORT/v1"
+        )
     api = wire_api(provider.name)
     if provider.name == "azure" and api != "auto":
         url = _azure_url(url)
     wire = _wire(provider, model, elsewhere, transport, api, url)
     key, source = find_key(provider, env, key_command, keyring)
     if key is None:
-        # Another address may be anyone's server; whether it wants a key is for it to say.
+        # Another address may be any server, which will say whether it needs a key.
         if provider.needs_key and not elsewhere:
             raise missing_key(provider)
         source = "none needed" if provider.local else "none found"
@@ -174,16 +188,16 @@ def resolve(
 
 
 def replayed(path: str) -> ResolvedModel:
-    """Return the model of a recording, whose answers are those in the file. Raises ModelSetupError."""
+    """Return the model of a recording, which answers from the file. Raises ModelSetupError."""
     try:
         head, _, _ = recording.read_recording(Path(path))
-        return replayed_as(head["resolved"], path)
+        return model_of_recording(head["resolved"], path)
     except (ValueError, LookupError, TypeError) as error:
         raise ModelSetupError(str(error) if isinstance(error, ValueError) else f"{path} is no recording") from None
 
 
-def replayed_as(plain: Mapping[str, Any], path: str) -> ResolvedModel:
-    """Return a model as a recording describes it. Raises LookupError, ValueError."""
+def model_of_recording(plain: Mapping[str, Any], path: str) -> ResolvedModel:
+    """Return a model as a recording describes it. Raises LookupError or ValueError."""
     fields = {name: plain[name] for name in ("provider", "model", "litellm", "window") if name in plain}
     wire = plain["wire"]
     if wire not in get_args(Wire):
@@ -192,8 +206,8 @@ def replayed_as(plain: Mapping[str, Any], path: str) -> ResolvedModel:
 
 
 def validate_name(name: str, base_url: str | None) -> str:
-    """Why a model's name is not a known key, or ""; keys and addresses are not looked at."""
-    name = name.removesuffix(LONG)
+    """Return why a model's name is unknown, or "". Keys and addresses are not checked."""
+    name = name.removesuffix(LONG_SUFFIX)
     if name in (*SHORT_NAMES, OPUS_PLAN, "default") or name.startswith((SCRIPTED, REPLAY)):
         return ""
     try:
@@ -203,7 +217,7 @@ def validate_name(name: str, base_url: str | None) -> str:
     return ""
 
 
-def open_transport(
+def create_client(
     resolved: ResolvedModel,
     *,
     timeouts: Timeouts | None = None,
@@ -213,16 +227,19 @@ def open_transport(
     window: int | None = None,
     progress: bool = False,
 ) -> ModelClient:
-    """The wire for a resolved model, with retries around it (a script is never retried).
+    """Return a client for a resolved model, with retries (except for scripts).
 
-    timeouts and attempts: the wire's own where None. cache_ttl: how long Claude's caches are kept. window: the tokens
-    that Ollama is to load the model with. progress: see `OpenAIChat`. Raises ModelSetupError for a script that cannot
-    be read.
+    timeouts, attempts: None for the client's own.
+    cache_ttl: lifetime of Claude's caches.
+    window: tokens of the window with which Ollama loads the model.
+    progress: see `OpenAIChatClient`.
+
+    Raises ModelSetupError for a script that cannot be read.
     """
-    # Each wire is imported only when it is the one: none of them is free.
+    # Only the client that is needed is imported: none is cheap.
     if resolved.wire == "scripted":
         try:
-            return scripted.Scripted.load(Path(resolved.model))
+            return scripted.ScriptedClient.load(Path(resolved.model))
         except ModelError as error:
             raise ModelSetupError(str(error)) from None
     key = resolved.api_key.reveal() if resolved.api_key else ""
@@ -233,9 +250,9 @@ def open_transport(
         if resolved.either:
             first = resolved.wire == "responses"
             other = partial(_openai_wire, resolved, not first, key, limits, headers, cache_ttl, progress)
-            wire = retry.EitherWire(wire, other, responses=first)
+            wire = retry.ProtocolFallbackClient(wire, other, responses=first)
     elif resolved.wire == "gemini":
-        wire = gemini.Gemini(
+        wire = gemini.GeminiClient(
             resolved.base_url,
             key,
             provider=resolved.provider,
@@ -245,20 +262,20 @@ def open_transport(
             renew=resolved.renew,
         )
     elif resolved.wire == "ollama":
-        wire = ollama.Ollama(resolved.base_url, key, window=window, headers=headers, timeouts=limits)
+        wire = ollama.OllamaClient(resolved.base_url, key, window=window, headers=headers, timeouts=limits)
     elif resolved.wire == "anthropic":
-        wire = anthropic.Anthropic(
+        wire = anthropic.AnthropicClient(
             resolved.base_url, key, headers=headers, timeouts=limits, bearer=resolved.bearer, cache_ttl=cache_ttl
         )
     else:
-        wire = providers_litellm.LiteLLM(
+        wire = providers_litellm.LiteLLMClient(
             resolved.litellm,
             "" if resolved.bearer else key,
             resolved.base_url,
             headers=headers,
             timeouts=limits,
         )
-    return retry.Retrying(wire) if attempts is None else retry.Retrying(wire, attempts=attempts)
+    return retry.RetryingClient(wire) if attempts is None else retry.RetryingClient(wire, attempts=attempts)
 
 
 def _openai_wire(
@@ -274,38 +291,38 @@ def _openai_wire(
     info = lookup(provider, resolved.model)
     reasons = info.reasoning if info is not None else None
     if not responses:
-        return openai_chat.OpenAIChat(
+        return openai_chat.OpenAIChatClient(
             url, key, provider=provider, headers=headers, timeouts=limits, reasons=bool(reasons), cache_ttl=cache_ttl,
             progress=progress,
         )  # fmt: skip
-    return openai_responses.OpenAIResponses(
+    return openai_responses.OpenAIResponsesClient(
         url, key, provider=provider, headers=headers, timeouts=limits, reasons=reasons
     )
 
 
 def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
-    """The provider and its own name for the model. Raises NoModelError."""
+    """Return the provider and its own name for the model. Raises NoModelError."""
     if not name:
         raise NoModelError("the model's name is empty: write it as provider/model")
     head, slash, rest = name.partition("/")
-    if slash and rest and (provider := find(head)):
+    if slash and rest and (provider := find_provider(head)):
         return provider, rest
     if slash and rest and not base_url and is_provider(head):
         return Provider(name=head, wire="litellm", needs_key=False, litellm=head), rest
-    if not slash and (provider := provider_of_bare(name)):
+    if not slash and (provider := provider_by_prefix(name)):
         return provider, name
     if name in SHORT_NAMES:
-        provider = find("anthropic")
+        provider = find_provider("anthropic")
         assert provider is not None
         return provider, newest_claude(name) or SHORT_NAMES[name]
     if base_url:
-        provider = find("openai")
+        provider = find_provider("openai")
         assert provider is not None
         return provider, name
     if (owner := owner_of(name)) is not None:
-        return find(owner) or Provider(name=owner, wire="litellm", needs_key=False, litellm=owner), name
-    # What Ollama's names look like and no one else's: qwen3:8b.
-    if not slash and ":" in name and (provider := find("ollama")):
+        return find_provider(owner) or Provider(name=owner, wire="litellm", needs_key=False, litellm=owner), name
+    # Only Ollama's names look like this: qwen3:8b.
+    if not slash and ":" in name and (provider := find_provider("ollama")):
         return provider, name
     unknown = f"unknown provider {head!r}" if slash else f"no provider is known for the model {name!r}"
     raise NoModelError(f"{unknown}: write it as provider/model (see `agent models`), or set base_url")
@@ -336,7 +353,7 @@ def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportC
 def _on_vertex(
     model: str, url: str, key: Secret | None, source: str, key_command: str | None, env: Mapping[str, str]
 ) -> ResolvedModel | None:
-    """Resolve a Gemini model on Vertex AI; None without credentials that are usable without Google's libraries."""
+    """Resolve a Gemini model on Vertex AI; None without credentials that work without Google's libraries."""
     project = _first(env, "VERTEXAI_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
     location = _first(env, "VERTEXAI_LOCATION", "GOOGLE_CLOUD_LOCATION", "CLOUD_ML_REGION") or "global"
     renew: Callable[[CancelToken], str] | None = None
@@ -397,5 +414,5 @@ def _new_token(command: str, env: Mapping[str, str], cancel: CancelToken) -> str
 
 
 def _azure_url(url: str) -> str:
-    """The address of Azure's OpenAI API, of which a resource's is the beginning."""
+    """Complete the address of Azure's OpenAI API, given that of a resource."""
     return url if not url or "/openai" in url else f"{url.rstrip('/')}/openai/v1"

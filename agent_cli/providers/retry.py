@@ -1,13 +1,13 @@
-"""Trying again: a transport around a transport.
+"""Retries, and the choice between OpenAI's two protocols: clients that wrap a client.
 
-A failed call is repeated only if the failure may pass, and after a wait: the one that the provider asks for, else
-exponential with full jitter so that many clients do not return as one. Nothing of an answer has any effect before it
-is complete, so one that broke off midway is asked for again too, after a `Restarted` that voids what was passed on.
+A failed call is repeated only if the failure may be temporary, after a wait: the one that the provider asks for, or
+exponential backoff with full jitter, so that many clients do not return at once. Nothing in an answer takes effect
+before it is complete, so one that broke off is requested again, too, after a `Restarted` that voids what was passed on.
 Each retry is announced; a cancelled token ends the wait at once.
 
-`EitherWire` is for an address of which it is not known which of OpenAI's two protocols it wants: the server says so.
-Chat Completions refuses newer models of OpenAI and names the Responses API; a server that has no Responses API answers
-404. Either way the request is sent again over the other wire, which is then the one.
+`ProtocolFallbackClient` is for an address that may speak either protocol, which the server's error shows: Chat
+Completions rejects newer models of OpenAI and names the Responses API; a server without a Responses API answers 404.
+The request is then sent over the other protocol, which is used from then on.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from agent_tools.cancel import CancelToken
 _NOT_HERE = (404, 405, 501)
 
 
-class EitherWire:
-    """`wire` until the server asks for the other one. responses: whether `wire` speaks the Responses API."""
+class ProtocolFallbackClient:
+    """Calls `client` until the server's error asks for the other protocol.
 
-    def __init__(self, wire: ModelClient, other: Callable[[], ModelClient], *, responses: bool) -> None:
-        self._wire = wire
+    responses: `client` speaks the Responses API.
+    """
+
+    def __init__(self, client: ModelClient, other: Callable[[], ModelClient], *, responses: bool) -> None:
+        self._client = client
         self._other = other
         self._responses = responses
         self._certain = False
@@ -35,11 +38,11 @@ class EitherWire:
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """See `ModelClient`."""
         if self._certain:
-            yield from self._wire.stream(request, cancel)
+            yield from self._client.stream(request, cancel)
             return
         begun = False
         try:
-            for chunk in self._wire.stream(request, cancel):
+            for chunk in self._client.stream(request, cancel):
                 begun = begun or not isinstance(chunk, Notice)
                 yield chunk
             self._certain = True
@@ -48,19 +51,19 @@ class EitherWire:
             if begun or not self._asks_for_other(error):
                 raise
             refusal = error
-        first, self._wire, self._certain = self._wire, self._other(), True
+        first, self._client, self._certain = self._client, self._other(), True
         try:
-            yield from self._wire.stream(request, cancel)
+            yield from self._client.stream(request, cancel)
         except ModelError as error:
             if error.status not in _NOT_HERE:
                 raise
-            # Neither is there: the first answer says more.
-            self._wire, self._certain = first, False
+            # Neither protocol works: the first error says more.
+            self._client, self._certain = first, False
             raise refusal from error
 
     def close(self) -> None:
-        """Drop the connections that are kept."""
-        if (close := getattr(self._wire, "close", None)) is not None:
+        """Close the idle connections."""
+        if (close := getattr(self._client, "close", None)) is not None:
             close()
 
     def _asks_for_other(self, error: ModelError) -> bool:
@@ -70,29 +73,32 @@ class EitherWire:
         return error.failure.kind == "bad_request" and RESPONSES_API in message.lower()
 
 
-LONGEST_WAIT = 120.0
+MAX_WAIT_SECONDS = 120.0
 
-_LONGEST_CAUSE = 200
+_MAX_CAUSE_CHARS = 200
 
 
 def _cause(failure: Failure) -> str:
-    """Why it is tried again, without the full stop. What providers say of their rates is long and names no cause."""
+    """Return the cause of a retry, without the full stop. Providers' texts about rates are long and name no cause."""
     if failure.kind == "rate_limit":
         return "Rate limited by the provider"
     text = failure.message.rstrip(".")
-    return text if len(text) <= _LONGEST_CAUSE else text[: _LONGEST_CAUSE - 1] + "…"
+    return text if len(text) <= _MAX_CAUSE_CHARS else text[: _MAX_CAUSE_CHARS - 1] + "…"
 
 
-class Retrying:
-    """`transport`, tried up to `attempts` times more. `base` and `cap` bound the waits, in seconds.
+class RetryingClient:
+    """Repeats failed calls of `client`, up to `attempts` times.
 
-    random: a number in [0, 1). sleep: waits on the token; true means cancelled. A provider that asks for more than
-    two minutes is not waited for.
+    base, cap: bounds of the waits, in seconds.
+    random: returns a number in [0, 1).
+    sleep: waits on the token; returns True if it was cancelled.
+
+    If a provider asks to wait for more than two minutes, the call fails.
     """
 
     def __init__(
         self,
-        transport: ModelClient,
+        client: ModelClient,
         *,
         attempts: int = 5,
         base: float = 1.0,
@@ -100,7 +106,7 @@ class Retrying:
         random: Callable[[], float] = chance,
         sleep: Callable[[CancelToken, float], bool] = CancelToken.wait,
     ) -> None:
-        self._transport = transport
+        self._client = client
         self._attempts = attempts
         self._base = base
         self._cap = cap
@@ -113,7 +119,7 @@ class Retrying:
         while True:
             begun = False
             try:
-                for chunk in self._transport.stream(request, cancel):
+                for chunk in self._client.stream(request, cancel):
                     begun = begun or not isinstance(chunk, Notice)
                     yield chunk
                 return
@@ -132,15 +138,15 @@ class Retrying:
             cancel.check()
 
     def close(self) -> None:
-        """Drop the connections of the transport, if it keeps any."""
-        close = getattr(self._transport, "close", None)
+        """Close the idle connections of the client, if it has any."""
+        close = getattr(self._client, "close", None)
         if close is not None:
             close()
 
     def _wait(self, error: ModelError, failed: int) -> float:
         if error.retry_after is None:
             return self._random() * min(self._cap, self._base * 2.0**failed)
-        if error.retry_after > LONGEST_WAIT:
+        if error.retry_after > MAX_WAIT_SECONDS:
             text = f"{error.failure.message} It asks to wait {error.retry_after:.0f} s."
             raise ModelError(error.failure.replace(message=text, retryable=True), error.retry_after) from error
         return error.retry_after

@@ -1,4 +1,4 @@
-"""The model that replays a script: for demos, docs and tests.
+"""A model that replays a script, for demos, docs and tests.
 
 A script is TOML: a list of `[[reply]]` tables, one per request, each with any of
 
@@ -9,11 +9,10 @@ A script is TOML: a list of `[[reply]]` tables, one per request, each with any o
     stop     = "max_tokens"          pause = 0.5   (seconds before each chunk)
     error    = { kind = "overloaded", message = "...", retryable = true }
 
-`[[small]]` tables are the replies to questions beside the conversation (one message, no tools), in order.
+`[[small]]` tables are the replies to side questions (one message, no tools), in order.
 
 It is strict: a request past the end, an unmet `expect`, or a history in which a call does not have exactly one result
-is a ModelError of kind "script". Which reply is next is read from the history, so a resumed session goes on where it
-was.
+is a ModelError of kind "script". The next reply is found from the history, so a resumed session continues where it was.
 """
 
 from __future__ import annotations
@@ -42,14 +41,16 @@ from agent_cli.providers.base import (
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_text
 
-_LARGEST = 64 << 20
+_MAX_FILE_BYTES = 64 << 20
 KEYS = {"thinking", "text", "calls", "expect", "usage", "stop", "pause", "error"}
 
 
-class Scripted:
-    """A transport over a list of replies. `name` is the model name it reports; `requests` is what it was asked.
+class ScriptedClient:
+    """A client over a list of replies.
 
-    small: the replies to questions beside the conversation.
+    name: the model name that it reports.
+    requests: the requests so far.
+    small: replies to side questions.
     """
 
     def __init__(
@@ -62,18 +63,22 @@ class Scripted:
         self._unseen = 0
 
     @classmethod
-    def load(cls, path: Path) -> Scripted:
-        """Read a script file. Raises ModelError naming the file and the mistake."""
+    def load(cls, path: Path) -> ScriptedClient:
+        """Read a script file. Raises ModelError naming the file and the error."""
         import tomllib
 
         try:
-            script = tomllib.loads(read_text(path, _LARGEST))
-        except (OSError, ValueError) as error:
-            raise _mistake(f"Cannot read the script {path}: {error}") from None
+            script = tomllib.loads(read_text(path, _MAX_FILE_BYTES))
+        except OSError as error:
+            raise _script_error(f"The script {path} cannot be read: {error.strerror}.") from None
+        except ValueError as error:
+            raise _script_error(f"The script {path} is not TOML: {error}.") from None
         replies, small = script.get("reply", []), script.get("small", [])
+        if not all(isinstance(found, list) and all(isinstance(r, dict) for r in found) for found in (replies, small)):
+            raise _script_error(f"The script {path} has no list of tables [[reply]].")
         for number, reply in enumerate([*replies, *small], 1):
             if unknown := reply.keys() - KEYS:
-                raise _mistake(f"{path}: reply {number} has unknown keys: {', '.join(sorted(unknown))}")
+                raise _script_error(f"{path}: reply {number} has unknown keys: {', '.join(sorted(unknown))}")
         return cls(replies, f"scripted:{path.stem}", small)
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
@@ -82,13 +87,15 @@ class Scripted:
         if self.small and (request.aside or (not request.tools and len(request.messages) == 1)):
             return self._reply(self.small.pop(0), 1, request, cancel, counts=False)
         if request.aside:
-            raise _mistake(f"The script {self.name} has no [[small]] reply for a side question.")
+            raise _script_error(f"The script {self.name} has no [[small]] reply for a side question.")
         spoken = request.earlier + sum(
             isinstance(m, AssistantMessage) and m.model == self.name for m in request.messages
         )
         number = spoken + self._unseen
         if number >= len(self.replies):
-            raise _mistake(f"The script {self.name} has {len(self.replies)} replies, and request {number + 1} came.")
+            raise _script_error(
+                f"The script {self.name} has {len(self.replies)} replies, and request {number + 1} came."
+            )
         return self._reply(self.replies[number], number + 1, request, cancel)
 
     def _reply(
@@ -97,7 +104,7 @@ class Scripted:
         new = list(takewhile(lambda m: not isinstance(m, AssistantMessage), reversed(request.messages)))
         newest = "\n".join(getattr(message, "text", "") for message in reversed(new))
         if reply.get("expect", "") not in newest:
-            raise _mistake(f"Reply {number} of {self.name} expects {reply['expect']!r} in the newest messages, "
+            raise _script_error(f"Reply {number} of {self.name} expects {reply['expect']!r} in the newest messages, "
                            f"which are {newest[:200]!r}.")  # fmt: skip
         yield Started(f"reply-{number}", self.name)
         for chunk in _chunks(reply, number):
@@ -108,7 +115,7 @@ class Scripted:
         if counts and not (
             reply.get("text") or ("error" not in reply and (reply.get("calls") or reply.get("thinking")))
         ):
-            self._unseen += 1  # it leaves no message in the history to be counted
+            self._unseen += 1  # it adds no message to the history that could be counted
         if error := reply.get("error"):
             raise ModelError(Failure(error["kind"], error.get("message", "scripted"), error.get("retryable", False)))
         yield UsageChunk(Usage(**reply.get("usage", {})))
@@ -117,7 +124,7 @@ class Scripted:
 
 
 def _chunks(reply: dict[str, Any], number: int) -> Iterator[Chunk]:
-    """The pieces a provider would send: text by words, arguments whole."""
+    """Yield the chunks that a provider would send: text by words, arguments whole."""
     if thinking := reply.get("thinking"):
         yield ThinkingChunk(thinking)
         yield ThinkingChunk(signature=f"signature-{number}")
@@ -135,20 +142,20 @@ def _chunks(reply: dict[str, Any], number: int) -> Iterator[Chunk]:
 
 
 def _check_results(request: Request) -> None:
-    """Every call before the newest message has exactly one result, and every result a call."""
+    """Raise ModelError unless every call before the newest message has one result, and every result a call."""
     open_calls: set[str] = set()
     for message in request.messages:
         if isinstance(message, AssistantMessage):
             if open_calls:
-                raise _mistake(f"Calls without a result: {', '.join(sorted(open_calls))}")
+                raise _script_error(f"Calls without a result: {', '.join(sorted(open_calls))}")
             open_calls = {c.id for c in message.calls}
         elif isinstance(message, ToolMessage):
             if message.call_id not in open_calls:
-                raise _mistake(f"A result without an open call: {message.call_id}")
+                raise _script_error(f"A result without an open call: {message.call_id}")
             open_calls.discard(message.call_id)
     if open_calls:
-        raise _mistake(f"Calls without a result: {', '.join(sorted(open_calls))}")
+        raise _script_error(f"Calls without a result: {', '.join(sorted(open_calls))}")
 
 
-def _mistake(message: str) -> ModelError:
+def _script_error(message: str) -> ModelError:
     return ModelError(Failure("script", message))

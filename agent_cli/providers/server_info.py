@@ -1,9 +1,9 @@
-"""Ask a model server what it has: the first requests are for JSON, with short limits, and never raise.
+"""Ask a model server what it offers, with short limits. Nothing here raises for a server that does not answer.
 
-Also how many tokens a model takes. Servers say it in different places: vLLM and SGLang with the model in `/v1/models`,
-llama.cpp in `/props`, LM Studio in `/api/v0/models`, Ollama in `/api/ps` and `/api/show`.
+Also how many tokens a model takes. Servers report it in different places: vLLM and SGLang with the model in
+`/v1/models`, llama.cpp in `/props`, LM Studio in `/api/v0/models`, Ollama in `/api/ps` and `/api/show`.
 
-With no model configured, also what is there to use, a key in the environment or a server on this machine.
+If no model is configured: what is available, by a key in the environment or a server on this machine.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from agent_cli.providers.base import ModelError
 from agent_cli.providers.catalog import newest_claude
 from agent_cli.providers.credentials import NoModelError
-from agent_cli.providers.http_client import encoded, endpoint_url
+from agent_cli.providers.http_client import encode_json, endpoint_url
 from agent_cli.providers.registry import (
     LOCAL_SERVERS,
     PROVIDERS,
     Provider,
     base_url_of,
-    find,
+    find_provider,
     is_loopback_url,
     native_url,
 )
@@ -30,12 +30,12 @@ from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.record import Value
 
-# Called with a base URL, and with the key of a server that has one.
+# Called with a base URL, and with the key if the server has one.
 Probe = Callable[..., str | None]
 
 
 def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
-    """The name of the model to use when none is configured, the best of what `discover` finds.
+    """Return the model to use when none is configured: the best of `discover`.
 
     Raises NoModelError, which says what was looked for.
     """
@@ -60,12 +60,12 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
 
 
 def discover(env: Mapping[str, str], probe: Probe | None = None) -> list[tuple[str, str]]:
-    """Every model that could be the default, best first, each with the reason in a few words."""
+    """Return every model that could be the default, best first, each with the reason in a few words."""
     return list(_found(env, probe or probe_server))
 
 
 def probe_server(base_url: str, key: str = "") -> str | None:
-    """The first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
+    """Return the first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
     return next(iter(offered_models(base_url, key)), None)
 
 
@@ -88,7 +88,7 @@ def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
     for provider, variable in _with_keys(env):
         url = base_url_of(provider, env)
         if is_loopback_url(url):
-            # The key belongs to a server of the user's own, which has other models.
+            # The key is for the user's own server, which has other models.
             if model := probe(_models_url(provider, env), key=env[variable].strip()):
                 yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
             continue
@@ -104,7 +104,7 @@ def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
 
 
 def _with_keys(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
-    """The providers that have a default model and a key in the environment, with its variable."""
+    """Yield the providers that have a default model and a key in the environment, with its variable."""
     for provider in PROVIDERS:
         variable = next((v for v in provider.keys if env.get(v, "").strip()), None)
         if variable is not None and provider.default and not provider.local:
@@ -112,16 +112,16 @@ def _with_keys(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
 
 
 def _with_addresses(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
-    """The providers that have an address and no key in the environment, with the variable of the address."""
+    """Yield the providers that have an address but no key in the environment, with the variable of the address."""
     keyed = [provider for provider, _ in _with_keys(env)]
     for provider in PROVIDERS:
-        variable = next((v for v in provider.bases if env.get(v, "").strip()), None)
+        variable = next((v for v in provider.base_url_vars if env.get(v, "").strip()), None)
         if variable is not None and provider.default and not provider.local and provider not in keyed:
             yield provider, variable
 
 
 def _models_url(provider: Provider, env: Mapping[str, str]) -> str:
-    """Where a provider's API lists its models, without the last word."""
+    """Return the URL below which a provider's API lists its models."""
     url = base_url_of(provider, env).rstrip("/")
     version = {"anthropic": "/v1", "gemini": "/v1beta"}.get(provider.wire, "")
     return url.removesuffix(version) + version
@@ -134,15 +134,15 @@ def _default_of(provider: Provider) -> str:
 
 
 def _local_servers() -> list[Provider]:
-    return [p for name in LOCAL_SERVERS if (p := find(name))]
+    return [p for name in LOCAL_SERVERS if (p := find_provider(name))]
 
 
 LOCAL = Timeouts(connect=0.2, idle=1.0, total=1.0)
 REMOTE = Timeouts(connect=2.0, idle=2.0, total=2.0)
-_MOST = 4 << 20
-# Ollama's context unless OLLAMA_CONTEXT_LENGTH or the model's own file says more.
+_MAX_BYTES = 4 << 20
+# Ollama's context unless OLLAMA_CONTEXT_LENGTH or the model's own file sets a larger one.
 _OLLAMA_DEFAULT = 4096
-# What servers call the tokens that a model takes, as loaded first.
+# Names of the number of tokens that a model takes; as loaded first.
 _WINDOW_KEYS = (
     "loaded_context_length",
     "max_model_len",
@@ -153,35 +153,37 @@ _WINDOW_KEYS = (
 
 
 class OllamaModel(Value):
-    """What Ollama says of a model.
+    """What Ollama reports about a model.
 
-    longest: the context that it was made for. chosen: the one that its own file sets, or the cloud. loaded: the one
-    that it is loaded with, where none is chosen. images: whether it takes them; None: unknown. parameters: how many it
-    has.
+    max_context: the context that it was made for.
+    configured: the context that its own file, or the cloud, sets.
+    loaded: the context that it is loaded with, if none is configured.
+    images: it accepts them; None: unknown.
+    parameters: number of parameters.
     """
 
-    longest: int | None
-    chosen: int | None
+    max_context: int | None
+    configured: int | None
     loaded: int | None
     images: bool | None
     parameters: int | None = None
 
 
 def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> Any:
-    """Return the JSON that a server answers a GET (with a body: a POST), or None."""
+    """Return the JSON that a server answers to a GET (with a body: a POST), or None."""
     local = is_loopback_url(url)
     own = {"Authorization": f"Bearer {key}", "x-api-key": key, "anthropic-version": "2023-06-01"} if key else {}
     if key and url.endswith("/v1beta/models"):
         own = {"x-goog-api-key": key}
     if body is not None:
         own["Content-Type"] = "application/json"
-    # A server of this machine is asked without a proxy.
-    client = HttpClient(LOCAL, {}, most_kept=0) if local else HttpClient(REMOTE, most_kept=0)
+    # A server on this machine is called without a proxy.
+    client = HttpClient(LOCAL, {}, max_idle=0) if local else HttpClient(REMOTE, max_idle=0)
     try:
-        sent = None if body is None else encoded(body)
+        sent = None if body is None else encode_json(body)
         reply = client.send(endpoint_url(url), {"Accept": "application/json", **own}, sent, CancelToken())
         try:
-            return json.loads(reply.read_all(_MOST)) if reply.status == 200 else None
+            return json.loads(reply.read_all(_MAX_BYTES)) if reply.status == 200 else None
         finally:
             reply.close()
     except (HttpError, ModelError, ValueError, RecursionError):
@@ -189,9 +191,11 @@ def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> 
 
 
 class ServedModel(Value):
-    """What a server says of a model that it runs; None where it does not.
+    """What a server reports about a model that it runs; None: unknown.
 
-    window: the tokens that it takes. parameters: how many it has. llama_cpp: the server is llama.cpp.
+    window: the tokens that it takes.
+    parameters: number of parameters.
+    llama_cpp: the server is llama.cpp.
     """
 
     window: int | None = None
@@ -200,7 +204,7 @@ class ServedModel(Value):
 
 
 def ask_server(base_url: str, model: str, key: str = "") -> ServedModel:
-    """Return what the server at `base_url` (`.../v1`) says of a model."""
+    """Return what the server at `base_url` (`.../v1`) reports about a model."""
     try:
         listed = ask_json(f"{base_url.rstrip('/')}/models", key)
         if listed is None:
@@ -234,38 +238,38 @@ def _window(base_url: str, entry: dict[str, Any], model: str, key: str) -> int |
 
 
 def _ollama_window(root: str, model: str, key: str) -> int | None:
-    """Return the context that Ollama has loaded a model with, or will: over OpenAI's protocol we cannot choose it.
+    """Return the context with which Ollama has loaded, or will load, a model: OpenAI's protocol cannot set it.
 
-    What goes beyond it, Ollama cuts off without a word.
+    Ollama silently truncates what does not fit.
     """
     if loaded := _loaded(root, model, key):
         return loaded
     shown = ask_json(f"{root}/api/show", key, body={"model": model})
     if shown is None:
         return None
-    return _configured(shown) or min(_OLLAMA_DEFAULT, _longest(shown) or _OLLAMA_DEFAULT)
+    return _configured(shown) or min(_OLLAMA_DEFAULT, _max_context(shown) or _OLLAMA_DEFAULT)
 
 
 def ask_ollama(base_url: str, model: str, key: str = "") -> OllamaModel | None:
-    """Return what Ollama says of a model over its own API; None: nothing, as of one that is not there."""
+    """Return what Ollama's own API reports about a model, or None."""
     root = native_url(base_url)
     try:
         shown = ask_json(f"{root}/api/show", key, body={"model": model})
         if shown is None:
             return None
-        able, longest = shown.get("capabilities"), _longest(shown)
-        # What runs in Ollama's cloud takes no memory here.
-        chosen = longest if shown.get("remote_host") else _configured(shown)
-        loaded = None if chosen else _loaded(root, model, key)
+        able, max_context = shown.get("capabilities"), _max_context(shown)
+        # A model in Ollama's cloud takes no memory here.
+        configured = max_context if shown.get("remote_host") else _configured(shown)
+        loaded = None if configured else _loaded(root, model, key)
         images = "vision" in able if isinstance(able, list) else None
         parameters = _size((shown.get("model_info") or {}).get("general.parameter_count"))
-        return OllamaModel(longest, chosen, loaded, images, parameters)
+        return OllamaModel(max_context, configured, loaded, images, parameters)
     except (AttributeError, LookupError, TypeError):
         return None  # an answer of another form
 
 
 def _loaded(root: str, model: str, key: str) -> int | None:
-    """Return the context that a model is loaded with, if it is."""
+    """Return the context that a model is loaded with, or None."""
     names = (model, f"{model}:latest")
     for entry in (ask_json(f"{root}/api/ps", key) or {}).get("models") or ():
         if (entry.get("name") in names or entry.get("model") in names) and (size := _size(entry.get("context_length"))):
@@ -274,7 +278,7 @@ def _loaded(root: str, model: str, key: str) -> int | None:
 
 
 def _configured(shown: Mapping[str, Any]) -> int | None:
-    """Return the context that the model's own file sets, if it does."""
+    """Return the context that the model's own file sets, or None."""
     for line in str(shown.get("parameters") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == "num_ctx" and value.strip().isdigit():
@@ -282,7 +286,7 @@ def _configured(shown: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _longest(shown: Mapping[str, Any]) -> int | None:
+def _max_context(shown: Mapping[str, Any]) -> int | None:
     """Return the context that a model was made for."""
     about: Mapping[str, Any] = shown.get("model_info") or {}
     sizes = [size for name, value in about.items() if name.endswith(".context_length") and (size := _size(value))]
@@ -290,7 +294,7 @@ def _longest(shown: Mapping[str, Any]) -> int | None:
 
 
 def _entry(models: list[dict[str, Any]], model: str) -> dict[str, Any]:
-    """Return what a list of models has of this one; a server with one model runs it whatever it is called."""
+    """Return the entry of a model in a list; a server with a single model runs it under any name."""
     named = [m for m in models if m.get("id") == model or model in (m.get("aliases") or ())]
     return (named or (models if len(models) == 1 else [{}]))[0]
 

@@ -109,7 +109,9 @@ def make_hooks(
     def environment(own: bool) -> dict[str, str]:
         if not own:
             return state.command_env(context)[0]
-        return {n: v for n, v in place.env.items() if n not in state.STARTUP and not n.startswith("BASH_FUNC_")}
+        return {
+            n: v for n, v in place.env.items() if n not in state.STARTUP_VARIABLES and not n.startswith("BASH_FUNC_")
+        }
 
     def covers(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
         root = context.workspace.root

@@ -33,8 +33,6 @@ with lazy_imports():
     from agent_tools import secret_patterns
     from agent_tools.shell import state as shell_env  # with the shell
 
-# Our own tools for servers; they stay while the tools of the servers change.
-FINDERS = ("ToolSearch", "UseTool", "ListMcpResourcesTool", "ReadMcpResourceTool")
 # How long the first message in a terminal waits for servers; ToolSearch finds the tools of slower ones.
 ATTENDED_WAIT = 3.0
 STATUS_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
@@ -110,7 +108,7 @@ def approvals_of(place: RunEnvironment, warn: Callable[[str], None] = lambda tex
 def server_environment(place: RunEnvironment, settings: Settings) -> dict[str, str]:
     """Return a server's environment without what is declared for it: that of commands, without secrets."""
     env = secret_patterns.without_secrets(place.env, settings.shell.env_pass)
-    return {name: value for name, value in env.items() if name not in shell_env.STARTUP}
+    return {name: value for name, value in env.items() if name not in shell_env.STARTUP_VARIABLES}
 
 
 def unapproved(options: RunOptions, place: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
@@ -149,8 +147,7 @@ class SessionServers:
         self._warn = warn
         self._decided = False
         self._sent: set[str] = set()
-        servers.offered = self._offered
-        servers.changed = self._publish
+        servers.join(offered=self._offered, changed=self._publish)
         conversation.expanders.append(self.expand)
         conversation.preparations.append(self.wait_ready)
 
@@ -169,7 +166,9 @@ class SessionServers:
 
     def _publish(self) -> None:
         """Update the session's tools and commands. Thread-safe: each mapping is replaced as a whole."""
-        finders = {name: tool for name, tool in self._tools.items() if name in FINDERS}
+        # Our own tools among those in the requests: to search for servers' tools, and for resources.
+        sent = {name for name in self._sent if not name.startswith("mcp__")}
+        finders = {name: tool for name, tool in self._tools.items() if name in sent}
         self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
         prompts: dict[str, Any] = {}
         if any(server.prompts for server in self.servers.all.values()):

@@ -18,8 +18,8 @@ from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
 from agent_cli.providers.credentials import MissingKeyError, NoModelError
-from agent_cli.providers.registry import WireApi, find, is_loopback_url
-from agent_cli.providers.resolve import OPUS_PLAN, ModelSetupError, ResolvedModel, open_transport, resolve
+from agent_cli.providers.registry import WireApi, find_provider, is_loopback_url
+from agent_cli.providers.resolve import OPUS_PLAN, ModelSetupError, ResolvedModel, create_client, resolve
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import private_folder
@@ -58,7 +58,7 @@ class NoAccessError(UsageError):
 
 
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
-    """Resolve the named model, or find one. Raises UsageError."""
+    """Resolve the named model, or find_provider one. Raises UsageError."""
     try:
         if not name or name == "default":
             name = server_info.default_model(place.env)
@@ -187,7 +187,7 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
         return ModelWindow(min(own, known or own), "settings")
     if model.wire == "scripted":
         return ModelWindow(None, "none")
-    provider = find(model.provider)
+    provider = find_provider(model.provider)
     # A local server often loads a model with less than its maximum.
     if known and not (provider and provider.local):
         return ModelWindow(known, "catalog")
@@ -213,9 +213,9 @@ def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> Model
     about = server_info.ask_ollama(model.base_url, model.model, key) if ask else None
     if about is None:
         return ModelWindow(own or OLLAMA_WINDOW, "settings" if own else "assumed")
-    window = own or about.chosen or max(about.loaded or 0, OLLAMA_WINDOW)
+    window = own or about.configured or max(about.loaded or 0, OLLAMA_WINDOW)
     source: Literal["settings", "server"] = "settings" if own else "server"
-    return ModelWindow(min(window, about.longest or window), source, about.images, about.parameters)
+    return ModelWindow(min(window, about.max_context or window), source, about.images, about.parameters)
 
 
 def wants_small_profile(settings: Settings, model: str, window: ModelWindow) -> bool:
@@ -255,7 +255,7 @@ def model_handle(
 
 
 def _answer_tokens(model: ResolvedModel, max_output: int | None, window: int | None) -> int | None:
-    provider = find(model.provider)
+    provider = find_provider(model.provider)
     if model.wire == "scripted" or (provider is not None and provider.own_limit):
         return None
     if max_output is None and window and provider is not None and provider.local:
@@ -265,7 +265,7 @@ def _answer_tokens(model: ResolvedModel, max_output: int | None, window: int | N
 
 def _default_effort(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Effort | None:
     """Return "medium" if the model has levels of effort and no setting rules them out."""
-    provider = find(model.provider)
+    provider = find_provider(model.provider)
     if info is None or not info.reasoning or provider is None or not provider.effort:
         return None
     # Claude accepts neither together with thinking.
@@ -297,7 +297,7 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
             idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_PER_KB
         timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout, per_kb)
-        return open_transport(
+        return create_client(
             model,
             timeouts=timeouts,
             attempts=settings.retries,
@@ -312,7 +312,7 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
     if model.wire != "scripted":
         return _LazyClient(open_now)
     try:
-        return open_transport(model)
+        return create_client(model)
     except ModelSetupError as error:
         raise UsageError(str(error)) from None
 

@@ -34,9 +34,9 @@ from agent_cli.runtime.session import SessionInUseError, open_session
 from agent_cli.session.files import holder, is_open
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import glances
+from agent_cli.session.summary import summarize_sessions
 from agent_tools.record import from_json
-from agent_tools.text import counted, escape_controls, number_in
+from agent_tools.text import counted, escape_controls, parse_number
 
 _MAX_ATTEMPTS = 3
 _DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
@@ -46,7 +46,7 @@ _DECISION_WORDS |= {"undo": "undone", "cancel": "cancelled"}
 def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
     """Return the pending decisions by session ID, the most recently changed session first."""
     found = {}
-    for glanced in glances(store.folder):
+    for glanced in summarize_sessions(store.folder):
         # Most sessions have ended, which their summary shows without loading them.
         if glanced.ended not in ("waiting", "open"):
             continue
@@ -275,7 +275,7 @@ def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
         settings = dict(saved["settings"])
         if "plugins" in settings:  # the name of `tool_packages` in older logs
             settings["tool_packages"] = settings.pop("plugins")
-        layers.take(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
+        layers.restore(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
         if not saved.get("bare"):
             evaluate_project_trust(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
     return layers
@@ -347,7 +347,7 @@ def _chosen_option(question: Mapping[str, Any], text: str) -> str:
     parts = text.replace(",", " ").split()
     if not all(part.isdigit() for part in parts):
         return text
-    numbers = [number_in(part) for part in parts]
+    numbers = [parse_number(part) for part in parts]
     if len(numbers) > 1 and not question.get("multiSelect"):
         raise UsageError("Choose only one option.")
     if all(1 <= number <= len(labels) for number in numbers):

@@ -14,8 +14,8 @@ from agent_cli.core.results import Failure
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_cli.providers.catalog import lookup
-from agent_cli.providers.recording import Normalizer, RecordingClient, RecordingFile, Replay
-from agent_cli.providers.resolve import ResolvedModel, replayed_as
+from agent_cli.providers.recording import Normalizer, RecordingClient, RecordingFile, ReplayClient
+from agent_cli.providers.resolve import ResolvedModel, model_of_recording
 from agent_cli.runtime.models import ChosenModel, choose_model, find_window, model_handle, open_client
 from agent_cli.session.store import state_folder
 
@@ -70,7 +70,7 @@ class Replaying:
         self._path = model.recording
         self._normalize = Normalizer(run_folders(place), place.env)
         try:
-            self._replay = Replay(Path(model.recording), run_folders(place), place.env)
+            self._replay = ReplayClient(Path(model.recording), run_folders(place), place.env)
         except ModelError as error:
             raise UsageError(error.failure.message) from None
 
@@ -85,7 +85,7 @@ class Replaying:
             plain = self._replay.models.get(self._normalize.text(name))
             if plain is None:
                 raise ModelError(Failure("replay", f"The replay differs: {self._path} has no answers by {name}."))
-            model = replayed_as(plain, self._path)
+            model = model_of_recording(plain, self._path)
             info = lookup(model.provider, model.model)
             return model_handle(model, info, settings, self._replay, find_window(model, info, settings))
 

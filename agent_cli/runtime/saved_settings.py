@@ -19,7 +19,7 @@ from agent_cli.core.rules import Trust, split_rules
 from agent_cli.permissions.git_standing import git_folders
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.session.store import state_folder
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 
 _MAX_BYTES = 1 << 20
 # Tables that may be written as the value of one of their keys: `sandbox = "auto"`.
@@ -68,7 +68,7 @@ def _rewrite(path: Path, table: str, name: str, value: Any) -> None:
         del place[name]
     if _parse(path, new) != expected:
         raise SettingsError(f"{path} cannot be changed safely; change it by hand")
-    write_whole(path, new.encode(), keep=True)
+    write_atomic(path, new.encode(), keep=True)
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
     new = _with_rules(text, missing)
     if _rules(new) != [*before, *missing]:
         raise ValueError("could not be changed safely; add the rule by hand")
-    write_whole(path, new.encode(), keep=True)
+    write_atomic(path, new.encode(), keep=True)
     if path.name == LOCAL_FILE and not text:
         _exclude(path)
 
@@ -194,7 +194,7 @@ def _exclude(path: Path) -> None:
     with suppress(OSError):
         file.parent.mkdir(exist_ok=True)
         separator = b"" if not before or before.endswith(b"\n") else b"\n"
-        write_whole(file, before + separator + path.name.encode() + b"\n", keep=True)
+        write_atomic(file, before + separator + path.name.encode() + b"\n", keep=True)
 
 
 def _rules(text: str) -> list[Any]:

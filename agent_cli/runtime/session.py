@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.prompts import git_branch
-from agent_cli.config.run_options import ASK_WHICH, RunOptions
+from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, Rewound, SessionNamed
 from agent_cli.core.messages import UserMessage
@@ -85,12 +85,16 @@ def open_session(
     place: where to look for that transcript; None: nowhere.
     """
     log = None
+    if options.continue_ and options.resume:
+        raise UsageError("--continue resumes the latest session, --resume the one that it names: give one of them.")
+    if options.session_id and not options.fork_session and (options.continue_ or options.resume):
+        raise UsageError("--session-id is the ID of a new session: with --continue or --resume add --fork-session.")
     if options.resume_session_at is not None and not (options.resume or options.continue_):
         raise UsageError("--resume-session-at needs the session: give --resume and its ID.")
     if options.resume_drops_turn is not None and options.resume_session_at is None:
         raise UsageError("--resume-drops-turn needs --resume-session-at, after which the turn is dropped.")
     try:
-        if options.resume == ASK_WHICH:
+        if options.resume == PICK_SESSION:
             raise UsageError("--resume needs a session's ID, name or words here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
@@ -285,7 +289,7 @@ def session_recorder(
 
     def counted(event: Event) -> None:
         if ids is not None:
-            ids.take(event)
+            ids.observe(event)
         if debug_log is not None:
             debug_log.event(event)
         record(event)

@@ -9,7 +9,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import AssistantMessage, UserMessage, is_user_message, user_text
 from agent_cli.core.results import Usage
-from agent_cli.providers.base import ModelError, PlainAnswer, Request
+from agent_cli.providers.base import ModelError, Request, TextCollector
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.models import lazy_model
 from agent_cli.runtime.session import sanitize_title
@@ -49,7 +49,7 @@ class Titles:
         """Make a title, in a separate thread. If the model fails, the session stays without a title."""
         settings = agent.settings
         assert settings.small_model is not None
-        answer = PlainAnswer()
+        answer = TextCollector()
         try:
             opened = lazy_model(settings.small_model, settings, agent.place)()
             request = Request(opened.model, prompt("title"), (UserMessage(_title_prompt(agent)),), max_tokens=400)

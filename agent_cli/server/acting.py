@@ -27,7 +27,7 @@ from agent_cli.server.schemas import DecisionBody, DecisionFields, EmptyBody, Me
 from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry, new_session_id
 from agent_cli.session.pending_plans import expired_words
 from agent_cli.session.summary import first_words
-from agent_tools.process.child import Finished, run_child
+from agent_tools.process.child import CompletedChild, run_child
 from agent_tools.record import to_json
 from agent_tools.text import one_line, shorten, utc_stamp
 
@@ -116,7 +116,7 @@ async def _worktree(hub: Hub, folder: Path, name: str) -> Path:
     """Return the folder of a new worktree. Raises UsageError."""
     command = [sys.executable, "-P", "-m", "agent_cli.server.worker", "--worktree", str(folder), name]
 
-    def make() -> Finished:
+    def make() -> CompletedChild:
         # A process of its own: entering a worktree changes the working directory.
         return run_child(command, seconds=_WORKTREE_SECONDS, memory=None, cwd="/", env=dict(hub.env))
 

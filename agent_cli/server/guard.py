@@ -26,7 +26,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_cli.core.place import UsageError
-from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
 
@@ -113,7 +113,7 @@ class AccessTokenStore:
     def _write(self, tokens: tuple[AccessToken, ...]) -> None:
         try:
             private_folder(self.path.parent)
-            write_whole(self.path, json.dumps(to_json(tokens), indent=1).encode("ascii"))
+            write_atomic(self.path, json.dumps(to_json(tokens), indent=1).encode("ascii"))
         except OSError as error:
             raise UsageError(f"The tokens cannot be written: {error.strerror or error}.") from None
 

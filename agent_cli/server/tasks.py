@@ -19,7 +19,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.session.files import sync_folder
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import is_id
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
 
@@ -142,7 +142,7 @@ class ServerTask:
         """Note that the worker cannot carry out what is open, and why; "" takes an earlier note away."""
         path = self.folder / "failure"
         if why:
-            write_whole(path, why.encode())
+            write_atomic(path, why.encode())
             self.take(*(entry.id for entry in self.open_entries()))
         else:
             with suppress(OSError):
@@ -207,7 +207,7 @@ class TaskStore:
         task = ServerTask(self.folder / spec.session_id)
         fresh = self.folder / f"{spec.session_id}.new"
         private_folder(fresh)
-        write_whole(fresh / "task.json", json.dumps(to_json(spec)).encode("ascii"))
+        write_atomic(fresh / "task.json", json.dumps(to_json(spec)).encode("ascii"))
         if first is not None:
             ServerTask(fresh).add(first)
         # A folder with a session's name is whole.

@@ -23,10 +23,10 @@ from agent_cli.runtime.pending import pending_of, saved_place, session_holder
 from agent_cli.server.answers import binding_of, decision_about
 from agent_cli.server.pool import Pool
 from agent_cli.server.tasks import ServerTask, TaskStore
-from agent_cli.session.files import LogLine, in_order, is_open, owner_file, read_bytes, read_log
+from agent_cli.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import SessionSummary, glance, is_id, session_files
+from agent_cli.session.summary import SessionSummary, is_id, session_files, summarize_session
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
 from agent_tools.text import shorten
@@ -170,7 +170,7 @@ class Views:
         return f"It is open in {session_holder(store, session_id) or 'another process'}."
 
     def _glance(self, path: Path) -> SessionSummary | None:
-        return _cached(self._glances, path, lambda: glance(path), _CACHED)
+        return _cached(self._glances, path, lambda: summarize_session(path), _CACHED)
 
     def restored(self, path: Path) -> Restored | None:
         """Return a session as its log has it; None if there is none."""
@@ -293,7 +293,7 @@ def _cached(cache: OrderedDict[Path, tuple[Mark, T]], path: Path, make: Callable
 def read_lines(path: Path) -> list[LogLine]:
     """Return the records of a log, in order; none if it cannot be read."""
     try:
-        return in_order(list(read_bytes(read_log(path))))
+        return sort_records(list(read_bytes(read_log(path))))
     except OSError:
         return []
 

@@ -7,7 +7,7 @@ before they save. The text is stored as typed. An empty draft leaves no file.
     drafts.save("half a sen", ["and then the tests"])     # False if it could not be saved
     drafts.load()                                         # Draft("half a sen", ("and then the tests",))
     drafts.clear()                                        # on an orderly exit
-    take_orphan(store.folder)                             # for a new session: the draft of a crashed one, once
+    claim_orphan(store.folder)                            # for a new session: the draft of a crashed one, once
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.session.files import draft_file, is_running
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
-_LARGEST = 64 << 20
+_MAX_BYTES = 64 << 20
 
 
 class Draft(Value, tag="Draft"):
@@ -63,8 +63,8 @@ class DraftFile:
             return self.clear()
         draft = Draft(text, now[1], self._session_id, os.getpid(), os.uname().nodename, time.time())
         try:
-            # ASCII JSON also holds a lone surrogate, which a terminal can send and UTF-8 cannot encode.
-            write_whole(self.path, json.dumps(to_json(draft)).encode("ascii"))
+            # As ASCII JSON, since a terminal can send a lone surrogate, which UTF-8 cannot encode.
+            write_atomic(self.path, json.dumps(to_json(draft)).encode("ascii"))
         except OSError:
             return False
         self._last = now
@@ -87,7 +87,7 @@ class DraftFile:
         return True
 
 
-def take_orphan(folder: Path) -> Draft:
+def claim_orphan(folder: Path) -> Draft:
     """Claim and remove the newest draft of a project whose process is gone; only one caller gets it.
 
     Returns an empty draft if there is none. Drafts of running processes and of other machines are left alone.
@@ -97,7 +97,7 @@ def take_orphan(folder: Path) -> Draft:
             continue
         taken = folder / f".{draft.session_id}.draft.{os.urandom(4).hex()}"
         try:
-            os.rename(folder / f"{draft.session_id}.draft", taken)  # noqa: PTH104 - as everywhere in this package
+            os.rename(folder / f"{draft.session_id}.draft", taken)  # noqa: PTH104 - crash tests patch os.rename
         except OSError:
             continue
         found = _read(taken)
@@ -119,7 +119,7 @@ def _all(folder: Path) -> list[Draft]:
 
 def _read(path: Path) -> Draft:
     try:
-        draft: Draft = from_json(Draft, json.loads(read_regular(path, _LARGEST)))
+        draft: Draft = from_json(Draft, json.loads(read_regular(path, _MAX_BYTES)))
     except (OSError, ValueError, DecodeError):
         return Draft()
     return draft

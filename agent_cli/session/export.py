@@ -5,7 +5,7 @@ JSON: one object, for programs.
 ATIF: a trajectory for evaluation harnesses, see `export_atif`.
 HTML: one page without scripts or external resources, light and dark, with collapsible calls.
 
-Untrusted markdown is sanitized: rendered as HTML, or kept as markdown with its HTML escaped.
+Untrusted markdown is sanitized: rendered as HTML, or left as markdown with its HTML escaped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from agent_cli.session.export_document import (
     title_of,
 )
 from agent_cli.session.files import read_log
-from agent_tools.fs.safe_files import write_whole
+from agent_tools.fs.safe_files import write_atomic
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.results import Diff
@@ -61,9 +61,9 @@ def format_of(name: str) -> str:
 
 
 def document(log: Path, kind: str, definitions: ToolDefinitions = lambda names: []) -> str:
-    """Export a session's log, with secrets redacted once more. Raises SessionNotFoundError, OSError.
+    """Export a session's log, with secrets redacted once more. Raises SessionNotFoundError or OSError.
 
-    definitions: of tools by name, for ATIF.
+    definitions: returns the definitions of tools by name, for ATIF.
     """
     found = read_log(log)
     made = atif(found, log.stem, definitions) if kind == "atif" else _writer(kind)(build_document(found, log.stem))
@@ -71,7 +71,7 @@ def document(log: Path, kind: str, definitions: ToolDefinitions = lambda names: 
 
 
 def _writer(kind: str) -> Callable[[Document], str]:
-    # Chosen here so that JSON does not load the markdown parser.
+    # Only the exporter in use is imported: JSON does not load the markdown parser.
     if kind == "html":
         return page
     if kind == "json":
@@ -88,7 +88,7 @@ def write_document(path: Path, text: str, *, replace: bool) -> None:
     if not replace:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
-        write_whole(path, text.encode("utf-8", "replace"))
+        write_atomic(path, text.encode("utf-8", "replace"))
     except OSError:
         if not replace:
             with suppress(OSError):
@@ -164,7 +164,7 @@ def as_markdown(text: str) -> str:
         tokens = _with_html().parse(text)
         marked = _lines_with_html(tokens)
         if not marked:
-            return _closed(text, tokens)
+            return _close_fence(text, tokens)
         lines = text.split("\n")
         for number in marked & set(range(len(lines))):
             lines[number] = _TAG.sub("&lt;", lines[number])
@@ -181,7 +181,7 @@ def _lines_with_html(tokens: Sequence[Token]) -> set[int]:
     return found
 
 
-def _closed(text: str, tokens: Sequence[Token]) -> str:
+def _close_fence(text: str, tokens: Sequence[Token]) -> str:
     """Close a fence that runs to the end of the text, so that it does not swallow what follows."""
     last = tokens[-1] if tokens else None
     if last is None or last.type != "fence" or last.map is None:
@@ -200,8 +200,8 @@ def code_fence(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def ticked(text: str) -> str:
-    """Return one line as inline code."""
+def inline_code(text: str) -> str:
+    """Return one line as inline code, with enough backticks."""
     line = " ".join(escape_controls(text).split())
     longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
     ticks = "`" * (longest + 1)
@@ -223,7 +223,7 @@ def markdown(session: Document) -> str:
 def _inline(text: str) -> str:
     """Return text on one line without markup."""
     line = " ".join(as_markdown(" ".join(text.split())).split())
-    return line if line and line[0] not in "#>-+*=~|" else ticked(text)
+    return line if line and line[0] not in "#>-+*=~|" else inline_code(text)
 
 
 def _entry(entry: Entry) -> list[str]:
@@ -249,12 +249,12 @@ def _quoted(text: str) -> str:
 
 
 def _call(call: ToolEntry, level: str) -> list[str]:
-    reason = [f"Said: {_inline(words)}"] if (words := decision_text(call)) else []
-    parts = [f"{level} {ticked(call.summary or call.tool)}", how(call), *reason]
+    reason = [f"Comment: {_inline(words)}"] if (words := decision_text(call)) else []
+    parts = [f"{level} {inline_code(call.summary or call.tool)}", how(call), *reason]
     if given := arguments_text(call):
         parts.append(code_fence(given, "sh" if tool_traits(call.tool).command_argument else "json"))
     for diff in diffs_of(call):
-        parts += [ticked(diff.path), code_fence(diff.patch, "diff")]
+        parts += [inline_code(diff.path), code_fence(diff.patch, "diff")]
     if plan := steps(call):
         parts.append(code_fence("\n".join(plan)))
     if call.text and not (diffs_of(call) or plan):
@@ -344,7 +344,7 @@ def _html_call(call: ToolEntry) -> str:
     if call.text and not (diffs_of(call) or plan):
         parts.append(f"<pre>{_safe(call.text)}</pre>")
     if words := decision_text(call):
-        parts.insert(0, f'<p class="how">Said: {_safe(words)}</p>')
+        parts.insert(0, f'<p class="how">Comment: {_safe(words)}</p>')
     parts += [_html_call(inner) for inner in call.inner]
     shown = " open" if diffs_of(call) else ""
     summary = f'{_safe(call.summary or call.tool)} <span class="how">{_safe(how(call))}</span>'

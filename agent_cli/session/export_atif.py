@@ -1,7 +1,7 @@
 """Export a session as a trajectory in ATIF, the interchange format of the Harbor evaluation harness.
 
 One step for each message: the system prompt, messages of the user and of the program, answers of the model with their
-calls, the results of those, and what they used. Each sub-agent is a trajectory of its own inside that of its parent.
+calls, the results of those, and their usage. Each sub-agent has its own trajectory inside that of its parent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent_cli.core.events import (
     decider_word,
     events_by_tag,
 )
-from agent_cli.core.messages import AssistantMessage, Thinking, ToolMessage, UserMessage, of_program
+from agent_cli.core.messages import AssistantMessage, Thinking, ToolMessage, UserMessage, is_synthetic
 from agent_cli.core.results import Usage
 from agent_cli.core.version import __version__
 from agent_cli.core.window import compacted_line
@@ -62,7 +62,7 @@ def build_trajectory(data: bytes, name: str, definitions: ToolDefinitions) -> di
                 if header.system:
                     root.add_step("system", header.system, record["time"])
             elif (cls := _KINDS.get(record["type"])) is not None:
-                root.take(from_json(cls, record["data"]), record["time"])
+                root.apply(from_json(cls, record["data"]), record["time"])
         except DecodeError:
             bad += 1
     if not root.steps:
@@ -85,7 +85,10 @@ def build_trajectory(data: bytes, name: str, definitions: ToolDefinitions) -> di
 
 
 class _Trajectory:
-    """Collects the steps of a conversation. agent: the type of the sub-agent; "" for the session itself."""
+    """Collects the steps of a conversation.
+
+    agent: the type of the sub-agent; "" for the session itself.
+    """
 
     def __init__(self, agent: str, identity: str = "") -> None:
         self.agent = agent
@@ -97,10 +100,10 @@ class _Trajectory:
         self._cost = Usage()
         self._effort = ""
         self._last = Usage()
-        # The step with a call, and what is known of the call; ids may repeat, and the last call is meant.
+        # For each call id, the step with the call and the facts about it; an id may repeat, then the last call counts.
         self._open: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._inner: list[_Trajectory] = []
-        # Those whose call has no result yet: ids of calls may repeat.
+        # Trajectories of sub-agents whose call has no result yet, by call id.
         self._working: dict[str, _Trajectory] = {}
 
     def add_step(self, source: str, message: Any, time: str, **fields: Any) -> dict[str, Any]:
@@ -108,7 +111,7 @@ class _Trajectory:
         self.steps.append(step)
         return step
 
-    def take(self, event: Event, time: str) -> None:
+    def apply(self, event: Event, time: str) -> None:
         match event:
             case TurnStarted(saved=saved):
                 self._effort = str(saved.get("settings", {}).get("effort") or "")
@@ -117,9 +120,9 @@ class _Trajectory:
                 self._cost += usage
                 self._last = self._last if aside else usage
             case MessageAdded(message=UserMessage(text=text, media=media)):
-                self.add_step("system" if of_program(text) else "user", _content(text, media), time)
+                self.add_step("system" if is_synthetic(text) else "user", _content(text, media), time)
             case MessageAdded(message=AssistantMessage() as message):
-                self._answered(message, time)
+                self._add_answer(message, time)
             case MessageAdded(message=ToolMessage() as message):
                 self._result(message)
             case ToolRequested(call_id=call_id, summary=summary):
@@ -131,16 +134,16 @@ class _Trajectory:
             case ToolFinished(call_id=call_id, duration_ms=duration):
                 self._note(call_id, duration_ms=duration)
             case SubagentEvent(agent=agent, call_id=call_id, event=inner):
-                self._nested(agent, call_id, inner, time)
+                self._apply_nested(agent, call_id, inner, time)
             case Compacted() as compacted:
-                self._compacted(compacted, time)
+                self._add_compaction(compacted, time)
             case Rewound(messages=messages):
                 note = {"rewound_to_messages": messages}
                 self.add_step("system", "The user went back to an earlier message.", time, extra=note)
             case TurnFinished() as finished:
-                self._finished(finished)
+                self._add_turn(finished)
 
-    def _answered(self, message: AssistantMessage, time: str) -> None:
+    def _add_answer(self, message: AssistantMessage, time: str) -> None:
         fields: dict[str, Any] = {}
         self.model = message.model or self.model
         if message.model:
@@ -177,17 +180,17 @@ class _Trajectory:
             result["subagent_trajectory_ref"] = [reference]
         step.setdefault("observation", {"results": []})["results"].append(result)
 
-    def _nested(self, agent: str, call_id: str, event: Event, time: str) -> None:
+    def _apply_nested(self, agent: str, call_id: str, event: Event, time: str) -> None:
         if call_id not in self._working:
             self._working[call_id] = _Trajectory(agent, f"{agent}-{len(self._inner) + 1}")
             self._inner.append(self._working[call_id])
         inner = self._working[call_id]
         inner._effort = self._effort
-        inner.take(event, time)
+        inner.apply(event, time)
         if isinstance(event, UsageAdded):
             self._cost += event.usage
 
-    def _compacted(self, event: Compacted, time: str) -> None:
+    def _add_compaction(self, event: Compacted, time: str) -> None:
         facts = {
             "trigger": event.trigger,
             "kept": event.kept,
@@ -197,7 +200,7 @@ class _Trajectory:
         }
         self.add_step("system", event.summary or compacted_line(event), time, extra={"compaction": facts})
 
-    def _finished(self, event: TurnFinished) -> None:
+    def _add_turn(self, event: TurnFinished) -> None:
         found = event.diagnostics
         self.turns.append(
             {
@@ -252,7 +255,7 @@ def _metrics(usage: Usage) -> dict[str, Any]:
 
 
 def _content(text: str, media: Sequence[Media]) -> str | list[dict[str, Any]]:
-    """Return text, or with images a list of parts. Other documents are named only: the format has no place for them."""
+    """Return text, or with images a list of parts. Other media are only named, as the format has no place for them."""
     if not media:
         return text
     parts: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []

@@ -30,7 +30,7 @@ from agent_cli.core.messages import (
     Thinking,
     ToolMessage,
     UserMessage,
-    of_program,
+    is_synthetic,
     user_text,
     without_note,
 )
@@ -45,7 +45,10 @@ from agent_tools.text import counted, shorten
 
 
 class UserEntry(Value, tag="Said"):
-    """A message of the user, or of the program on their behalf. shown: number of images and documents attached."""
+    """A message of the user, or of the program on their behalf.
+
+    shown: number of images and documents attached.
+    """
 
     text: str
     time: str
@@ -94,7 +97,10 @@ Entry = UserEntry | AssistantEntry | ToolEntry | NoteEntry
 
 
 class Document(Value, tag="Told"):
-    """A whole session. bad: number of damaged records that were skipped."""
+    """A whole session.
+
+    bad: number of damaged records that were skipped.
+    """
 
     header: Header
     name: str
@@ -111,8 +117,8 @@ _KINDS = events_by_tag(
 )
 
 
-class _Telling:
-    """Collects the entries. A call stands where it was requested and is completed by later events."""
+class _DocumentBuilder:
+    """Collects the entries. A call's entry is where it was requested; later events complete it."""
 
     def __init__(self) -> None:
         self.entries: list[Entry | str] = []
@@ -123,14 +129,14 @@ class _Telling:
         self.name = ""
         self.usage = Usage()
 
-    def take(self, event: Event, time: str, task: str = "") -> None:
+    def apply(self, event: Event, time: str, task: str = "") -> None:
         if isinstance(event, MessageAdded) and not task:
             self._messages.append(event.message.text)
         match event:
             case MessageAdded(message=UserMessage(text=text, media=media)) if not task:
                 self.entries.append(UserEntry(without_note(text), time, len(media)))
             case MessageAdded(message=AssistantMessage() as message) if not task:
-                self._answered(message, time)
+                self._add_answer(message, time)
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=is_error)):
                 self._finish(call_id, text, is_error=is_error)
             case ToolRequested(call_id=call_id, tool=tool, arguments=arguments, summary=summary):
@@ -142,7 +148,7 @@ class _Telling:
             case ToolFinished(call_id=call_id, duration_ms=duration, display=display):
                 self._change(call_id, duration_ms=duration, display=display)
             case SubagentEvent(call_id=call_id, event=inner):
-                self.take(inner, time, call_id)
+                self.apply(inner, time, call_id)
             case SessionNamed(name=name, usage=usage):
                 self.name, self.usage = name, self.usage + usage
             case Compacted() if not task:
@@ -163,7 +169,7 @@ class _Telling:
                     how = event.diagnostics.terminal_reason
                     self.entries.append(NoteEntry(f"{how}: {why}" if why else how, time))
 
-    def _answered(self, message: AssistantMessage, time: str) -> None:
+    def _add_answer(self, message: AssistantMessage, time: str) -> None:
         thinking = "\n\n".join(p.text for p in message.parts if isinstance(p, Thinking) and p.text)
         text = "".join(p.text for p in message.parts if isinstance(p, Text))
         if text.strip() or thinking:
@@ -207,14 +213,14 @@ class _Telling:
 def build_document(data: bytes, name: str) -> Document:
     """Build the document of a log. Raises SessionNotFoundError if nothing can be read."""
     good, bad = records(data)
-    telling = _Telling()
+    telling = _DocumentBuilder()
     header = Header(name, "", "", "", "", (), "")
     for record in good:
         try:
             if record["type"] == "Header":
                 header = from_json(Header, record["data"])
             elif (cls := _KINDS.get(record["type"])) is not None:
-                telling.take(from_json(cls, record["data"]), record["time"])
+                telling.apply(from_json(cls, record["data"]), record["time"])
         except DecodeError:
             bad += 1
     if not good:
@@ -249,7 +255,7 @@ def document_facts(session: Document) -> list[tuple[str, str]]:
 
 def speaker_heading(entry: UserEntry) -> str:
     """Return the heading of a user entry: the user, or a note of the program."""
-    return "Note to the model" if of_program(entry.text) else "You"
+    return "Note to the model" if is_synthetic(entry.text) else "You"
 
 
 def format_time(time: str) -> str:

@@ -1,12 +1,12 @@
 """The files of a session: private folders, the lock's holder, and the lines of the log.
 
-The lock itself is on the log; a small file beside it names the process that holds it, for others to read, and may be
+The lock itself is on the log; a small file beside it names the process that has it, for others to read, and may be
 missing or stale.
 
-A record is one line of ASCII JSON whose last key is the CRC-32 of the rest. Almost all lines hold one valid record.
-Where one does not, valid records inside it are recovered (two joined, one behind a block of NULs, lines separated by
-something other than a line feed); the rest counts as a damaged piece. A repaired log holds the valid records unchanged
-and in order; the damaged file is kept beside it.
+A record is one line of ASCII JSON whose last key is the CRC-32 of the rest. Almost all lines are one valid record.
+Otherwise, valid records inside the line are recovered (two joined, one after a block of NULs, lines separated by
+something other than a line feed); the rest counts as a damaged piece. A repaired log has the valid records unchanged
+and in order; the damaged file is saved beside it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any, BinaryIO
 
 from agent_tools.fs.safe_files import open_regular, open_stream, read_regular
 
-# Number of copies kept of a damaged session: the first is the oldest, the last is replaced by newer ones.
-COPIES = 3
+# Number of saved copies of a damaged log: the first is the oldest, the last is replaced by newer ones.
+MAX_COPIES = 3
 
 
 def owner_file(log: Path) -> Path:
@@ -42,7 +42,7 @@ def results_folder(log: Path) -> Path:
 
 
 def results_files(log: Path) -> list[Path]:
-    """Return the folder and what it holds, if it exists."""
+    """Return the folder and its files, if it exists."""
     folder = results_folder(log)
     try:
         return [folder, *sorted(folder.iterdir())]
@@ -51,12 +51,12 @@ def results_files(log: Path) -> list[Path]:
 
 
 def transcript_folder(log: Path) -> Path:
-    """Return the folder of the transcript, where the session has one beside it."""
+    """Return the folder of the transcript, if the session has one beside it."""
     return log.with_suffix(".transcript")
 
 
 def transcript_files(log: Path) -> list[Path]:
-    """Return the folder of the transcript and all that it holds, if it exists."""
+    """Return the folder of the transcript and everything in it, if it exists."""
     folder = transcript_folder(log)
     return [folder, *sorted(folder.rglob("*"))] if folder.is_dir() else []
 
@@ -66,18 +66,18 @@ def results_size(log: Path) -> int:
     return sum(os.lstat(path).st_size for path in results_files(log)[1:])
 
 
-def fresh_copy(log: Path) -> Path:
-    """Return the path a repaired log is written to first; left behind if the process is killed meanwhile."""
+def repair_file(log: Path) -> Path:
+    """Return the path to which a repaired log is first written; it is left behind if the process is killed."""
     return log.with_name(f"{log.stem}.mending")
 
 
-def kept_copies(log: Path) -> list[Path]:
+def damaged_copies(log: Path) -> list[Path]:
     """Return the paths for copies of a damaged log, existing or not."""
-    return [log.with_name(f"{log.stem}.damaged-{number}") for number in range(1, COPIES + 1)]
+    return [log.with_name(f"{log.stem}.damaged-{number}") for number in range(1, MAX_COPIES + 1)]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a created or renamed directory entry survive a power failure, as far as the file system can."""
+    """Sync a folder, so that a created or renamed entry survives a power failure, if the file system supports that."""
     with suppress(OSError):
         fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -86,7 +86,7 @@ def sync_folder(folder: Path) -> None:
             os.close(fd)
 
 
-_LARGEST = 4096
+_MAX_BYTES = 4096
 
 
 def claim(log: Path) -> None:
@@ -109,7 +109,7 @@ def release(log: Path) -> None:
 def holder(log: Path) -> str:
     """Describe the process that has the log open; "" if it is unknown."""
     try:
-        owner = json.loads(read_regular(owner_file(log), _LARGEST))
+        owner = json.loads(read_regular(owner_file(log), _MAX_BYTES))
         pid, host, terminal = int(owner["pid"]), str(owner["host"]), str(owner["terminal"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
@@ -122,7 +122,7 @@ def holder(log: Path) -> str:
 
 
 def is_open(log: Path) -> bool:
-    """Return True if a process has the log open, judged by the lock: the file beside the log may be stale."""
+    """Return True if a process has the log open, judging by the lock: the file beside the log may be stale."""
     import fcntl
 
     try:
@@ -159,8 +159,8 @@ def _terminal() -> str:
 
 
 VERSION = 1
-# Largest log to read, in bytes: no conversation comes near it, and a file that is no log may be endless.
-LARGEST = 1 << 30
+# No conversation gets near it, but a file that is no log may be endless.
+MAX_LOG_BYTES = 1 << 30
 # As written by `SessionLog`, in this order; `data` is the last key before `crc`. Compiled when a log is read.
 _HEAD = rb'\{"v":(\d+),"seq":(\d+),"id":"([^"\\]*)","parent":"([^"\\]*)","type":"(\w+)","time":"([^"\\]*)","data":'
 _BEGINS = rb'\{"v":\d+,"seq":\d+,"id":"'
@@ -171,7 +171,7 @@ _TRIES = 8
 
 
 class LogLine:
-    """A valid record: its fields and its bytes without the line feed. `data` is parsed on access."""
+    """A valid record: its fields, and its bytes without the line feed. `data` is parsed on access."""
 
     __slots__ = ("_body", "_start", "id", "parent", "raw", "seq", "time", "type", "version")
 
@@ -211,31 +211,31 @@ def _whole(line: bytes) -> bytes | None:
     return body if fits and crc32(b"}", crc32(body)) == int(digits) else None
 
 
-def _good(raw: bytes) -> LogLine | None:
+def _parse_line(raw: bytes) -> LogLine | None:
     body = _whole(raw)
     head = re.match(_HEAD, body) if body is not None else None
     return LogLine(raw, body, head) if body is not None and head else None
 
 
 def read_log(path: Path) -> bytes:
-    """Read a whole log. Raises OSError, also if it is no regular file or exceeds LARGEST."""
-    return read_regular(path, LARGEST)
+    """Read a whole log. Raises OSError, also if it is no regular file or larger than MAX_LOG_BYTES."""
+    return read_regular(path, MAX_LOG_BYTES)
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log for reading. Raises as `read_log`."""
-    return open_stream(path, LARGEST)
+    """Open a log for reading. Raises like `read_log`."""
+    return open_stream(path, MAX_LOG_BYTES)
 
 
 def read(source: Iterable[bytes]) -> Iterator[LogLine | None]:
     """Yield the valid records of a log's lines (a file opened binary), in order; None for each damaged piece."""
     for ended in source:
         raw = ended.rstrip(b"\r\n")
-        line = _good(raw)
+        line = _parse_line(raw)
         if line is not None:
             yield line
         elif raw:
-            yield from _salvaged(raw)
+            yield from _salvage(raw)
 
 
 def read_bytes(data: bytes) -> Iterator[LogLine | None]:
@@ -243,7 +243,7 @@ def read_bytes(data: bytes) -> Iterator[LogLine | None]:
     return read(io.BytesIO(data))
 
 
-def _salvaged(raw: bytes) -> Iterator[LogLine | None]:
+def _salvage(raw: bytes) -> Iterator[LogLine | None]:
     """Yield the records and damaged pieces of a line that is not one valid record."""
     starts = [m.start() for m in re.finditer(_BEGINS, raw)]
     if not _is_foreign(raw[: starts[0]] if starts else raw):
@@ -253,21 +253,21 @@ def _salvaged(raw: bytes) -> Iterator[LogLine | None]:
         line = None
         rest = b""
         for found in list(re.finditer(_ENDS, piece))[: -_TRIES - 1 : -1]:
-            if (line := _good(piece[: found.end()])) is not None:
+            if (line := _parse_line(piece[: found.end()])) is not None:
                 rest = piece[found.end() :]
                 break
         yield line
-        # A single byte is a corrupted line feed: nothing is missing.
+        # A single byte is a corrupted line feed, and no record is missing.
         if line is not None and len(rest) > 1 and not _is_foreign(rest):
             yield None
 
 
 def _is_foreign(piece: bytes) -> bool:
-    """Return True if a piece holds only foreign line ends."""
+    """Return True if a piece contains only line ends of other programs."""
     return not piece or re.fullmatch(_FOREIGN, piece) is not None
 
 
-def in_order(found: list[LogLine | None]) -> list[LogLine]:
+def sort_records(found: list[LogLine | None]) -> list[LogLine]:
     """Sort the records by number and drop duplicates; records with equal numbers stay in file order."""
     once: dict[str, LogLine] = {}
     for line in found:
@@ -277,22 +277,22 @@ def in_order(found: list[LogLine | None]) -> list[LogLine]:
 
 
 def mend(log: Path) -> tuple[str, int]:
-    """Replace a damaged log, which the caller holds locked, with one of its valid records.
+    """Replace a damaged log, which the caller has locked, by one with its valid records.
 
     Returns the name of the copy of the damaged file and a descriptor of the new file, locked like the old one.
     Raises OSError and then changes nothing.
     """
-    fresh = fresh_copy(log)
+    fresh = repair_file(log)
     with suppress(FileNotFoundError):
         fresh.unlink()
-    fd = _make(fresh)
+    fd = _create(fresh)
     try:
         with open_log(log) as source, os.fdopen(os.dup(fd), "wb") as target:
-            for line in in_order(list(read(source))):
+            for line in sort_records(list(read(source))):
                 target.write(line.raw + b"\n")
         os.fsync(fd)
         _lock(fd)
-        kept = _keep(log)
+        kept = _save_copy(log)
         os.rename(fresh, log)  # noqa: PTH104 - the one call at which crash tests stop
     except OSError:
         os.close(fd)
@@ -303,8 +303,8 @@ def mend(log: Path) -> tuple[str, int]:
     return kept.name, fd
 
 
-def _keep(log: Path) -> Path:
-    names = kept_copies(log)
+def _save_copy(log: Path) -> Path:
+    names = damaged_copies(log)
     kept = next((name for name in names if not os.path.lexists(name)), names[-1])
     with suppress(FileNotFoundError):
         kept.unlink()
@@ -312,13 +312,13 @@ def _keep(log: Path) -> Path:
         os.link(log, kept)
     except OSError:
         # The file system has no hard links.
-        with open_log(log) as source, os.fdopen(_make(kept), "wb") as target:
+        with open_log(log) as source, os.fdopen(_create(kept), "wb") as target:
             while piece := source.read(1 << 20):
                 target.write(piece)
     return kept
 
 
-def _make(path: Path) -> int:
+def _create(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 

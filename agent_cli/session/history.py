@@ -1,10 +1,10 @@
 """Rebuild from a log a history that every provider accepts, even if records are missing; or only its last exchanges.
 
-A call without a result gets one that reports the loss; a result without a call gets the call back from its log record;
-a turn without its message begins with a placeholder. The saved part of an unfinished answer becomes a message, as
-after an interruption.
+A call without a result gets one that reports the loss; a result without a call gets the call from its own record; a
+turn without its message begins with a placeholder. The saved part of an unfinished answer becomes a message, as after
+an interruption.
 
-The last exchanges are read from the end of the log, however long the log is.
+The last exchanges are read from the end of the log, so their cost does not depend on its length.
 """
 
 from __future__ import annotations
@@ -43,16 +43,19 @@ from agent_tools.results import CommandOutput
 LOST_RESULT = "The result of this call was lost: its record in the session file was damaged."
 LOST_MESSAGE = "(A message was lost here: its record in the session file was damaged.)"
 # Stop reason that the engine gives to an interrupted answer.
-CUT = "interrupted"
+INTERRUPTED = "interrupted"
 
 
 class History:
-    """Messages in log order. open: calls without a result yet, by id."""
+    """Messages in log order.
+
+    open: calls without a result yet, by id.
+    """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.open: dict[str, ToolCall] = {}
-        self._answered: set[str] = set()
+        self._add_answer: set[str] = set()
         self._shown_calls: dict[str, ToolCall] = {}
         self._partial = ""
         self._gap = False
@@ -67,23 +70,23 @@ class History:
             if isinstance(message, UserMessage):
                 self._answer_open()
             elif message.call_id in self.open:
-                self._answered.add(message.call_id)
+                self._add_answer.add(message.call_id)
                 del self.open[message.call_id]
-            elif message.call_id in self._answered:
+            elif message.call_id in self._add_answer:
                 return
             else:
-                self._call_again(message)
+                self._insert_call(message)
         self._put(message)
 
-    def called(self, call: ToolCall) -> None:
-        """Record a requested call, in case the message that requests it was lost."""
+    def note_call(self, call: ToolCall) -> None:
+        """Record a requested call, in case the message that requests it is lost."""
         self._shown_calls[call.id] = call
 
-    def came(self, piece: Partial) -> None:
+    def add_partial(self, piece: Partial) -> None:
         """Append a piece of an unfinished answer."""
         self._partial = self._partial + piece.text if piece.start else piece.text
 
-    def lost(self) -> None:
+    def mark_lost(self) -> None:
         """Note that records are missing at this point."""
         self._gap = True
 
@@ -103,7 +106,7 @@ class History:
         """Turn an unfinished answer into a message: no more of it will come."""
         text, self._partial = self._partial, ""
         if text.strip():
-            self.add(AssistantMessage((Text(text),), CUT))
+            self.add(AssistantMessage((Text(text),), INTERRUPTED))
 
     def end(self) -> tuple[Message, ...]:
         """Return the whole history; calls at its end may be open."""
@@ -112,7 +115,7 @@ class History:
 
     def _put(self, message: Message) -> None:
         if not self.messages and not isinstance(message, UserMessage):
-            # Now rather than at the end, so that later records refer to messages by the right index.
+            # Now rather than at the end, so that later records refer to the right index.
             self.messages.append(UserMessage(LOST_MESSAGE))
         self.messages.append(message)
         self._gap = False
@@ -120,21 +123,21 @@ class History:
     def _answer_open(self) -> None:
         for call in self.open.values():
             self._put(ToolMessage(call.id, call.name, LOST_RESULT, is_error=True))
-        self._answered |= self.open.keys()
+        self._add_answer |= self.open.keys()
         self.open.clear()
 
-    def _call_again(self, result: ToolMessage) -> None:
+    def _insert_call(self, result: ToolMessage) -> None:
         """Insert the call of this result before it; its message was lost."""
         self._answer_open()
         call = self._shown_calls.get(result.call_id) or ToolCall(result.call_id, result.name, {})
-        self._answered.add(call.id)
+        self._add_answer.add(call.id)
         self._put(AssistantMessage((call,)))
 
 
-# Bytes of the log to read; steps and characters of an answer to show.
-TAIL = 4 << 20
-STEPS = 200
-CHARACTERS = 6_000
+# Bytes of the log to read; events and characters of an answer to show.
+TAIL_BYTES = 4 << 20
+MAX_EVENTS = 200
+MAX_ANSWER_CHARS = 6_000
 
 _KINDS = events_by_tag(
     "ApprovalResolved MessageAdded PlanContinued SubagentEvent ToolFinished ToolRequested ToolStarted "
@@ -143,7 +146,10 @@ _KINDS = events_by_tag(
 
 
 class Exchange(Value):
-    """A user message and the events after it. skipped: number of earlier events that are not shown."""
+    """A user message and the events after it.
+
+    skipped: number of earlier events that are not shown.
+    """
 
     question: str
     events: tuple[Event, ...]
@@ -159,10 +165,10 @@ class Exchange(Value):
                 yield event
 
 
-def last_exchanges(log: Path, most: int, tail: int = TAIL, *, whole: bool = False) -> list[Exchange]:
-    """Return the last exchanges of a log, at most so many and those in its last `tail` bytes; none if none begins.
+def last_exchanges(log: Path, most: int, tail: int = TAIL_BYTES, *, whole: bool = False) -> list[Exchange]:
+    """Return the last exchanges of a log, at most `most` and only from its last `tail` bytes.
 
-    whole: with all their events, each at full length.
+    whole: return all their events, each at full length.
     """
     try:
         with open_log(log) as file:
@@ -173,10 +179,10 @@ def last_exchanges(log: Path, most: int, tail: int = TAIL, *, whole: bool = Fals
         return []
     if any(line.type == "Rewound" for line in lines):
         if size > tail:
-            # A rewind counts messages from the beginning.
+            # A rewind counts messages from the beginning of the log.
             return last_exchanges(log, most, size, whole=whole)
-        lines = _standing(lines)
-    # A message that mentions files is followed by what was read.
+        lines = _drop_rewound(lines)
+    # A message that mentions files is followed by the files that were read.
     lines = [line for line in lines if line.type != "FilesSeen"]
     starts = [n for n in range(len(lines)) if _begins(lines, n)]
     spans = list(pairwise([*starts, len(lines)]))[-most:]
@@ -189,7 +195,7 @@ def _question(lines: list[LogLine], start: int) -> str:
     """Return the user's message of a turn. The program and hooks add text before and after it."""
     texts = [lines[start].data["message"]["text"]]
     for line in reversed(lines[:start]):
-        if _said_by(line) != "UserMessage":
+        if _message_type(line) != "UserMessage":
             break
         texts.insert(0, line.data["message"]["text"])
     return user_text(next((text for text in texts if is_user_message(UserMessage(text))), texts[0]))
@@ -198,16 +204,16 @@ def _question(lines: list[LogLine], start: int) -> str:
 def _begins(lines: list[LogLine], number: int) -> bool:
     """Return True if a turn begins at this line: a message with the start of a turn right after it."""
     after = lines[number + 1] if number + 1 < len(lines) else None
-    return (after is None or after.type == "TurnStarted") and _said_by(lines[number]) == "UserMessage"
+    return (after is None or after.type == "TurnStarted") and _message_type(lines[number]) == "UserMessage"
 
 
-def _said_by(line: LogLine) -> str:
+def _message_type(line: LogLine) -> str:
     """Return the type of the message in a line; "" if it is no message."""
     return str(line.data["message"]["type"]) if line.type == "MessageAdded" else ""
 
 
-def _standing(lines: list[LogLine]) -> list[LogLine]:
-    """Drop the lines that the user rewound."""
+def _drop_rewound(lines: list[LogLine]) -> list[LogLine]:
+    """Drop the lines that the user has rewound."""
     standing: list[LogLine] = []
     places: list[int] = []
     cut_off = False
@@ -222,7 +228,7 @@ def _standing(lines: list[LogLine]) -> list[LogLine]:
             cut_off = True
         elif line.type == "MessageAdded":
             # The saved part of an interrupted answer counts as a message.
-            places += [len(standing)] * (2 if cut_off and _said_by(line) != "AssistantMessage" else 1)
+            places += [len(standing)] * (2 if cut_off and _message_type(line) != "AssistantMessage" else 1)
             cut_off = False
         standing.append(line)
     return standing
@@ -247,7 +253,7 @@ def _events(lines: list[LogLine]) -> list[Event]:
 
 
 def _cut_off(text: str) -> list[Event]:
-    return [MessageAdded(AssistantMessage((Text(text),), CUT))] if text.strip() else []
+    return [MessageAdded(AssistantMessage((Text(text),), INTERRUPTED))] if text.strip() else []
 
 
 def _event(line: LogLine) -> Event | None:
@@ -280,15 +286,15 @@ def _exchange(messages: list[Message]) -> Exchange:
 
 
 def bounded_exchange(question: str, events: list[Event], *, whole: bool = False) -> Exchange:
-    """Limit an exchange to its end (unless it is wanted whole), with answers as streamed text.
+    """Limit an exchange to its end, unless `whole`; answers become streamed text.
 
-    Messages that the user added stay messages. Of a call whose beginning is cut off, nothing is left.
+    Messages that the user added stay messages. A call whose beginning is cut off is dropped entirely.
     """
     shown: list[Event] = []
     for event in events:
         if isinstance(event, MessageAdded):
             if isinstance(event.message, AssistantMessage) and event.message.text.strip():
-                # What was between two answers may not be shown.
+                # What came between two answers may not be shown.
                 apart = "\n\n" if shown and isinstance(shown[-1], TextDelta) else ""
                 shown.append(TextDelta(apart + (event.message.text if whole else shortened(event.message.text))))
             elif isinstance(event.message, ToolMessage):
@@ -297,11 +303,11 @@ def bounded_exchange(question: str, events: list[Event], *, whole: bool = False)
                 shown.append(MessageAdded(UserMessage(user_text(event.message.text))))
         else:
             if isinstance(event, ToolFinished) and isinstance(event.display, CommandOutput) and event.display.output:
-                # Output of a command is not recorded separately.
-                output = event.display.output if whole else event.display.output[:CHARACTERS]
+                # The output of a command has no record of its own.
+                output = event.display.output if whole else event.display.output[:MAX_ANSWER_CHARS]
                 shown.append(ToolProgress(event.call_id, output.rstrip("\n") + "\n"))
             shown.append(event)
-    left = shown if whole else shown[-STEPS:]
+    left = shown if whole else shown[-MAX_EVENTS:]
     cut = {_call_of(event) for event in shown[: len(shown) - len(left)]} - {""}
     left = [event for event in left if _call_of(event) not in cut]
     return Exchange(question, tuple(left), len(shown) - len(left))
@@ -315,7 +321,7 @@ def _call_of(event: Event) -> str:
 
 def shortened(text: str) -> str:
     """Return the end of a long answer, starting at a paragraph."""
-    if len(text) <= CHARACTERS:
+    if len(text) <= MAX_ANSWER_CHARS:
         return text
-    start = text.find("\n\n", len(text) - CHARACTERS)
-    return "…\n\n" + text[start + 2 if start >= 0 else len(text) - CHARACTERS :]
+    start = text.find("\n\n", len(text) - MAX_ANSWER_CHARS)
+    return "…\n\n" + text[start + 2 if start >= 0 else len(text) - MAX_ANSWER_CHARS :]

@@ -44,16 +44,16 @@ from agent_tools.fs.safe_files import open_regular, private_folder
 from agent_tools.record import Value, to_json
 from agent_tools.text import utc_stamp
 
-SECONDS = 1.0
+SAVE_SECONDS = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class PartialWriter:
-    """Collects pieces of an answer; `due` is called on another thread about a second after text arrived."""
+    """Collects pieces of an answer, and calls `due` on another thread about a second after text arrived."""
 
-    def __init__(self, redact: Redactor, due: Callable[[], None], seconds: float = SECONDS) -> None:
+    def __init__(self, redact: Redactor, due: Callable[[], None], seconds: float = SAVE_SECONDS) -> None:
         self._redact = redact
-        self._unwritten = due
+        self._due = due
         self._seconds = seconds
         self._pieces: list[str] = []
         self._saved = ""
@@ -63,8 +63,7 @@ class PartialWriter:
         self._pieces.append(text)
         if not self._armed:
             self._armed = True
-            # Signals stay with this thread: one delivered to the new thread would not interrupt what this thread waits
-            # for next.
+            # The new thread must not receive signals: they would not interrupt what this thread waits for next.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
             try:
                 _thread.start_new_thread(self._wait, ())
@@ -74,19 +73,19 @@ class PartialWriter:
     def _wait(self) -> None:
         time.sleep(self._seconds)
         self._armed = False
-        self._unwritten()
+        self._due()
 
     def end(self) -> None:
         """Drop the pieces: the whole message is recorded."""
         self._pieces, self._saved = [], ""
 
     def take(self) -> tuple[int, str]:
-        """Return unsaved text that may be written, and its offset in the answer."""
-        # More may arrive on the other thread: replace only what was read, in one step.
+        """Return the unsaved text that may be written, and its offset in the answer."""
+        # More may arrive on the other thread: replace only what was read, in a single step.
         pieces, count = self._pieces, len(self._pieces)
         whole = "".join(pieces[:count])
         pieces[:count] = [whole]
-        ready = self._redact(whole[: self._redact.settled(whole)])
+        ready = self._redact(whole[: self._redact.safe_length(whole)])
         start = len(self._saved)
         if not ready.startswith(self._saved):
             return start, ""
@@ -94,14 +93,14 @@ class PartialWriter:
         return start, ready[start:]
 
 
-# Seconds between attempts to lock a session that another process has open.
-_AGAIN = 0.05
+# Seconds between attempts to lock a session that is open in another process.
+_RETRY_SECONDS = 0.05
 # Seconds of waiting before the user is notified.
-_SILENT = 1.0
+_QUIET_SECONDS = 1.0
 
 
 class SessionBusyError(Exception):
-    """Another process has this session open. The message names it and says what to do; `where` only names it."""
+    """Another process has this session open. The message says what to do; `where` only names the process."""
 
     def __init__(self, where: str, advice: str) -> None:
         super().__init__(f"{where} {advice}")
@@ -130,14 +129,14 @@ class SessionLog:
         self._size = 0
         # Encoded lines that are not on disk yet.
         self._unwritten: deque[bytes] = deque()
-        self._trouble = ""
-        self._lasting = False
+        self._problem = ""
+        self._permanent = False
         self._reported = ""
 
     @property
     def warning(self) -> str:
-        """Why the latest records are not on disk, as a sentence; "" if they are."""
-        return self._trouble
+        """A sentence why the latest records are not on disk; "" if they are."""
+        return self._problem
 
     def create(self, header: Header, copied: Restored | None = None) -> None:
         """Begin a new session, with the contents of `copied` if it is a fork.
@@ -155,13 +154,13 @@ class SessionLog:
                 self._sync()
             self._report()
 
-    def acquire(self, patience: float = 0.0) -> None:
+    def acquire(self, wait_seconds: float = 0.0) -> None:
         """Lock an existing file for this process, before reading it. Raises SessionBusyError.
 
-        patience: seconds to wait for another process to release it.
+        wait_seconds: time to wait for another process to release it.
         """
         self._new = False
-        until, warned = time.monotonic() + patience, False
+        until, warned = time.monotonic() + wait_seconds, False
         try:
             while True:
                 try:
@@ -171,12 +170,12 @@ class SessionLog:
                     left = until - time.monotonic()
                     if left <= 0:
                         raise
-                    if patience - left > _SILENT and not warned:
+                    if wait_seconds - left > _QUIET_SECONDS and not warned:
                         warned = True
                         self._warn(f"{busy.where} Waiting for it.")
-                    time.sleep(_AGAIN)
+                    time.sleep(_RETRY_SECONDS)
         except OSError as error:
-            self._refused(error)
+            self._note_failure(error)
         self._report()
 
     def continue_from(self, seq: int, parent: str) -> None:
@@ -195,7 +194,7 @@ class SessionLog:
     def mend(self, restored: Restored) -> str:
         """Rewrite the acquired file with its valid records only, after `continue_from`.
 
-        Returns what happened to the damaged file, to follow "the file as it was": the name of its copy, or why the
+        Return what happened to the damaged file, to follow "the file as it was": the name of its copy, or why the
         repair failed.
         """
         if self._fd < 0:
@@ -300,21 +299,21 @@ class SessionLog:
             return
         try:
             if self._fd < 0:
-                self._reach()
+                self._reopen()
             while self._unwritten:
-                self._put(self._unwritten[0])
+                self._write_line(self._unwritten[0])
                 self._unwritten.popleft()
         except OSError as error:
-            self._refused(error)
+            self._note_failure(error)
             return
         except SessionBusyError as error:
             # Another process took the session over while it could not be written.
-            self._new, self._trouble, self._lasting = None, str(error), True
+            self._new, self._problem, self._permanent = None, str(error), True
             return
-        if not self._lasting:
-            self._trouble = ""
+        if not self._permanent:
+            self._problem = ""
 
-    def _put(self, line: bytes) -> None:
+    def _write_line(self, line: bytes) -> None:
         """Write one record with one write; truncate a partial one. Raises OSError."""
         done = os.write(self._fd, line)
         try:
@@ -328,8 +327,8 @@ class SessionLog:
                 self._unwritten[0] = line[done:]
             raise
 
-    def _reach(self) -> None:
-        """Open the file that could not be opened before. Raises OSError and SessionBusyError."""
+    def _reopen(self) -> None:
+        """Open the file after an earlier attempt failed. Raises OSError and SessionBusyError."""
         if self._new:
             private_folder(self.path.parent)
             self._open(os.O_CREAT | os.O_EXCL)
@@ -384,22 +383,22 @@ class SessionLog:
         try:
             os.fsync(self._fd)
             if os.fstat(self._fd).st_nlink == 0:
-                self._trouble, self._lasting = f"The file of session {self.path.stem} was removed.", True
+                self._problem, self._permanent = f"The file of session {self.path.stem} was removed.", True
         except OSError as error:
             # A later sync does not recover data lost in a failed one.
-            self._refused(error)
-            self._lasting = True
+            self._note_failure(error)
+            self._permanent = True
 
-    def _refused(self, error: OSError) -> None:
-        if not self._lasting:
-            self._trouble = f"This session cannot be saved in {self.path.parent}: {error.strerror or error}."
+    def _note_failure(self, error: OSError) -> None:
+        if not self._permanent:
+            self._problem = f"This session cannot be saved in {self.path.parent}: {error.strerror or error}."
 
     def _report(self) -> None:
         """Notify the user once when writing fails, and once when it works again."""
-        if self._reported == self._trouble:
+        if self._reported == self._problem:
             return
-        self._reported = self._trouble
-        self._warn(self._trouble or f"This session is saved again in {self.path.parent}.")
+        self._reported = self._problem
+        self._warn(self._problem or f"This session is saved again in {self.path.parent}.")
 
     def close(self) -> None:
         """Write what is left, report lost records, and release the session."""

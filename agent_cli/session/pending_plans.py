@@ -10,17 +10,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.plan import plan_text
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import counted, utc_stamp
 
 _NAME = "plan.json"
-_LARGEST = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 class WaitingPlan(Value):
-    """A plan that awaits the user's approval. created: seconds since the epoch."""
+    """A plan that awaits the user's approval.
+
+    created: seconds since the epoch.
+    """
 
     session_id: str
     call_id: str
@@ -31,7 +34,7 @@ class WaitingPlan(Value):
 def save_plan(folder: Path, plan: WaitingPlan) -> None:
     """Save the plan, replacing an earlier one. An unwritable directory is ignored."""
     with suppress(OSError):
-        write_whole(folder / _NAME, json.dumps(to_json(plan)).encode("ascii"), sync=False)
+        write_atomic(folder / _NAME, json.dumps(to_json(plan)).encode("ascii"), sync=False)
 
 
 def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None:
@@ -39,7 +42,7 @@ def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | Non
     taken = folder / f"{_NAME}.{os.urandom(4).hex()}.taken"
     try:
         (folder / _NAME).rename(taken)
-        plan: WaitingPlan = from_json(WaitingPlan, json.loads(read_regular(taken, _LARGEST)))
+        plan: WaitingPlan = from_json(WaitingPlan, json.loads(read_regular(taken, _MAX_BYTES)))
     except (OSError, ValueError, DecodeError):
         with suppress(OSError):
             taken.unlink()

@@ -14,7 +14,7 @@ from agent_tools.shell.state import ShellSnapshot
 
 
 class SessionNotFoundError(Exception):
-    """No such session, or several that match; the message says which."""
+    """No session, or several of them, match; the message says which."""
 
 
 class Header(Value, tag="Header"):
@@ -23,7 +23,7 @@ class Header(Value, tag="Header"):
     system: the whole system prompt, including the environment block.
     tools: tool names, fixed at the first request.
     branch: git branch checked out at the start.
-    answered: somebody could answer questions when it began.
+    answered: questions could be answered when it began.
     small: the model is offered few tools, with short descriptions.
     """
 
@@ -41,7 +41,10 @@ class Header(Value, tag="Header"):
 
 
 class Partial(Value, tag="Partial"):
-    """A piece of an unfinished answer. start: its offset in the answer."""
+    """A piece of an unfinished answer.
+
+    start: its offset in the answer.
+    """
 
     text: str
     start: int = 0
@@ -114,10 +117,10 @@ class Restored(Value):
     started: ids of open calls that have begun.
     tokens: context size, from the last model call and estimated since.
     name: the session's name; "" if it has none.
-    mode: the permission mode of its last turn, as far as the log says; "" if unknown.
+    mode: the permission mode of its last turn; "" if the log does not say.
     plans: versions of the plan, each with the number of messages at that time.
     counts: numbers of messages in the log, by scope, for `MessageIds`.
-    uuids: those of each message, where they were read from a transcript.
+    uuids: those of each message, if they were read from a transcript.
     """
 
     header: Header

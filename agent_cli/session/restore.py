@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent_cli.core.events import Event, Rewound
-from agent_cli.session.files import VERSION, LogLine, in_order, read, read_bytes
+from agent_cli.session.files import VERSION, LogLine, read, read_bytes, sort_records
 from agent_cli.session.records import Header, Mended, Partial, Restored, SessionNotFoundError
 from agent_cli.session.state import KINDS, ReplayState
 from agent_tools.record import DecodeError, from_json
@@ -21,7 +21,7 @@ class _RecordOrderError(Exception):
     """Records are not in sequence."""
 
 
-class _Reading:
+class _LogReplay:
     """Accumulates the lines of a log and counts missing records."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class _Reading:
         self._seen: set[str] = set()
         self._pieces = 0
 
-    def take(self, line: LogLine | None) -> None:
+    def feed(self, line: LogLine | None) -> None:
         """Process the next line, or None for a damaged piece. Raises _RecordOrderError."""
         if line is None:
             self._pieces += 1
@@ -47,42 +47,42 @@ class _Reading:
         before = self.last.seq if self.last is not None else 0
         if line.seq < before:
             raise _RecordOrderError
-        self._look_back(line.seq - before - 1)
+        self._count_gap(line.seq - before - 1)
         self.first, self.last = self.first or line, line
         try:
             self._read(line)
         except DecodeError:
             self.bad += 1
             self._unread += 1
-            self.state.lost()
+            self.state.mark_lost()
 
-    def _look_back(self, gap: int) -> None:
-        """Count records missing or damaged before the record that has come."""
+    def _count_gap(self, gap: int) -> None:
+        """Count the records that are missing or damaged before the current one."""
         if gap > 0 or self._pieces:
             self.missing += max(gap, 0)
             self.bad += gap if gap > 0 else 1
-            self.state.lost()
+            self.state.mark_lost()
         self._pieces = 0
 
     def _read(self, line: LogLine) -> None:
         if line.type == "Header":
             self.header = from_json(Header, line.data)
         elif line.type == "Partial":
-            self.state.history.came(from_json(Partial, line.data))
+            self.state.history.add_partial(from_json(Partial, line.data))
         elif line.type == "Mended":
-            # Records missing before the repair were reported then. A turn that no longer waited must not wait again.
+            # Earlier gaps were reported by the repair. A turn that no longer waited then must not wait again.
             mended = from_json(Mended, line.data)
             self.mended = mended.missing + self._unread
             if not mended.waiting:
-                self.state.turn.release()
+                self.state.turn.clear_checkpoint()
         elif (cls := KINDS.get(line.type)) is not None:
-            self.state.take(from_json(cls, line.data), line.time)
+            self.state.apply(from_json(cls, line.data), line.time)
 
     def end(self) -> None:
         """Finish the log: pieces after the last valid record are lost records."""
         if self._pieces:
             self.bad += self._pieces
-            self.state.lost()
+            self.state.mark_lost()
         self.bad = max(0, self.bad - self.mended)
 
 
@@ -90,7 +90,7 @@ def records(data: bytes) -> tuple[list[dict[str, Any]], int]:
     """Return the valid records of a log, in order, and the number of damaged lines."""
     found = list(read_bytes(data))
     fields = ("seq", "id", "parent", "type", "time", "data")
-    return [{name: getattr(line, name) for name in fields} for line in in_order(found)], found.count(None)
+    return [{name: getattr(line, name) for name in fields} for line in sort_records(found)], found.count(None)
 
 
 def event_of(record: dict[str, Any]) -> Event | None:
@@ -101,40 +101,42 @@ def event_of(record: dict[str, Any]) -> Event | None:
 
 
 def restore(source: bytes | Iterable[bytes], name: str, keep: int | None = None) -> Restored:
-    """Restore a session from its log. source: bytes, or lines of a file that can seek to its start.
+    """Restore a session from its log.
 
-    keep: restore it as if the user had rewound it to so many messages.
+    source: bytes, or lines of a file that can seek to its start.
+    keep: restore it as if the user had rewound it to this many messages.
+
     Raises SessionNotFoundError if no message can be read; a log with only an intact header is an empty session.
     """
     lines = io.BytesIO(source) if isinstance(source, bytes) else source
-    reading = _Reading()
+    replay = _LogReplay()
     try:
         for line in read(lines):
             _check_version(line, name)
-            reading.take(line)
+            replay.feed(line)
     except _RecordOrderError:
-        reading = _sorted_out(lines)
-    reading.end()
+        replay = _replay_sorted(lines)
+    replay.end()
     if keep is not None:
-        state = reading.state
+        state = replay.state
         state.history.flush()
         plan = next((items for count, items in reversed(state.plans) if count <= keep), ())
-        state.take(Rewound(keep, plan), reading.last.time if reading.last else "")
-    return _restored(reading, name)
+        state.apply(Rewound(keep, plan), replay.last.time if replay.last else "")
+    return _to_restored(replay, name)
 
 
-def _sorted_out(lines: Iterable[bytes]) -> _Reading:
-    """Read records that are out of order; a damaged piece keeps its place before its successor."""
+def _replay_sorted(lines: Iterable[bytes]) -> _LogReplay:
+    """Replay records that are out of order; a damaged piece stays before its successor."""
     if isinstance(lines, io.IOBase):
         lines.seek(0)
     found = list(read(lines))
     tail = next((n for n, line in enumerate(reversed(found)) if line is not None), 0)
-    reading = _Reading()
-    for line in in_order(found):
-        reading.take(line)
+    replay = _LogReplay()
+    for line in sort_records(found):
+        replay.feed(line)
     for _ in range(tail):
-        reading.take(None)
-    return reading
+        replay.feed(None)
+    return replay
 
 
 def _check_version(line: LogLine | None, name: str) -> None:
@@ -142,11 +144,11 @@ def _check_version(line: LogLine | None, name: str) -> None:
         raise SessionNotFoundError(f"Session {name} was written by a newer version of agent; resume it there.")
 
 
-def _restored(reading: _Reading, name: str) -> Restored:
-    state, header, first, last = reading.state, reading.header, reading.first, reading.last
+def _to_restored(replay: _LogReplay, name: str) -> Restored:
+    state, header, first, last = replay.state, replay.header, replay.first, replay.last
     history = state.history.end()
-    if first is None or last is None or not (history or (header and not reading.bad)):
-        what = f"{_count(max(reading.bad, 1))} in its file, which is left as it is"
+    if first is None or last is None or not (history or (header and not replay.bad)):
+        what = f"{_count(max(replay.bad, 1))} in its file, which is left as it is"
         raise SessionNotFoundError(f"No message of session {name} can be read: {what}. Start a new one without -c.")
     saved, model = state.turn.began.saved, state.turn.began.model
     text = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), model, "", (), "")
@@ -163,11 +165,11 @@ def _restored(reading: _Reading, name: str) -> Restored:
         parent=last.id,
         created=first.time,
         updated=last.time,
-        bad=reading.bad,
+        bad=replay.bad,
         waiting=state.waiting(),
         interrupted=state.interrupted(),
         model=model or (header or text).model,
-        missing=reading.missing,
+        missing=replay.missing,
         rebuilt=header is None,
         started=frozenset(state.started & state.history.open.keys()),
         tokens=state.tokens,

@@ -12,25 +12,25 @@ from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, User
 from agent_cli.session.files import decode_record, read_log
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import SessionSummary, glances, project_folders, session_files
+from agent_cli.session.summary import SessionSummary, project_folders, session_files, summarize_sessions
 from agent_tools.fs.safe_files import read_start
 from agent_tools.record import DecodeError, from_json
 from agent_tools.text import counted, shorten
 
 _ID = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 _TEXTS = (b'"type":"MessageAdded"', b'"type":"SessionNamed"')
-_AROUND = 40
+_CONTEXT_CHARS = 40
 # No header is longer.
-_FIRST = 1 << 20
-_NAMED = 8
+_MAX_HEADER_BYTES = 1 << 20
+_MAX_LISTED = 8
 
 
 class SeveralSessionsError(SessionNotFoundError):
     """Several sessions match: `found`, the latest first. The message names the first of them."""
 
     def __init__(self, text: str, found: list[SessionSummary]) -> None:
-        shown = "; ".join(f"{g.session_id[:8]} {shorten(g.title, 40)}" for g in found[:_NAMED])
-        more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        shown = "; ".join(f"{g.session_id[:8]} {shorten(g.title, 40)}" for g in found[:_MAX_LISTED])
+        more = f"; and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
         super().__init__(f"{text} Give the ID of one: {shown}{more}")
         self.found = found
 
@@ -52,7 +52,7 @@ def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> P
         found = [i for i in ids if i.startswith(text.lower())]
         if len(found) == 1:
             return store.path(found[0])
-    every = list(glances(store.folder))
+    every = list(summarize_sessions(store.folder))
     if is_id_like(text) and len(found) > 1:
         meant = [g for g in every if g.session_id in found]
         raise SeveralSessionsError(f"{len(found)} sessions of this project begin with {text}.", meant)
@@ -101,7 +101,7 @@ def _other_files(store: SessionStore) -> Iterable[Path]:
 def root_of(path: Path) -> str:
     """Return the project directory in a session's header; "" if it cannot be read."""
     try:
-        record = decode_record(read_start(path, _FIRST).partition(b"\n")[0]) or {}
+        record = decode_record(read_start(path, _MAX_HEADER_BYTES).partition(b"\n")[0]) or {}
     except OSError:
         return ""
     return str(record.get("data", {}).get("root", ""))
@@ -134,7 +134,7 @@ def contains_text(path: Path, words: Sequence[str]) -> str:
         folded = text.lower()
         here = [word for word in words if word in folded]
         if here and not piece:
-            piece = _around(text, folded.find(here[0]))
+            piece = _excerpt(text, folded.find(here[0]))
         left -= set(here)
         if not left:
             return piece
@@ -164,6 +164,6 @@ def _text(record: dict[str, Any]) -> str:
     return without_note(message.text) if isinstance(message, UserMessage) else message.text
 
 
-def _around(text: str, place: int) -> str:
-    start = max(0, place - _AROUND)
-    return ("…" if start else "") + " ".join(text[start : place + 2 * _AROUND].split())
+def _excerpt(text: str, place: int) -> str:
+    start = max(0, place - _CONTEXT_CHARS)
+    return ("…" if start else "") + " ".join(text[start : place + 2 * _CONTEXT_CHARS].split())

@@ -49,20 +49,20 @@ from agent_tools.shell.state import ShellSnapshot
 class OpenTurn:
     """The turn that a log ends in.
 
-    held: checkpoint of the last time a user was asked; None if nobody was asked since the last answer, or records that
-        would tell are missing.
+    checkpoint: the latest one; None if the user was not asked since the last answer, or if records about that are
+        missing.
     mode, kept: as in a checkpoint, as far as known.
     """
 
     def __init__(self) -> None:
         self.began = TurnStarted("", "")
-        self.held: Checkpoint | None = None
+        self.checkpoint: Checkpoint | None = None
         self.mode = ""
         self.kept: dict[str, Any] = {}
         self.by_model: dict[str, Usage] = {}
         self._spent = Spent()
         self._before = (self._spent, self.mode, self.kept, self.by_model)
-        # When the current stretch of work began; "" while the user is being asked.
+        # When the current stretch of work began; "" while the user is asked.
         self._since = self._until = ""
 
     def begin(self, event: TurnStarted, time: str, *, resumed: bool) -> None:
@@ -71,41 +71,44 @@ class OpenTurn:
         self._before = self._spent, self.mode, self.kept, self.by_model
         if not resumed:
             lent = event.saved.get("lent")
-            self.held, self._spent, self.mode, self.by_model = None, Spent(), event.mode, {}
+            self.checkpoint, self._spent, self.mode, self.by_model = None, Spent(), event.mode, {}
             self.kept = {"lent": [lent]} if lent else {}
 
     def resume(self) -> None:
-        """Mark the turn that just began as a resumption: restore what was spent before."""
+        """Make the turn that just began a resumption: restore its earlier totals."""
         self._spent, self.mode, self.kept, self.by_model = self._before
 
-    def hold(self, event: Checkpoint | TurnPaused) -> None:
-        """Record a checkpoint: the user is asked, and the spending is exact."""
-        self.held = Checkpoint(event.spent, event.mode, event.kept)
+    def save_checkpoint(self, event: Checkpoint | TurnPaused) -> None:
+        """Record a checkpoint: the user is asked, and the totals are exact."""
+        self.checkpoint = Checkpoint(event.spent, event.mode, event.kept)
         self._spent, self.mode, self.kept, self._since = event.spent, event.mode, event.kept, ""
 
-    def release(self) -> None:
-        """Drop the checkpoint: nothing is asked any more, or that is unknown."""
-        self.held = None
+    def clear_checkpoint(self) -> None:
+        """Drop the checkpoint: no question is open, or that is unknown."""
+        self.checkpoint = None
 
-    def answered(self, mode: str = "") -> None:
-        """Record the user's answer. mode: the mode in which an approved plan is carried out."""
+    def note_answer(self, mode: str = "") -> None:
+        """Record the user's answer.
+
+        mode: the mode in which an approved plan is carried out.
+        """
         self._since, self.mode = self._since or self._until, mode or self.mode
 
-    def reached(self, time: str) -> None:
+    def advance(self, time: str) -> None:
         """Advance the clock to the time of a record."""
         self._until = time
 
-    def called(self, result: ToolMessage) -> None:
+    def count_call(self, result: ToolMessage) -> None:
         """Count a finished call."""
         action = Action(result.name, "failed" if result.is_error else "done")
         self._spent = self._spent.replace(tool_calls=self._spent.tool_calls + 1, actions=(*self._spent.actions, action))
 
-    def used(self, model: str, usage: Usage) -> None:
+    def add_usage(self, model: str, usage: Usage) -> None:
         """Add the usage of a model call."""
         self.by_model = {**self.by_model, model: self.by_model.get(model, Usage()) + usage}
         self._spent = self._spent.replace(cost=self._spent.cost + usage.cost, usage=self._spent.usage + usage)
 
-    def entered(self, round_: int) -> None:
+    def enter_round(self, round_: int) -> None:
         """Begin a round; a sub-agent's rounds count on from its parent's."""
         self._spent = self._spent.replace(rounds=max(self._spent.rounds, round_))
 
@@ -132,10 +135,10 @@ KINDS = events_by_tag(
     "QuestionAnswered QuestionAsked Rewound RoundStarted SessionNamed SubagentEvent ToolFinished ToolRequested "
     "ToolStarted TurnFinished TurnPaused TurnResumed TurnStarted Uncompacted UsageAdded"
 )
-# Characters per token: an estimate that needs no tokenizer.
-_CHARACTERS = 4
+# An estimate that needs no tokenizer.
+_CHARS_PER_TOKEN = 4
 T = TypeVar("T")
-# Reasons of ended turns that can be resumed as they are.
+# Terminal reasons of turns that can be resumed as they are.
 _CUT_OFF = ("interrupted", "inference_error")
 
 
@@ -154,7 +157,7 @@ class ReplayState:
         self.started: set[str] = set()
         self._tokens = 0
         self._since = 0
-        self._used: Usage | None = None
+        self._last_usage: Usage | None = None
         self.grants: list[str] = []
         self.requests: dict[str, ApprovalRequested] = {}
         self.questions: dict[str, QuestionAsked] = {}
@@ -169,18 +172,18 @@ class ReplayState:
         self.nested_windows: dict[str, Window] = {}
         self.counts: dict[str, int] = {}
 
-    def take(self, event: Event, time: str) -> None:
-        self.turn.reached(time)
+    def apply(self, event: Event, time: str) -> None:
+        self.turn.advance(time)
         match event:
             case MessageAdded(message=message):
                 self.counts[""] = self.counts.get("", 0) + 1
                 self.history.add(message)
-                self._moved(message)
+                self._after_message(message)
                 self._count(message)
             case RoundStarted(round=number):
-                self.turn.entered(number)
+                self.turn.enter_round(number)
             case ToolRequested(call_id=call_id, tool=tool, arguments=arguments):
-                self.history.called(ToolCall(call_id, tool, arguments))
+                self.history.note_call(ToolCall(call_id, tool, arguments))
             case ToolStarted(call_id=call_id):
                 self.started.add(call_id)
             case FilesSeen(seen=seen):
@@ -191,17 +194,17 @@ class ReplayState:
             case UsageAdded(model=model, usage=usage, aside=aside):
                 self.usage += usage
                 if event.of_turn:
-                    self.turn.used(model, usage)
+                    self.turn.add_usage(model, usage)
                 if not aside:
-                    self._used = usage
-                    self.window.reported(usage, len(self.history.messages) + 1)
+                    self._last_usage = usage
+                    self.window.record_usage(usage, len(self.history.messages) + 1)
             case Compacted() | Uncompacted() | Pinned():
-                self._seen_otherwise(event)
+                self._apply_to_window(event)
             case PlanChanged(items=items, paused=False):
                 self.plan = items
                 self.plans.append((len(self.history.messages), items))
             case Rewound(messages=messages, plan=plan):
-                gone = sum(map(_characters, self.history.messages[messages:])) // _CHARACTERS
+                gone = sum(map(_characters, self.history.messages[messages:])) // _CHARS_PER_TOKEN
                 self._tokens, self._since = max(0, self.tokens - gone), 0
                 self.history.rewind(messages)
                 self.window.rewind_to(messages)
@@ -214,22 +217,22 @@ class ReplayState:
             case TurnResumed():
                 self.turn.resume()
             case TurnPaused() | Checkpoint():
-                self.turn.hold(event)
+                self.turn.save_checkpoint(event)
             case TurnFinished(diagnostics=diagnostics):
                 self.last = diagnostics
             case SessionNamed(name=name, usage=usage):
                 self.name, self.usage = name, self.usage + usage
             case ApprovalRequested(call_id=call_id, binding=binding):
                 self.requests[call_id] = event
-                # A review before this call was answered; now the call itself is asked about.
+                # A review before this call was answered; now the call itself is in question.
                 self.questions.pop(call_id, None)
                 self.answers.pop(call_id, None)
-                # A decision is only valid for the request that was shown.
+                # A decision is valid only for the request that was shown.
                 if (decided := self.decisions.get(call_id)) is not None and decided.binding != binding:
                     del self.decisions[call_id]
                 self.asked_at = time
             case ApprovalResolved():
-                self._decided(event)
+                self._apply_decision(event)
             case QuestionAsked(call_id=call_id, ran=ran):
                 self.questions[call_id] = event
                 if ran is not None:
@@ -240,12 +243,12 @@ class ReplayState:
             case QuestionAnswered(call_id=call_id, verdict=verdict, mode=mode):
                 if verdict != "defer":
                     self.answers[call_id] = event
-                    self.turn.answered(mode)
+                    self.turn.note_answer(mode)
             case SubagentEvent(call_id=call_id, event=inner):
-                self._take_nested(call_id, inner, time)
+                self._apply_nested(call_id, inner, time)
 
-    def _seen_otherwise(self, event: Compacted | Uncompacted | Pinned) -> None:
-        """Apply a change to what the model is shown of the history."""
+    def _apply_to_window(self, event: Compacted | Uncompacted | Pinned) -> None:
+        """Apply an event that changes what the model is shown of the history."""
         self.window.apply(event, len(self.history.messages))
         if isinstance(event, Compacted):
             self._tokens, self._since = event.tokens_after, 0
@@ -253,22 +256,22 @@ class ReplayState:
         elif isinstance(event, Uncompacted):
             self._tokens, self._since = event.tokens, 0
 
-    def _take_nested(self, call_id: str, event: Event, time: str) -> None:
-        """Apply a sub-agent's event; its history is kept until its Task call is answered, its questions as usual."""
+    def _apply_nested(self, call_id: str, event: Event, time: str) -> None:
+        """Apply a sub-agent's event. Its history is needed until its Task call is answered."""
         match event:
             case MessageAdded(message=message):
                 self.counts[call_id] = self.counts.get(call_id, 0) + 1
                 self.nested.setdefault(call_id, History()).add(message)
-                self._moved(message)
+                self._after_message(message)
             case RoundStarted(round=number):
-                self.turn.entered(number)
+                self.turn.enter_round(number)
             case UsageAdded(model=model, usage=usage):
                 self.usage += usage
-                self.turn.used(model, usage)
+                self.turn.add_usage(model, usage)
             case ToolStarted(call_id=started):
                 self.started.add(started)
             case ToolRequested(call_id=asked, tool=tool, arguments=arguments):
-                self.nested.setdefault(call_id, History()).called(ToolCall(asked, tool, arguments))
+                self.nested.setdefault(call_id, History()).note_call(ToolCall(asked, tool, arguments))
             case ToolFinished(seen=seen, shell=shell):
                 self.nested_seen.setdefault(call_id, {}).update(seen)
                 if shell is not None:
@@ -277,48 +280,48 @@ class ReplayState:
                 there = self.nested.setdefault(call_id, History())
                 self.nested_windows.setdefault(call_id, Window()).apply(event, len(there.messages))
             case SubagentEvent(call_id=deeper, event=inner):
-                self._take_nested(deeper, inner, time)
+                self._apply_nested(deeper, inner, time)
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
-                self.take(event, time)
+                self.apply(event, time)
 
-    def _decided(self, event: ApprovalResolved) -> None:
+    def _apply_decision(self, event: ApprovalResolved) -> None:
         """Record a user's decision; deferring is not one."""
         if event.by == "person" and event.decision != "defer":
-            self.turn.answered(event.mode)
+            self.turn.note_answer(event.mode)
             self.decisions[event.call_id] = event
             if event.rule and event.decision == "approve":
                 self.grants.append(event.rule)
 
-    def _moved(self, message: Message) -> None:
+    def _after_message(self, message: Message) -> None:
         """Update the turn for a new message: a call was answered, or the model continued and no question is open."""
         if isinstance(message, ToolMessage):
-            self.turn.called(message)
+            self.turn.count_call(message)
             self._forget(message.call_id)
             self.started.discard(message.call_id)
         else:
-            self.turn.release()
+            self.turn.clear_checkpoint()
 
     def _forget(self, call_id: str) -> None:
         for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested, self.nested_windows):
             kept.pop(call_id, None)
 
-    def lost(self) -> None:
+    def mark_lost(self) -> None:
         """Note missing records. Pending calls may have run in them, so they must not run again."""
         for history in (self.history, *self.nested.values()):
-            history.lost()
-        self.turn.release()
+            history.mark_lost()
+        self.turn.clear_checkpoint()
 
     def _count(self, message: Message) -> None:
         """Track the context size: a usage report comes just before its answer."""
-        used, self._used = self._used, None
-        if isinstance(message, AssistantMessage) and used is not None and used.input:
-            self._tokens, self._since = used.input + used.output, 0
+        usage, self._last_usage = self._last_usage, None
+        if isinstance(message, AssistantMessage) and usage is not None and usage.input:
+            self._tokens, self._since = usage.input + usage.output, 0
         else:
             self._since += _characters(message)
 
     @property
     def tokens(self) -> int:
-        return self._tokens + self._since // _CHARACTERS
+        return self._tokens + self._since // _CHARS_PER_TOKEN
 
     def waiting(self) -> WaitingTurn | None:
         """Return the turn that waits for a user, or for decisions to be carried out; None if there is none.
@@ -329,27 +332,27 @@ class ReplayState:
         begun = self._begun(self.history.open)
         inside = self._begun(i for history in self.nested.values() for i in history.open)
         calls = tuple(call for call in self.history.open.values() if call.id not in begun)
-        if not calls or self.turn.held is None or inside:
+        if not calls or self.turn.checkpoint is None or inside:
             return None
         if begun and not any(call.id in self.decisions or call.id in self.answers for call in calls):
             return None
-        return self._resumable(calls, begun)
+        return self._build_waiting(calls, begun)
 
     def interrupted(self) -> WaitingTurn | None:
         """Return the turn that was cut off, if it can be resumed; its open calls cannot."""
         broke_off = self.last is None or self.last.terminal_reason in _CUT_OFF
-        # A fork has no turn of its own yet.
+        # A fork has no turn yet.
         if not (broke_off and self.turn.began.model and self.history.messages) or self.waiting() is not None:
             return None
-        return self._resumable(())
+        return self._build_waiting(())
 
     def _begun(self, calls: Iterable[str]) -> set[str]:
-        """Return the open calls that have begun, except sub-agents, which resume with their own open calls."""
-        # A call that has run and whose result asks the user is not run again.
+        """Return the open calls that have started, except sub-agents, which resume with their own open calls."""
+        # A call that has run and whose result asks the user does not run again.
         asking = {i for i, asked in self.questions.items() if asked.ran is not None}
         return {i for i in calls if i in self.started and i not in self.nested and i not in asking}
 
-    def _resumable(self, calls: tuple[ToolCall, ...], begun: Collection[str] = ()) -> WaitingTurn:
+    def _build_waiting(self, calls: tuple[ToolCall, ...], begun: Collection[str] = ()) -> WaitingTurn:
         turn = WaitingTurn(
             calls=calls,
             requests={},

@@ -1,6 +1,6 @@
 """The state folder: find, list, load and delete the sessions of a project; write crash reports.
 
-A crash report holds the traceback of an unexpected exception in a file that only the user can read, without secrets.
+A crash report is the traceback of an unexpected exception, without secrets, in a file that only the user can read.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.core.redact import Redactor
 from agent_cli.core.version import __version__
 from agent_cli.session.files import (
+    damaged_copies,
     decode_record,
     draft_file,
-    fresh_copy,
-    kept_copies,
     open_log,
     owner_file,
     read_log,
+    repair_file,
     results_files,
     results_size,
     transcript_files,
 )
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, Restored, SessionInfo, SessionNotFoundError
-from agent_tools.fs.safe_files import read_start, write_whole
+from agent_tools.fs.safe_files import read_start, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import escape_controls
 
@@ -41,7 +41,7 @@ with lazy_imports():
 
 
 def remove_session(path: Path) -> str:
-    """Remove the session with this log, and all its files; return "" or why it is still there."""
+    """Remove the session with this log and all its files. Return "", or why it is still there."""
     store, session_id = SessionStore.at(path.parent), path.stem
     log = SessionLog(path, lambda text: None, os.environ)
     try:
@@ -49,7 +49,7 @@ def remove_session(path: Path) -> str:
         for file in reversed(store.files(session_id)):
             file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
         pending_plans.claim_plan(store.folder, session_id)
-        # Without references the contents go with the next pruning of the checkpoints.
+        # Without this reference, the next pruning of the checkpoints deletes the contents.
         snapshots = store.folder.parent.parent / "snapshots" / store.folder.name
         (snapshots / "sessions" / f"{session_id}.records").unlink(missing_ok=True)
     except SessionBusyError:
@@ -77,8 +77,8 @@ def state_folder(env: Mapping[str, str]) -> Path:
 
 
 # No header is longer.
-_FIRST = 1 << 20
-_MOST_COPIES = 10
+_MAX_HEADER_BYTES = 1 << 20
+_MAX_FORKS = 10
 
 
 class SessionStore:
@@ -105,7 +105,7 @@ class SessionStore:
             found = [(e.stat(), e.name) for e in os.scandir(self.folder) if e.name.endswith(".jsonl")]
         except OSError:
             return []
-        # An empty file is from a process that ended before it wrote a record.
+        # A process that ended before it wrote a record leaves an empty file.
         files = [(stat.st_mtime_ns, name) for stat, name in found if stat.st_size]
         return [name.removesuffix(".jsonl") for _, name in sorted(files, reverse=True)]
 
@@ -117,20 +117,20 @@ class SessionStore:
         raise SessionNotFoundError("There is no earlier session in this project.")
 
     def _has_begun(self, session_id: str) -> bool:
-        """Return True if a file holds more than part of its first record."""
+        """Return True if a file contains more than part of its first record."""
         try:
-            start = read_start(self.path(session_id), _FIRST)
+            start = read_start(self.path(session_id), _MAX_HEADER_BYTES)
         except OSError:
             return True
-        # Not decided by the line feed: other programs may have replaced it.
-        return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == _FIRST
+        # The line feed does not decide: other programs may have replaced it.
+        return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == _MAX_HEADER_BYTES
 
     def files(self, session_id: str) -> list[Path]:
         """Return all files of a session: the log first, then copies of a damaged log, the owner file, the draft, and
-        the folders of results and of the transcript, each before what it holds.
+        the folders of results and transcript, each before its contents.
         """
         path = self.path(session_id)
-        beside = [*kept_copies(path), fresh_copy(path), owner_file(path), draft_file(path)]
+        beside = [*damaged_copies(path), repair_file(path), owner_file(path), draft_file(path)]
         files = [path, *(each for each in beside if os.path.lexists(each))]
         return [*files, *results_files(path), *transcript_files(path)]
 
@@ -138,10 +138,10 @@ class SessionStore:
         """Return the sessions that this one was forked from, the nearest first."""
         found: list[str] = []
         origin = header.forked_from
-        while origin and origin not in found and len(found) < _MOST_COPIES:
+        while origin and origin not in found and len(found) < _MAX_FORKS:
             found.append(origin)
             try:
-                first = read_start(self.path(origin), _FIRST).partition(b"\n")[0]
+                first = read_start(self.path(origin), _MAX_HEADER_BYTES).partition(b"\n")[0]
             except OSError:
                 break
             record = decode_record(first) or {}
@@ -166,7 +166,7 @@ class SessionStore:
     def load(self, session_id: str, keep: int | None = None) -> Restored:
         """Load a session. Raises SessionNotFoundError if nothing of it can be read.
 
-        keep: load it as if it had been rewound to so many messages.
+        keep: load it as if it had been rewound to this many messages.
         """
         try:
             with open_log(self.path(session_id)) as file:
@@ -186,7 +186,10 @@ class SessionStore:
 
 
 def info_of(session_id: str, session: Restored, data: bytes, beside: int = 0) -> SessionInfo:
-    """Return the entry of a session in lists, for `--json`. beside: bytes of its results on disk."""
+    """Return the entry of a session in lists, for `--json`.
+
+    beside: bytes of its results on disk.
+    """
     turns = timeline.build_timeline(data)
     calls = [c for t in turns for c in t.calls]
     return SessionInfo(
@@ -226,35 +229,35 @@ def close_stored_call(store: SessionStore, session_id: str, call_id: str, text: 
     log.close()
 
 
-_MOST = 20
-# A recursive traceback repeats itself, and a message may be a whole file.
-_LONGEST = 100_000
+_MAX_REPORTS = 20
+# A recursive traceback repeats itself, and a message may contain a whole file.
+_MAX_CHARS = 100_000
 
 
 def write_report(error: BaseException, env: Mapping[str, str]) -> str:
     """Write an exception to `<state>/crashes/` and return the file's path, or "" if that failed. Never raises.
 
-    The traceback holds lines of code and the message, no values of variables; secrets are removed. Only the latest
-    reports are kept.
+    The traceback has lines of code and the message, but no values of variables; secrets are removed. Only the latest
+    reports are left.
     """
     import traceback  # 5 ms, only for a bug
 
     try:
         folder = state_folder(env) / "crashes"
         text = "".join(traceback.format_exception(error))
-        if len(text) > _LONGEST:
-            text = f"{text[: _LONGEST // 2]}\n[...]\n{text[-_LONGEST // 2 :]}"
+        if len(text) > _MAX_CHARS:
+            text = f"{text[: _MAX_CHARS // 2]}\n[...]\n{text[-_MAX_CHARS // 2 :]}"
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.txt"
         message = f"agent {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}\n\n{text}"
-        write_whole(path, escape_controls(Redactor(env)(message)).encode("utf-8", "replace"), sync=False)
-        _forget_old(folder)
-    except Exception:  # noqa: BLE001 - a report that fails must not hide what it is about
+        write_atomic(path, escape_controls(Redactor(env)(message)).encode("utf-8", "replace"), sync=False)
+        _delete_old(folder)
+    except Exception:  # noqa: BLE001 - a failing report must not hide the exception
         return ""
     return str(path)
 
 
-def _forget_old(folder: Path) -> None:
+def _delete_old(folder: Path) -> None:
     reports = sorted(folder.glob("*.txt"), key=lambda path: path.stat().st_mtime_ns)
-    for old in reports[:-_MOST]:
+    for old in reports[:-_MAX_REPORTS]:
         with suppress(OSError):
             old.unlink()

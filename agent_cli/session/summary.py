@@ -13,18 +13,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.messages import of_program, user_text
+from agent_cli.core.messages import is_synthetic, user_text
 from agent_cli.session.files import decode_record, read_log, results_size
 from agent_cli.session.records import Header
 from agent_tools.record import DecodeError, Value, from_json
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
-_SAID = b'"message":{"type":"UserMessage",'
+_USER_MESSAGE = b'"message":{"type":"UserMessage",'
 _STATES = {b"Checkpoint": "waiting", b"ToolStarted": "open", b"MessageAdded": "open"}
-_TOLD = {b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
-# Records with what a model call used, that of a sub-agent inside its own.
-_USED = b'"type":"UsageAdded"'
-_WORDS = 80
+_DECODED = {b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
+# In records of a model call's usage; a sub-agent's record is inside another one.
+_USAGE = b'"type":"UsageAdded"'
+_TITLE_CHARS = 80
 # Results of turns that did not complete, by terminal reason.
 ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupted", "interrupted": "interrupted"}
 
@@ -33,7 +33,7 @@ class SessionSummary(Value):
     """A session in a list.
 
     first: first words of the user.
-    ended: "done", "failed", "interrupted", "waiting", or "open" if the last turn has no end.
+    ended: "done", "failed", "interrupted", "waiting", or "open" if the last turn has not ended.
     size: bytes of the log and of the results beside it.
     root, cwd: "" if the header is lost.
     """
@@ -57,12 +57,12 @@ class SessionSummary(Value):
 
     @property
     def title(self) -> str:
-        """Its name, else its first words."""
-        return self.name or self.first or "(nothing was said)"
+        """Its name, or else its first words."""
+        return self.name or self.first or "(no messages)"
 
 
-def glance(path: Path) -> SessionSummary | None:
-    """Summarize a session; None if the file holds no record."""
+def summarize_session(path: Path) -> SessionSummary | None:
+    """Summarize a session; None if the file has no record."""
     try:
         data = read_log(path)
     except OSError:
@@ -77,17 +77,17 @@ def glance(path: Path) -> SessionSummary | None:
         found.setdefault("created", time)
         found["updated"] = time
         if found.get("ended") in ("open", "waiting") and kind in _STATES:
-            # The user was asked in an unfinished turn, and nothing came after.
+            # The user was asked in an unfinished turn, and nothing followed.
             found["ended"] = _STATES[kind]
         if kind == b"MessageAdded":
             messages += 1
-            if "first" not in found and _SAID in line[head.end() : head.end() + 200]:
+            if "first" not in found and _USER_MESSAGE in line[head.end() : head.end() + 200]:
                 text = _data(line).get("message", {}).get("text", "")
-                if not of_program(text):
+                if not is_synthetic(text):
                     found["first"] = first_words(text)
-        elif kind in _TOLD:
+        elif kind in _DECODED:
             found |= _fields_of(kind, _data(line))
-        if kind in (b"UsageAdded", b"SessionNamed") or (kind == b"SubagentEvent" and _USED in line):
+        if kind in (b"UsageAdded", b"SessionNamed") or (kind == b"SubagentEvent" and _USAGE in line):
             used = _usage(_data(line))
             cost += used.get("cost", 0.0)
             reliable = reliable and used.get("reliable", True)
@@ -97,7 +97,7 @@ def glance(path: Path) -> SessionSummary | None:
 
 
 def _usage(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the usage in a record, through the sub-agents that it is nested in; {} for none."""
+    """Return the usage in a record, also from nested sub-agents; {} for none."""
     while isinstance(inner := data.get("event"), dict):
         data = inner
     used = data.get("usage", {})
@@ -130,7 +130,7 @@ def _data(line: bytes) -> dict[str, Any]:
 
 def first_words(text: str) -> str:
     """Return the beginning of a message, on one line."""
-    return " ".join(user_text(text)[: 4 * _WORDS].split())[:_WORDS]
+    return " ".join(user_text(text)[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
 
 
 def session_files(folder: Path) -> list[Path]:
@@ -147,10 +147,10 @@ def is_id(name: str) -> bool:
     return len(name) == 36 and not name.strip("0123456789abcdef-")
 
 
-def glances(folder: Path) -> Iterator[SessionSummary]:
+def summarize_sessions(folder: Path) -> Iterator[SessionSummary]:
     """Yield the sessions of a project, the latest changed first."""
     for path in session_files(folder):
-        if (found := glance(path)) is not None:
+        if (found := summarize_session(path)) is not None:
             yield found
 
 
@@ -164,7 +164,9 @@ def project_folders(state: Path) -> list[Path]:
 
 def summaries_of_all_projects(state: Path) -> list[SessionSummary]:
     """Return the sessions of all projects, the latest changed first."""
-    return sorted((g for f in project_folders(state) for g in glances(f)), key=lambda g: g.updated, reverse=True)
+    return sorted(
+        (g for f in project_folders(state) for g in summarize_sessions(f)), key=lambda g: g.updated, reverse=True
+    )
 
 
 def age(time: str, now: datetime) -> str:

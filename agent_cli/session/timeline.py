@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from agent_cli.core.events import Compacted, HookFinished, SessionNamed, Uncompacted
 from agent_cli.core.hooks import HOOK_EVENTS
-from agent_cli.core.messages import of_program, user_text
+from agent_cli.core.messages import is_synthetic, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Restored
@@ -30,7 +30,7 @@ _BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.befo
 def decision_words(decision: str, by: str, name: str = "") -> str:
     """Describe a decision about a call and who made it: a user approves; rules, modes and hooks allow or deny.
 
-    name: of the user, where several can decide.
+    name: of the user, if several can decide.
     """
     user, who = by == "person", name or "you"
     words = {
@@ -66,7 +66,7 @@ class CallSummary(Value):
 
 
 class AddedMessage(Value):
-    """A message of the user during a turn, after so many rounds."""
+    """A message that the user sent during a turn, after this many rounds."""
 
     round: int
     text: str
@@ -75,8 +75,8 @@ class AddedMessage(Value):
 class TurnSummary(Value):
     """A turn: the query, its calls, its usage, its result.
 
-    added: what the user wrote during it.
-    usage: of all model calls up to the next turn: also a title, a compaction, and what the user asked beside it.
+    added: messages that the user sent during it.
+    usage: of all model calls up to the next turn, which includes titles, compactions and side questions.
     agents: usage of each sub-agent, by its Task call.
     notes: compactions and rewinds, in words.
     copied: the turn ran in the session that this one was forked from.
@@ -103,7 +103,10 @@ class TurnSummary(Value):
 
 
 class _Turn:
-    """A turn while its records are read. before: number of messages in the history when it began."""
+    """A turn while its records are read.
+
+    before: number of messages in the history when it began.
+    """
 
     def __init__(self, query: str, time: str, before: int, copied: bool) -> None:
         self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": "", "copied": copied}
@@ -116,14 +119,14 @@ class _Turn:
         self.notes: list[str] = []
         self.added: list[AddedMessage] = []
 
-    def take(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
+    def apply(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
         match kind:
             case "TurnStarted" if not agent:
                 self.fields |= {"model": data["model"], "mode": data["mode"]}
             case "RoundStarted" if not agent:
                 self.round = data["round"]
             case "MessageAdded" if self.round and not agent and data["message"]["type"] == "UserMessage":
-                if not of_program(text := data["message"]["text"]):
+                if not is_synthetic(text := data["message"]["text"]):
                     self.added.append(AddedMessage(self.round, user_text(text)))
             case "ToolRequested":
                 call = CallSummary(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
@@ -154,14 +157,14 @@ class _Turn:
                 event: Compacted = from_json(Compacted, data)
                 self.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
             case "UsageAdded":
-                self._used(from_json(Usage, data["usage"]))
+                self._add_usage(from_json(Usage, data["usage"]))
             case "Uncompacted" if not agent:
                 self.notes.append(uncompacted_line(from_json(Uncompacted, data)))
             case "SessionNamed":
                 named: SessionNamed = from_json(SessionNamed, data)
-                self._used(named.usage)
+                self._add_usage(named.usage)
             case "SubagentEvent":
-                self._nested(data)
+                self._apply_nested(data)
             case "TurnFinished" if not agent:
                 done = data["diagnostics"]
                 self.fields |= {
@@ -173,15 +176,15 @@ class _Turn:
                     "text": data.get("text", ""),
                 }
 
-    def _used(self, usage: Usage) -> None:
+    def _add_usage(self, usage: Usage) -> None:
         self.fields["usage"] = self.fields.get("usage", Usage()) + usage
 
-    def _nested(self, data: dict[str, Any]) -> None:
+    def _apply_nested(self, data: dict[str, Any]) -> None:
         event = data["event"]
         if event["type"] == "UsageAdded":
             used = from_json(Usage, event["usage"])
             self.agents[data["call_id"]] = self.agents.get(data["call_id"], Usage()) + used
-        self.take(event["type"], event, data["agent"])
+        self.apply(event["type"], event, data["agent"])
 
     def _change(self, data: dict[str, Any], **fields: Any) -> None:
         if (call := self.calls.get(data["call_id"])) is not None:
@@ -200,9 +203,9 @@ class _Turn:
 
 
 def build_timeline(data: bytes) -> list[TurnSummary]:
-    """Return the turns of a log, in order. A turn begins with the user's message; resuming continues the same turn."""
+    """Return the turns of a log, in order. A turn begins with a user's message; resuming continues the same turn."""
     found = records(data)[0]
-    starts = beginnings(found)
+    starts = turn_starts(found)
     turns: list[_Turn] = []
     early: list[HookFinished] = []  # hooks that run before the message that they belong to
     idle, messages = True, 0
@@ -216,33 +219,33 @@ def build_timeline(data: bytes) -> list[TurnSummary]:
             messages += 1
         elif kind == "Rewound":
             messages = event["messages"]
-            _taken_back(turns, messages)
+            _mark_undone(turns, messages)
         if idle and kind == "HookRan" and event["event"] in _BEFORE_MESSAGE:
             early.append(from_json(HookFinished, event))
         elif turns:
-            turns[-1].take(kind, event)
+            turns[-1].apply(kind, event)
         idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
     if turns:
         turns[-1].hooks += early
     return [t.summary() for t in turns]
 
 
-def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
-    """Return the indexes of messages that begin a turn, and whether that turn ran in this session.
+def turn_starts(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
+    """Return the indexes of the messages that begin a turn, each with True if that turn ran in this session.
 
-    Messages during a turn belong to it. A fork holds the other session's messages without its turns.
+    Messages during a turn belong to it. A fork has the other session's messages without its turns.
     """
     starts: dict[int, bool] = {}
     candidate, running = -1, False
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
-            # What the program adds for a turn stands before the message of the user.
+            # The messages that the program adds to a turn come before the user's.
             candidate = (
-                number if candidate < 0 or of_program(found[candidate]["data"]["message"]["text"]) else candidate
+                number if candidate < 0 or is_synthetic(found[candidate]["data"]["message"]["text"]) else candidate
             )
         elif kind == "MessageAdded":
-            if candidate >= 0 and not running and not of_program(found[candidate]["data"]["message"]["text"]):
+            if candidate >= 0 and not running and not is_synthetic(found[candidate]["data"]["message"]["text"]):
                 starts[candidate] = False
             candidate = -1
         elif kind == "TurnStarted":
@@ -256,7 +259,7 @@ def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
     return starts
 
 
-def _taken_back(turns: list[_Turn], messages: int) -> None:
+def _mark_undone(turns: list[_Turn], messages: int) -> None:
     """Mark the turns undone by a rewind to `messages` messages."""
     note = "undone: the user continued from before this"
     for turn in turns:
@@ -280,7 +283,7 @@ def stage_of(session: Restored) -> Stage:
     return stage
 
 
-class TurnSpent(Value):
+class TurnUsage(Value):
     """The query of one turn and its usage."""
 
     query: str
@@ -292,33 +295,33 @@ class Spending(Value):
 
     total: Usage = Usage()
     models: dict[str, Usage] = {}  # noqa: RUF012 - never changed
-    turns: tuple[TurnSpent, ...] = ()
+    turns: tuple[TurnUsage, ...] = ()
 
 
-def spending(data: bytes) -> Spending:
-    """Add up the usage in a log; a fork does not count what was used before it."""
+def summarize_usage(data: bytes) -> Spending:
+    """Add up the usage in a log, without what a fork was copied from."""
     found = records(data)[0]
-    starts = beginnings(found)
+    starts = turn_starts(found)
     models: dict[str, Usage] = {}
-    turns: list[TurnSpent] = []
+    turns: list[TurnUsage] = []
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if starts.get(number):
-            turns.append(TurnSpent(user_text(event["message"]["text"]), Usage()))
+            turns.append(TurnUsage(user_text(event["message"]["text"]), Usage()))
         while kind == "SubagentEvent":
             event = event["event"]
             kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""
         if kind == "UsageAdded" or (kind == "SessionNamed" and event.get("model")):
             used = _usage(event)
-            name = _one_name(event["model"], models)
+            name = _model_key(event["model"], models)
             models[name] = models.get(name, Usage()) + used
             if turns:
                 turns[-1] = turns[-1].replace(usage=turns[-1].usage + used)
     return Spending(sum(models.values(), Usage()), models, tuple(turns))
 
 
-def _one_name(model: str, models: dict[str, Usage]) -> str:
-    """Return the name to list a model by: logs of earlier versions also have it without its provider."""
+def _model_key(model: str, models: dict[str, Usage]) -> str:
+    """Return the name under which to list a model: logs of earlier versions also have it without its provider."""
     provider, _, bare = model.rpartition("/")
     if provider and bare in models:
         models[model] = models.pop(bare)

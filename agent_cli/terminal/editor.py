@@ -22,18 +22,18 @@ from agent_tools.text import escape_controls
 NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
 
-_PROBLEM = "<!-- Not used: "
+_PROBLEM_COMMENT = "<!-- Not used: "
 # Maximum number of times the editor is reopened: a script as editor would never end.
-_TRIES = 20
-_LARGEST = 64 << 20
+_MAX_REOPENS = 20
+_MAX_BYTES = 64 << 20
 
 
 class EditorResult(Value):
     """The result of editing.
 
     answer: the parsed text; None if it is empty.
-    text: what to edit next time.
-    problem: message for the user; "" if all is well.
+    text: text to edit next time.
+    problem: message for the user; "" if there is none.
     """
 
     answer: Any = None
@@ -41,18 +41,18 @@ class EditorResult(Value):
     problem: str = ""
 
 
-def edited_as(text: str, read: Callable[[str], Any], suffix: str = ".md") -> EditorResult:
-    """Edit a text and parse the result with `read`. suffix: of its file, by which editors know its language.
+def edit_and_parse(text: str, read: Callable[[str], Any], suffix: str = ".md") -> EditorResult:
+    """Edit a text and parse the result with `read`. suffix: of its file, which tells editors the language.
 
     If `read` raises ValueError with a message, the editor opens again on the same text with the message above it, until
     the text is left unchanged.
     """
     problem = ""
-    for _ in range(_TRIES):
-        changed = edited_text(f"{_PROBLEM}{problem} -->\n{text}" if problem else text, suffix)
+    for _ in range(_MAX_REOPENS):
+        changed = edit_text(f"{_PROBLEM_COMMENT}{problem} -->\n{text}" if problem else text, suffix)
         if changed is None:
             return EditorResult(None, text, NO_EDITOR)
-        if changed.startswith(_PROBLEM):
+        if changed.startswith(_PROBLEM_COMMENT):
             changed = changed.partition("\n")[2]
         try:
             return EditorResult(read(changed), changed)
@@ -64,7 +64,7 @@ def edited_as(text: str, read: Callable[[str], Any], suffix: str = ".md") -> Edi
     return EditorResult(None, text, problem)
 
 
-def edited_text(text: str, suffix: str = ".md") -> str | None:
+def edit_text(text: str, suffix: str = ".md") -> str | None:
     """Return the text edited in $VISUAL or $EDITOR (else vi), exactly; None if the editor fails.
 
     A line end that the editor added after the last line is removed.
@@ -80,14 +80,14 @@ def edited_text(text: str, suffix: str = ".md") -> str | None:
             done = subprocess.run([*editor, file.name], check=False)
         except OSError:
             return None
-        changed = read_regular(file.name, _LARGEST).decode("utf-8", "replace")
+        changed = read_regular(file.name, _MAX_BYTES).decode("utf-8", "replace")
     if done.returncode:
         return None
     return changed if text.endswith("\n") else changed.removesuffix("\n")
 
 
-def in_pager(text: str) -> bool:
-    """Show an escaped text in $PAGER, else in less; False if that fails to start."""
+def show_in_pager(text: str) -> bool:
+    """Show an escaped text in $PAGER, else in less; return False if that fails to start."""
     env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
         command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space scrolls"]
@@ -109,7 +109,7 @@ def read_line(prompt: str) -> str:
     return line.rstrip("\n").replace("\0", "")
 
 
-def wait_until_quiet(guard: float = GUARD) -> None:
+def discard_typed_ahead(guard: float = GUARD) -> None:
     """Discard input typed before a question was visible, and while it appears: it is not an answer.
 
     Returns `guard` seconds after the question or the last key, so that a line being typed cannot answer; at once if the

@@ -1,7 +1,6 @@
 """The session loop on a terminal, line by line: read a message, run the turn, show it, ask for approvals.
 
 Ctrl-C during a turn interrupts it and keeps the conversation; at the prompt it clears the line. Ctrl-D leaves.
-
 After a turn that failed or was stopped, its changes are offered for undo.
 """
 
@@ -36,7 +35,7 @@ from agent_cli.session.history import Exchange
 from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
-from agent_cli.terminal.app.attachments import Pictures
+from agent_cli.terminal.app.attachments import ImageAttachments
 from agent_cli.terminal.commands.changes import roll_back
 from agent_cli.terminal.commands.memory import parse_note, take_note
 from agent_cli.terminal.commands.models import Picks
@@ -47,11 +46,11 @@ from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.code import display_lines
-from agent_cli.terminal.render.console import make_console, print_prose, shown_path
+from agent_cli.terminal.render.console import abbreviate_home, make_console, print_prose
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
-from agent_cli.terminal.startup import greet_resumed, greeting, hint, restore_mode, show_turns
+from agent_cli.terminal.startup import beginner_hint, greet_resumed, greeting_lines, restore_mode, show_turns
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import Display, TodoView
@@ -61,12 +60,12 @@ with lazy_imports():
     from agent_cli.terminal.render import markdown
 
 
-def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
+def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
     """Classify the end of a turn for offering an undo.
 
-    badly: it failed, or the user ended it by rejecting all of it.
-    stopped: interrupted, at a limit, or a call was rejected; users then prefer to say what they want instead of
-        answering another question.
+    badly: it failed, or the user cancelled it.
+    stopped: interrupted, at a limit, or a call was rejected; users then prefer to give new instructions over answering
+        another question.
     """
     if result is None or isinstance(result, Suspended):
         return "well"
@@ -80,10 +79,10 @@ def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly
     return "well" if isinstance(result, Complete) and not result.degraded and not refused else "stopped"
 
 
-AFTER_PROMPT = 0.5
-BYPASS = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
-# Rows of what would change on a live screen.
-_WATCHED = 20
+BEGIN_DELAY = 0.5
+BYPASS_WARNING = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
+# Rows printed of a panel, for which there is no live screen.
+_WATCH_ROWS = 20
 
 
 class LineScreen:
@@ -108,7 +107,7 @@ class Repl(Dialogs):
         self.options, self.place, self.layers = options, place, layers
         self._screen, self._console, self._first = screen, screen.console, first
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
-        self.pictures = Pictures()
+        self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
         self.command_picks = Picks(state_folder(os.environ) / "picks.json" if saved else None, "command")
         self.show = self._open_screen()
@@ -137,16 +136,16 @@ class Repl(Dialogs):
     def _build(self, options: RunOptions) -> Agent:
         if options.fork_session:
             refuse_fork(options, self.layers.settings(), self.place)
-        approver, asker = self._answering("")
+        approver, asker = self._make_approver("")
         agent = build_agent(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
         if waiting is None or not waiting.saved:
             return restore_mode(agent, options)
         agent.close()
-        return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
+        return reopen(agent.header.session_id, self.place, options, self._make_approver, self._warn, attended=True)
 
-    def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
-        """Return approver and asker: a user is present, whatever `--on-ask` was."""
+    def _make_approver(self, on_ask: str) -> tuple[Approver, Asker]:
+        """Return approver and asker. A user is present, so `on_ask` is ignored."""
         return self._approve, lambda asked: ask_question(asked, self.put, self.layers.settings().plan_ttl)
 
     def show_event(self, event: Event) -> None:
@@ -158,10 +157,10 @@ class Repl(Dialogs):
         return ask_approval(request, self.put, editable_call(request, deps.context.workspace, deps.traits_of))
 
     def put(self, dialog: Dialog) -> Any:
-        return LineDialogs(self._console, read_line, self._aside).put(dialog)
+        return LineDialogs(self._console, read_line, self._run_at_question).put(dialog)
 
-    def _aside(self, words: str) -> bool:
-        """Run a slash command at a question, if it only shows things or changes the plan. False if it is no command."""
+    def _run_at_question(self, words: str) -> bool:
+        """Run a slash command while a question is open, if that is allowed; return False if it is not a command."""
         command = find_command(name := words[1:].partition(" ")[0])
         if command is None:
             return False
@@ -175,7 +174,7 @@ class Repl(Dialogs):
         return True
 
     def run_command(self, line: str) -> None:
-        """Run a slash command, and remember that it is used. Raises ExitRequestedError, UsageError."""
+        """Run a slash command, and count its use. Raises ExitRequestedError, UsageError."""
         name = line[1:].partition(" ")[0]
         if (command := find_command(name)) is not None or name in self.agent.commands:
             self.command_picks.add(command.name if command else name)
@@ -187,34 +186,34 @@ class Repl(Dialogs):
     def run(self, first: str) -> int:
         """Greet, process messages until the end, and print how to resume.
 
-        No prompt is written where input is piped in.
+        No prompt is written if the input is a pipe.
         """
         mark = "> " if os.isatty(0) else ""
-        with self._beside_output():
+        with self._stderr_if_piped():
             self._greet()
             greet_resumed(self)
-        self._take_up_waiting()
+        self._resume_waiting()
         if first.strip():
             self.say(f"> {first}")
-            self.take_turn(first)
+            self.run_turn(first)
         while True:
             try:
                 text = read_line(mark).strip()
                 if text:
-                    self.handle(text)
+                    self.handle_input(text)
             except KeyboardInterrupt:
                 self.say("(Ctrl-D or /exit leaves)")
             except (EOFError, ExitRequestedError):
                 break
             except UsageError as mistake:
                 self.say(str(mistake))
-        with self._beside_output():
+        with self._stderr_if_piped():
             self._farewell()
         return 0
 
     @contextmanager
-    def _beside_output(self) -> Iterator[None]:
-        """Write to standard error if standard output is a file or a pipe, where only the conversation belongs."""
+    def _stderr_if_piped(self) -> Iterator[None]:
+        """Write to standard error if standard output is a file or a pipe, which gets only the conversation."""
         console = self._console
         if not os.isatty(1):
             self._console = make_console("never", os.environ, plain=True, file=sys.stderr)
@@ -223,7 +222,7 @@ class Repl(Dialogs):
         finally:
             self._console = console
 
-    def _take_up_waiting(self) -> None:
+    def _resume_waiting(self) -> None:
         """Ask about the open calls of a suspended turn, before any message."""
         waiting = self.agent.restored.waiting if self.agent.restored else None
         if waiting is None or not waiting.calls:
@@ -235,7 +234,7 @@ class Repl(Dialogs):
         conversation = self.agent.conversation
         self.run_interruptible(lambda: conversation.resume(self.show_event, waiting.spent))
 
-    def handle(self, text: str) -> None:
+    def handle_input(self, text: str) -> None:
         """Process a line: slash command, shell command, note or message. Raises ExitRequestedError, UsageError."""
         text = as_command(text)
         if is_slash(text):
@@ -245,13 +244,13 @@ class Repl(Dialogs):
         elif note := parse_note(text):
             take_note(self, note)
         else:
-            self.take_turn(text)
+            self.run_turn(text)
 
-    def take_turn(self, text: str) -> None:
+    def run_turn(self, text: str) -> None:
         """Send a message and show its turn. Raises UsageError for an image that cannot be read."""
         conversation = self.agent.conversation
         context = conversation.deps.context
-        pictures = self.pictures.within(text, context.workspace.cwd, context.workspace.start)
+        pictures = self.pictures.images_in(text, context.workspace.cwd, context.workspace.start)
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
@@ -297,7 +296,7 @@ class Repl(Dialogs):
 
     def _offer_undo(self) -> None:
         """After a turn that failed or was stopped, show what it changed and offer to undo it."""
-        ended = how_it_ended(self.agent.conversation.last)
+        ended = turn_outcome(self.agent.conversation.last)
         changed = self.agent.conversation.deps.watch.summed() if ended != "well" else ""
         if not changed:
             return
@@ -329,21 +328,21 @@ class Repl(Dialogs):
         agent = self.agent
         mode = agent.conversation.deps.policy.mode
         width = self._console.width - 1 if self.has_menus else 10_000
-        for line in greeting(agent.model.name, mode, shown_path(self.place.cwd, self.place.home), width):
+        for line in greeting_lines(agent.model.name, mode, abbreviate_home(self.place.cwd, self.place.home), width):
             self.say(line)
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if self._first:
             sandbox = agent.settings.sandbox
-            self.say(hint(self.mode_key, width, unasked=sandbox.auto_allow and sandbox.mode != "off"))
+            self.say(beginner_hint(self.mode_key, width, unasked=sandbox.auto_allow and sandbox.mode != "off"))
         elif agent.restored is None:
             self.say("  /help lists the commands")
         if mode == "bypassPermissions":
-            self._warn(BYPASS)
+            self._warn(BYPASS_WARNING)
         if agent.mcp is not None:
             agent.mcp.report_changes()
         # Slow work starts after the prompt is shown.
-        self.agent.begin(AFTER_PROMPT)
+        self.agent.begin(BEGIN_DELAY)
 
     def _farewell(self) -> None:
         self._titles.close()
@@ -358,7 +357,7 @@ class Repl(Dialogs):
         print_prose(text, self._console)
 
     def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
-        """Show turns of a resumed session, folded. earlier: how many there were before them."""
+        """Show turns of a resumed session, folded. earlier: number of turns before them."""
         show_turns(self.say, self._console, exchanges, earlier)
 
     def show_display(self, display: Display) -> None:
@@ -371,7 +370,6 @@ class Repl(Dialogs):
         if not self._console.is_terminal:
             self.say(text)
             return
-        # Lazy: the parser and the lexers would delay the prompt.
         stream = markdown.MarkdownStream(self._console.width, color=not self._console.no_color)
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
@@ -384,7 +382,7 @@ class Repl(Dialogs):
         """Switch to another session. Raises UsageError and then changes nothing."""
         self._change_session(resume=session_id)
         greet_resumed(self)
-        self._take_up_waiting()
+        self._resume_waiting()
 
     def fork(self) -> str:
         """Continue in a copy of this session, in the same mode; return the old ID. Raises UsageError."""
@@ -405,7 +403,7 @@ class Repl(Dialogs):
         self.agent.close(why)
         self.agent = agent
         self._count_from_restored()
-        agent.begin(AFTER_PROMPT)
+        agent.begin(BEGIN_DELAY)
 
     def switch_model(self, name: str) -> None:
         """Continue with another model. Raises UsageError."""
@@ -417,7 +415,7 @@ class Repl(Dialogs):
         self.agent.conversation.deps.policy.mode = cast(Mode, mode)
 
     def send_sequence(self, sequence: str) -> bool:
-        """Send the terminal a sequence that draws nothing; False without a terminal that understands it."""
+        """Send the terminal a sequence that draws nothing; return False if there is no such terminal."""
         if not self._console.is_terminal:
             return False
         self._screen.stream.write(sequence)
@@ -431,14 +429,14 @@ class Repl(Dialogs):
 
     def switch_theme(self, theme: str) -> None:
         """Change the theme for the rest of the session. Raises UsageError."""
-        self._screen.colors.wear(theme)
+        self._screen.colors.set_theme(theme)
 
     def switch_vim(self) -> bool | None:
         """Toggle vi keys in the input line; None if there is no line editor."""
         return None
 
     def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
-        for row in rows(self._console.width, _WATCHED):
+        for row in rows(self._console.width, _WATCH_ROWS):
             self.say(row)
 
     def show_plan(self) -> None:

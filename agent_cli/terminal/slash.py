@@ -1,7 +1,7 @@
-"""Slash commands: functions under `@slash` that get a `SlashContext`, and nothing else of the session.
+"""Slash commands: functions decorated with `@slash`, which get a `SlashContext` and nothing else of the session.
 
-The commands are in `commands/`, by topic; /help and the menu of the input line read `REGISTRY`. Commands run off the
-drawing thread, so they may ask and wait.
+The commands are in `commands/`, by topic; /help and the menu of the input line read `REGISTRY`. Commands do not run
+on the drawing thread, so they may ask and wait.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class UserQuestions(Protocol):
         """Ask for yes or no."""
 
     def decide(self, question: str, options: Sequence[tuple[str, str, str]]) -> str | None:
-        """Return the key of the answer given; None for `n` and for none. An option is a key, a label and a detail."""
+        """Return the key of the answer; None for `n` or no answer. An option is a key, a label and a detail."""
 
     def choose(self, question: str, options: Sequence[tuple[str, str]], *, quiet: bool = False) -> int | None:
-        """Return the index of the picked option; None for none. An option is a label and its meaning.
+        """Return the index of the picked option, or None. An option is a label and its meaning.
 
         quiet: nothing of it stays on the screen.
         """
 
     def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
-        """Ask for a line and return what `read` makes of it; None for no answer.
+        """Ask for a line and return it as parsed by `read`; None for no answer.
 
-        read: raises ValueError with a message for an invalid line, which is then asked for again.
+        read: raises ValueError with a message for an invalid line; the user is then asked again.
         text: initial text of the line.
         """
 
@@ -77,7 +77,7 @@ class TerminalControl(Protocol):
 
     @property
     def has_menus(self) -> bool:
-        """True if menus and panels can be drawn; else lines are all there is."""
+        """True if menus and panels can be drawn, not only lines."""
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
@@ -96,11 +96,11 @@ class TerminalControl(Protocol):
     def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
         """Show rows that change until the user closes them; once without a live screen.
 
-        rows: returns them for the columns and rows there are.
+        rows: returns them for the available columns and rows.
         """
 
     def send_sequence(self, sequence: str) -> bool:
-        """Send the terminal a sequence that draws nothing; False without a terminal."""
+        """Send the terminal a sequence that draws nothing; return False without a terminal."""
 
 
 class SessionControl(Protocol):
@@ -135,7 +135,7 @@ class SessionControl(Protocol):
     def switch_mode(self, mode: str) -> None:
         """Change the permission mode."""
 
-    def take_turn(self, text: str) -> None:
+    def run_turn(self, text: str) -> None:
         """Send a message and show its turn."""
 
     def run_interruptible(self, run: Callable[[], object]) -> None:
@@ -170,7 +170,7 @@ class ExitRequestedError(Exception):
 class BuiltinCommand(Value):
     """A slash command.
 
-    usage: its arguments, for help; what is not in brackets is required.
+    usage: its arguments, for help; those without brackets are required.
     help: one line of description.
     aside: may run during a turn; the others wait for its end.
     values: returns its argument values, for the menu.
@@ -190,14 +190,14 @@ class BuiltinCommand(Value):
 
 REGISTRY: dict[str, BuiltinCommand] = {}
 _ALIASES: dict[str, str] = {}
-# The order of the menu until the user has used some.
+# The order of the menu until the user has used commands.
 COMMON = (
     "help", "model", "resume", "compact", "clear", "cost", "plan", "mode", "diff", "undo", "config", "context", "jobs",
     "todos", "commit", "rewind", "init", "review", "memory", "permissions", "status", "effort", "export", "mcp", "exit",
 )  # fmt: skip
-# Lines that leave, as in a shell and in other editors.
-_LEAVING = ("exit", "quit", ":q", ":q!", ":wq", ":x")
-_MOST_NAMED = 6
+# Lines that end the session, as in shells and editors.
+_EXIT_WORDS = ("exit", "quit", ":q", ":q!", ":wq", ":x")
+_MAX_SUGGESTIONS = 6
 
 
 def slash(
@@ -232,10 +232,10 @@ def is_slash(text: str) -> bool:
 
 def as_command(text: str) -> str:
     """Return `/exit` for a line that means to leave (`exit`, `quit`, `:q`); other lines unchanged."""
-    return "/exit" if text.strip().lower() in _LEAVING else text
+    return "/exit" if text.strip().lower() in _EXIT_WORDS else text
 
 
-def is_aside(line: str) -> bool:
+def may_run_during_turn(line: str) -> bool:
     """Return True if `/name words` may run during a turn."""
     command = find_command(line[1:].partition(" ")[0])
     return command is not None and command.aside
@@ -250,14 +250,14 @@ def run_slash(ctx: SlashContext, line: str) -> None:
     own = ctx.agent.commands
     command = REGISTRY.get(name)
     if command is None and split_call(line)[0] in own:
-        ctx.take_turn(line)
+        ctx.run_turn(line)
     elif command := command or find_command(name):
         command.run(ctx, rest.strip())
     else:
-        ctx.say(unknown_command(name, [*by_default(REGISTRY), *own]))
+        ctx.say(unknown_command(name, [*default_order(REGISTRY), *own]))
 
 
-def by_default(names: Iterable[str]) -> list[str]:
+def default_order(names: Iterable[str]) -> list[str]:
     """Sort the names of commands: the common ones first, the others by name."""
     return sorted(names, key=lambda name: (COMMON.index(name) if name in COMMON else len(COMMON), name))
 
@@ -271,5 +271,5 @@ def unknown_command(name: str, known: Sequence[str]) -> str:
         near = difflib.get_close_matches(name, known, 3)
     if not near:
         return f"Unknown command /{one_line(name)}. /help lists the commands."
-    *most, last = (f"/{n}" for n in near[:_MOST_NAMED])
+    *most, last = (f"/{n}" for n in near[:_MAX_SUGGESTIONS])
     return f"Unknown command /{one_line(name)}. Did you mean {' or '.join(filter(None, (', '.join(most), last)))}?"

@@ -1,7 +1,7 @@
 """Questions at the start of a session.
 
-The first start: which model, if there are several; how commands run; hints to begin with.
-Later starts: trust in a project that is new or has changed, and the summary of a resumed session.
+At the first start: the model, if there are several; how commands run; hints. At every start: trust in a project that is
+new or has changed, and the summary of a resumed session.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
 from agent_cli.terminal.editor import read_line
-from agent_cli.terminal.render.ansi import cells, fitted
+from agent_cli.terminal.render.ansi import cells, truncate_cells
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.writer import Writer
 from agent_cli.terminal.slash import SlashContext
 from agent_tools.lazy import lazy_imports
-from agent_tools.lookalikes import visible
+from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.results import TodoView
 from agent_tools.text import counted, dollars, one_line, short_count, shorten
 
@@ -51,7 +51,7 @@ with lazy_imports():
     from agent_cli.providers import server_info  # only at few starts
     from agent_tools.sandbox import sandbox  # only at few starts
 
-_SANDBOX = (
+_SANDBOX_OPTIONS = (
     (
         "In the sandbox, without asking",
         "tests, builds and linters just run; deleting files, leaving the workspace and the network still ask",
@@ -60,16 +60,16 @@ _SANDBOX = (
 )
 
 
-def greeting(model: str, mode: str, folder: str, width: int) -> list[str]:
-    """Return the first lines of a session, each in one row: what runs, and where."""
+def greeting_lines(model: str, mode: str, folder: str, width: int) -> list[str]:
+    """Return the first lines of a session, each in one row: version, model, mode, folder."""
     first = f"agent {__version__} · {model}"
     if cells(f"{first} · {mode}") <= width:
         first = f"{first} · {mode}"
     room = max(width - 2, 1)
-    return [fitted(first, width), f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}"]
+    return [truncate_cells(first, width), f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}"]
 
 
-def hint(mode_key: str, width: int, *, unasked: bool) -> str:
+def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
     """Return a hint for beginners in one row.
 
     mode_key: changes the permission mode. unasked: commands run in the sandbox.
@@ -89,23 +89,23 @@ def is_first_start(place: RunEnvironment) -> bool:
 def ask_before_start(
     options: RunOptions, place: RunEnvironment, layers: Layers, console: Console, *, first: bool
 ) -> Layers:
-    """Ask what is needed before a session begins, if a user is present; return the updated settings.
+    """Ask the necessary questions before a session begins, if a user is present; return the updated settings.
 
     first: it is the user's first session. Raises UsageError.
     """
     dialogs = LineDialogs(console, read_line)
     if os.isatty(0):
-        layers = settle_trust(options, place, layers, dialogs)
-        settle_servers(options, place, layers, dialogs)
-        layers = _settle_plugins(options, place, layers, dialogs)
+        layers = ask_for_trust(options, place, layers, dialogs)
+        ask_about_servers(options, place, layers, dialogs)
+        layers = _ask_about_plugins(options, place, layers, dialogs)
     if first:
         choose_first_model(dialogs, options, layers, place)
         choose_sandbox(dialogs, layers, place)
     return layers
 
 
-def settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
-    """Ask for trust in the project if it brings anything that would take effect."""
+def ask_for_trust(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
+    """Ask for trust in the project if it has anything that would take effect."""
     if layers.trust.state not in ("untrusted", "changed"):
         return layers
     # Files are read before and after the settings, so that the user agrees to exactly what was shown.
@@ -122,14 +122,14 @@ def settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, dia
     return read_settings(options, place)
 
 
-def settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
+def ask_about_servers(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
     """Ask about project MCP servers that are not approved as declared."""
     for found, why in unapproved(options, place, layers):
         if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(place).approve(found)):
             dialogs.say(f"warning: your answer was not saved, because {problem}")
 
 
-def _settle_plugins(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
+def _ask_about_plugins(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
     """Ask about plugins that changed since the user trusted them."""
     if options.bare or place.home is None or not any("agent plugin trust" in text for text in layers.ignored):
         return layers
@@ -166,9 +166,9 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, place: RunEnvironment) -> N
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
         return
-    if sandbox.choose(asked.mode, sandbox.trial_profile(), place.env).kind != "bubblewrap":
+    if sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), place.env).kind != "bubblewrap":
         return
-    chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX)
+    chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX_OPTIONS)
     if chosen is not None:
         layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", place.root)
         _save(dialogs, place, "sandbox.auto_allow", chosen == 0)
@@ -186,7 +186,7 @@ def _save(dialogs: Dialogs, place: RunEnvironment, key: str, value: Any) -> None
 
 
 def trust_dialog(layers: Layers) -> Dialog:
-    """Return the question whether to trust the project, with everything it brings in full."""
+    """Build the question about trusting the project, which shows everything that it brings."""
     trust = layers.trust
     if trust.state == "changed":
         title, *lines = f"{trust.root} has changed since you trusted it: {', '.join(trust.changed)}", "  It brings:"
@@ -203,45 +203,45 @@ def trust_dialog(layers: Layers) -> Dialog:
 
 
 def server_dialog(found: Any, why: str) -> Dialog:
-    """Return the question whether an MCP server of the project may start."""
+    """Build the question about starting an MCP server of the project."""
     title = f"The MCP server {found.name} of this project {why}. It is {found.line}"
     given = [f"  {what}: {given}" for what, given in found.given.items()]
     return _before_start(title, given, "Let it start, until it changes?")
 
 
 def _before_start(title: str, lines: list[str], question: str) -> Dialog:
-    """Return a yes-or-no question whose continuation lines are indented, so they cannot pass for ours."""
-    body = [Prose(visible(one_line(line)), more="    ") for line in lines]
-    return confirm_dialog(visible(one_line(title)), body, question)
+    """Build a yes-or-no question whose continuation lines are indented, so that they cannot be mistaken for ours."""
+    body = [Prose(escape_lookalikes(one_line(line)), more="    ") for line in lines]
+    return confirm_dialog(escape_lookalikes(one_line(title)), body, question)
 
 
 _RESTORED_MODES: tuple[Mode, ...] = ("acceptEdits", "plan", "dontAsk")
-BROKE_OFF = "the last turn broke off here"
-# Turns of a resumed session that are read.
-_TURNS = 60
-# And that are shown line by line.
-_EARLIER = 3
+BROKE_OFF_WARNING = "the last turn broke off here"
+# Turns of a resumed session that are loaded.
+_MAX_TURNS = 60
+# Turns shown in the plain front end.
+_LINE_TURNS = 3
 
 
 class ResumeContext(SlashContext, Protocol):
-    """What showing a resumed session needs."""
+    """A context that can show a resumed session."""
 
     def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
         """Show turns, folded. earlier: how many there were before them."""
 
 
 def greet_resumed(ctx: ResumeContext) -> None:
-    """Report what was restored, show the conversation, and what was open."""
+    """Report what was restored; show the conversation and the open steps of the plan."""
     restored = ctx.agent.restored
     if restored is None:
         return
     ctx.say(f"  {_restored_words(restored)}")
     log = SessionStore(state_folder(ctx.place.env), ctx.place.root).path(restored.header.session_id)
-    exchanges = last_exchanges(log, _TURNS) or exchanges_of(restored.history, _TURNS)
+    exchanges = last_exchanges(log, _MAX_TURNS) or exchanges_of(restored.history, _MAX_TURNS)
     turns = sum(is_user_message(message) for message in restored.history)
     ctx.show_earlier(exchanges, max(turns - len(exchanges), 0))
     if exchanges and restored.last is None and restored.waiting is None:
-        ctx.show_event(Warned(BROKE_OFF))
+        ctx.show_event(Warned(BROKE_OFF_WARNING))
     if any(step.status in ("pending", "in_progress") for step in restored.plan):
         ctx.say("  open steps of the plan:")
         ctx.show_display(TodoView(restored.plan))
@@ -249,9 +249,9 @@ def greet_resumed(ctx: ResumeContext) -> None:
 
 def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence[Exchange], earlier: int) -> None:
     """Write turns of a resumed session line by line, folded. earlier: how many there were before them."""
-    if earlier := earlier + len(exchanges[:-_EARLIER]):
+    if earlier := earlier + len(exchanges[:-_LINE_TURNS]):
         say(f"  … {counted(earlier, 'earlier turn')}")
-    for exchange in exchanges[-_EARLIER:]:
+    for exchange in exchanges[-_LINE_TURNS:]:
         writer = Writer(console)
         renderer = EventRenderer(console, writer=writer, folded=True)
         for part in exchange.parts():

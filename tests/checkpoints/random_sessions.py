@@ -101,7 +101,7 @@ class Play:
             for _ in range(self.random.randint(1, 2)):
                 self._disturb(self._path())
 
-    def touched(self, number: int) -> dict[str, tuple[object, object, bool]]:
+    def combined_changes(self, number: int) -> dict[str, tuple[object, object, bool]]:
         """What a turn really did to each path: first state, last state, and whether somebody came in between."""
         found: dict[str, tuple[object, object, bool]] = {}
         for before, after in self.truth[number]:

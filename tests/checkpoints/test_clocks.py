@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.checkpoints.prune import DAY, STEP, Idle, is_due, prune
+from agent_cli.checkpoints.prune import DAY, MAX_STEP_SECONDS, IdleTimes, is_due, prune
 from tests.support.undo_sessions import Session
 
 DAYS, MOST = 14, 10**9
@@ -62,12 +62,17 @@ def test_ages_grow_by_a_bound_and_start_anew_with_a_change_or_a_damaged_file(tmp
     path = tmp_path / "ages"
 
     def age(now: float, changed: float) -> float:
-        idle = Idle(path, now)
+        idle = IdleTimes(path, now)
         found = idle.seconds("x", changed)
         idle.save(["x"])
         return found
 
-    assert [age(1000, 5), age(1010, 5), age(10**9, 5), age(20, 5)] == [0, 10, 10 + STEP, 10 + STEP]
+    assert [age(1000, 5), age(1010, 5), age(10**9, 5), age(20, 5)] == [
+        0,
+        10,
+        10 + MAX_STEP_SECONDS,
+        10 + MAX_STEP_SECONDS,
+    ]
     assert [age(30, 6), age(31, 6)] == [0, 1]
     for damaged in ("", "[]", '{"lived": 1}', '{"lived": 1, "at": 0, "seen": {"x": 3}}', "[" * 10_000):
         path.write_text(damaged)

@@ -37,7 +37,7 @@ def undo_latest(play: Play, standing: list[int]) -> None:
     listed = {i.path for i in plan.of("ask", "lost")}
     failed = play.undoing.undo([number], plan.of("ready"))
     post = tree_of(play.root)
-    truth = play.touched(number)
+    truth = play.combined_changes(number)
     for path in pre.keys() | post.keys() | truth.keys():
         if path in listed or path in failed:
             assert post.get(path) == pre.get(path), f"{path} was listed, and changed all the same"

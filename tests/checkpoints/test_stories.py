@@ -170,8 +170,8 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
 def test_of_a_large_folder_only_what_git_does_not_track_has_to_be_listed(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_cli.checkpoints.recorder.MOST_BELOW", 3)
-    monkeypatch.setattr("agent_cli.checkpoints.store.MOST_BELOW", 3)
+    monkeypatch.setattr("agent_cli.checkpoints.recorder.MAX_LISTED_BELOW", 3)
+    monkeypatch.setattr("agent_cli.checkpoints.store.MAX_LISTED_BELOW", 3)
     (repository / ".gitignore").write_text("*.log\n")
     (repository / "src").mkdir()
     for number in range(9):
@@ -195,7 +195,7 @@ def test_of_a_large_folder_only_what_git_does_not_track_has_to_be_listed(
 def test_a_folder_of_too_many_files_is_reported_once_and_named_files_are_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_cli.checkpoints.scanner.MOST_FILES", 1)
+    monkeypatch.setattr("agent_cli.checkpoints.scanner.MAX_FILES", 1)
     session = Session(root)
     session.run("rm a.txt")
     session.run("echo x > b.txt")

@@ -19,9 +19,9 @@ def write(path: Path, **permissions: Any) -> Path:
     return path
 
 
-def taken(path: Path, voice: Origin = "own") -> Layers:
+def taken(path: Path, origin: Origin = "own") -> Layers:
     layers = Layers()
-    add_claude_settings(layers, path, voice, {})
+    add_claude_settings(layers, path, origin, {})
     return layers
 
 

@@ -93,10 +93,10 @@ def test_with_trust_it_can(tmp_path: Path, text: str, key: str) -> None:
     assert not found.ignored
 
 
-@pytest.mark.parametrize("voice", ["project", "trusted"])
+@pytest.mark.parametrize("origin", ["project", "trusted"])
 @pytest.mark.parametrize(("text", "key"), NEVER)
-def test_what_never_comes_from_a_project(tmp_path: Path, voice: str, text: str, key: str) -> None:
-    found = layers(tmp_path, (voice, text))
+def test_what_never_comes_from_a_project(tmp_path: Path, origin: str, text: str, key: str) -> None:
+    found = layers(tmp_path, (origin, text))
     assert found.settings() == Settings(permissions=Permissions())
     assert not found.held
     assert len(found.ignored) == 1
@@ -203,12 +203,24 @@ def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None
         ("model = ", "own.toml: not TOML: "),
         ('{"model": 3}', "own.toml:1: model: expected text or nothing, found 3"),
         ('{"model": }', "own.toml: not JSON: "),
+        ('model = "a', "own.toml: not TOML: Unterminated string (at the end, line 1)"),
+        ('model = "a"\nmodel = "b"\n\n', "own.toml: not TOML: a key is set twice (at line 2,"),
+        ("[shell]\npty = true\n[shell]", "own.toml: not TOML: a table is there twice (at line 3,"),
+        ('[after_edit]\n"*.py" = 5', "own.toml:1: after_edit.*.py: expected text, got int"),
+        ('[[hooks]]\ncommand = "x"', "own.toml:1: hooks[0]: event: expected one of PreToolUse, "),
+        ('[[hooks]]\nevent = "Stop"', "own.toml:1: hooks[0]: expected what to run: command, url, prompt, tool"),
     ],
 )
 def test_a_mistake_names_file_line_key_and_what_was_expected(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SettingsError) as error:
         layers(tmp_path, ("own", text))
     assert words in str(error.value)
+
+
+def test_a_file_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / ".agentrc").write_bytes("# ok\n# grün".encode("latin-1"))
+    with pytest.raises(SettingsError, match=r"\.agentrc:2: cannot be read as UTF-8; save the file in that encoding$"):
+        Layers().add_file(tmp_path / ".agentrc", "own")
 
 
 def test_json_with_claude_codes_spelling(tmp_path: Path) -> None:
@@ -256,7 +268,7 @@ PLAIN = [(n, h) for n, h in hints_of(Settings).items() if n not in (*tables(), "
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[providers.x]\nwire_api = "soap"', "providers.x.wire_api: expected one of auto, responses, chat"),
+        ('[providers.x]\nwire_api = "soap"', "providers.x.wire_api: expected one of auto, responses, chat, got 'soap'"),
         ('[providers.x]\nwire = "chat"', "providers.x: unknown key 'wire'"),
         ('providers = "x"', "providers: expected a table"),
     ],

@@ -13,10 +13,10 @@ from agent_cli.core.messages import AssistantMessage, Message, Text, ToolCall, T
 from agent_cli.core.results import Usage
 from agent_cli.core.window import (
     Window,
-    tokens_of,
-    tokens_of_media,
-    tokens_of_message,
-    tokens_of_text,
+    count_media_tokens,
+    count_message_tokens,
+    count_text_tokens,
+    count_tokens,
     truncate_to_tokens,
 )
 from agent_tools.results import Media
@@ -85,20 +85,20 @@ def test_pins_come_and_go() -> None:
 
 def test_a_report_holds_until_something_else_is_shown() -> None:
     window = Window()
-    window.reported(Usage(input=100, output=50, reasoning=40), 3)
+    window.record_usage(Usage(input=100, output=50, reasoning=40), 3)
     assert window.report is not None
     assert window.report.filled == 110
-    window.reported(Usage(), 4)
+    window.record_usage(Usage(), 4)
     assert window.report.messages == 3
     window.apply(compacted(1), 4)
     assert window.report is None
 
 
 def test_text_in_other_scripts_has_more_tokens_for_each_character() -> None:
-    assert tokens_of_text("a" * 3_500) == 1_000
-    assert 700 < tokens_of_text("字" * 1_000) < 1_000
-    assert tokens_of_text("") == 0
-    assert tokens_of_text("\ud800" * 9) > 0
+    assert count_text_tokens("a" * 3_500) == 1_000
+    assert 700 < count_text_tokens("字" * 1_000) < 1_000
+    assert count_text_tokens("") == 0
+    assert count_text_tokens("\ud800" * 9) > 0
 
 
 def test_images_are_counted_by_their_pixels_and_documents_by_their_size() -> None:
@@ -107,28 +107,28 @@ def test_images_are_counted_by_their_pixels_and_documents_by_their_size() -> Non
         data = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + size + b"\x08\x02\0\0\0" + b"\0" * 99
         return Media("image/png", base64.b64encode(data).decode())
 
-    assert tokens_of_media(png(300, 250)) == 100
-    assert tokens_of_media(png(4_000, 4_000)) == tokens_of_media(Media("image/png", "AAAA")) == 1_600
-    small, large = (tokens_of_media(Media("application/pdf", "A" * size)) for size in (100, 4_000_000))
+    assert count_media_tokens(png(300, 250)) == 100
+    assert count_media_tokens(png(4_000, 4_000)) == count_media_tokens(Media("image/png", "AAAA")) == 1_600
+    small, large = (count_media_tokens(Media("application/pdf", "A" * size)) for size in (100, 4_000_000))
     assert 1_000 < small < large
     with_image = UserMessage("look", (png(300, 250),))
-    assert tokens_of_message(with_image) == tokens_of_message(UserMessage("look")) + 100
+    assert count_message_tokens(with_image) == count_message_tokens(UserMessage("look")) + 100
 
 
 def test_calls_are_counted_with_their_arguments() -> None:
     call = ToolCall("c", "Write", {"content": "x" * 7_000})
-    assert tokens_of([AssistantMessage((Text("y" * 350), call))]) == pytest.approx(2_100, rel=0.02)
+    assert count_tokens([AssistantMessage((Text("y" * 350), call))]) == pytest.approx(2_100, rel=0.02)
 
 
 @given(st.text(max_size=3_000), st.integers(0, 500))
 def test_what_is_clipped_is_no_longer_than_asked_for(text: str, tokens: int) -> None:
     note = "cut here"
     found = truncate_to_tokens(text, tokens, note)
-    if tokens_of_text(text) <= tokens:
+    if count_text_tokens(text) <= tokens:
         assert found == text
     else:
         assert f"[{note}]" in found
         # A text of mixed scripts is cut by characters, so the bound is near.
         assert len(found) <= max(len(text), len(note)) + 6
         if text.isascii():
-            assert tokens_of_text(found) <= tokens + len(note)
+            assert count_text_tokens(found) <= tokens + len(note)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.core.events import Event, ToolStarted
+from agent_cli.core.events import Event, TextDelta, ToolStarted
+from agent_cli.core.messages import UserMessage
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.types import TurnOptions
 from tests.support.scripts import call
@@ -31,3 +32,25 @@ def test_what_begins_beside_a_turn_that_is_stopping_does_not_set_it_going_again(
     assert not later.cancelled
     talk.interrupt()
     assert later.cancelled
+
+
+def test_an_interrupt_while_a_message_is_prepared_stops_its_turn(tmp_path: Path) -> None:
+    world = World(tmp_path, [{"text": "Never said."}])
+    options = TurnOptions(model="scripted", label="scripted", system="You are a test.", tools=SPECS)
+    talk = Conversation(world.deps, options, world.events.append)
+    talk.preparations.append(talk.interrupt)
+    assert talk.send("go", lambda event: None).end.diagnostics.terminal_reason == "interrupted"
+    talk.preparations.clear()
+    assert talk.send("again", lambda event: None).text == "Never said."
+
+
+def test_the_model_is_told_that_its_message_was_interrupted(tmp_path: Path) -> None:
+    world = World(tmp_path, [{"text": "One. Two. Three."}, {"text": "Four."}, {"text": "Five."}])
+    options = TurnOptions(model="scripted", label="scripted", system="You are a test.", tools=SPECS)
+    talk = Conversation(world.deps, options, world.events.append)
+    talk.send("count", lambda event: talk.interrupt() if isinstance(event, TextDelta) else None)
+    talk.send("go on", lambda event: None)
+    talk.send("more", lambda event: None)
+    texts = [m.text for m in world.model.requests[-1].messages if isinstance(m, UserMessage)]
+    note = "<reminder>\nThe user interrupted your last message; its end is missing.\n</reminder>"
+    assert texts == ["count", note, "go on", "more"]

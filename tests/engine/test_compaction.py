@@ -17,7 +17,7 @@ from agent_cli.engine.compaction.summarize import SECTIONS
 from agent_cli.engine.types import ModelHandle, NestedState, TurnOptions
 from agent_cli.hooks import HookRegistry, PythonHook
 from agent_cli.providers.base import Request
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
@@ -107,7 +107,7 @@ def test_a_provider_that_refuses_shows_how_large_a_window_is_that_nobody_knew(tm
     # From then on it is not overflown again.
     assert model.refused == 1
     assert all(e.trigger == "auto" for e in made[1:])
-    assert (world.deps.state.window.learnt or 0) <= SIZE
+    assert (world.deps.state.window.refused_tokens or 0) <= SIZE
 
 
 @pytest.mark.parametrize("summary", [None, "", "short"])
@@ -125,7 +125,7 @@ def test_without_a_summary_of_a_model_the_program_writes_one(tmp_path: Path, sum
 
 
 def test_the_small_model_writes_the_summary_and_the_turn_pays(tmp_path: Path) -> None:
-    tiny = Scripted([], small=[{"text": SUMMARY, "usage": {"input": 900, "output": 90}}] * 9)
+    tiny = ScriptedClient([], small=[{"text": SUMMARY, "usage": {"input": 900, "output": 90}}] * 9)
     opened = ModelHandle("tiny", "tiny", tiny, lambda usage: usage.replace(cost=0.25), window=4_000)
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model, small=lambda: opened)

@@ -71,8 +71,8 @@ rounds = st.lists(
     max_size=6,
 )
 # What happens between turns.
-between = st.sampled_from(["nothing", "nothing", "compact", "uncompact", "pin", "restart", "rewind"])
-turns = st.lists(st.tuples(rounds, between), min_size=2, max_size=6)
+folders_between = st.sampled_from(["nothing", "nothing", "compact", "uncompact", "pin", "restart", "rewind"])
+turns = st.lists(st.tuples(rounds, folders_between), min_size=2, max_size=6)
 KEPT = "This very sentence is pinned, with its number 90817."
 
 

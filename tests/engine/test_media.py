@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
 from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import Media, MediaKind
@@ -41,7 +41,7 @@ class Look(Tool[Nothing]):
 LOOK = {"calls": [call("Look")]}
 
 
-def sent(model: Scripted) -> list[Message]:
+def sent(model: ScriptedClient) -> list[Message]:
     """The messages of the last request."""
     return list(model.requests[-1].messages)
 
@@ -70,7 +70,7 @@ def test_another_model_gets_a_note_in_the_place_of_each(root: Path) -> None:
 
 
 def test_a_fallback_model_is_sent_what_it_takes(root: Path) -> None:
-    spare = Scripted([LOOK, {"text": "From the spare."}], "spare")
+    spare = ScriptedClient([LOOK, {"text": "From the spare."}], "spare")
     world = World(
         root,
         [LOOK, {"error": {"kind": "auth", "message": "No."}}],

@@ -15,7 +15,7 @@ from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.core.results import Complete, Failed, LimitReached, Limits, Suspended, Usage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from tests.support.scripts import call, task
 from tests.support.turns import World
 
@@ -28,9 +28,9 @@ class Models:
     before: called in the sub-agent's thread ahead of each of its answers.
     """
 
-    def __init__(self, parent: Scripted, nested: dict[str, list[dict[str, Any]]]) -> None:
+    def __init__(self, parent: ScriptedClient, nested: dict[str, list[dict[str, Any]]]) -> None:
         self.parent = parent
-        self.nested = {prompt: Scripted(replies, prompt) for prompt, replies in nested.items()}
+        self.nested = {prompt: ScriptedClient(replies, prompt) for prompt, replies in nested.items()}
         self.before: Callable[[str], None] = lambda prompt: None
         self.running: set[str] = set()
         self.most = 0

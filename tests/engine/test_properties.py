@@ -20,7 +20,7 @@ from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
@@ -121,7 +121,7 @@ class Process:
     ) -> None:
         self.replies, self.end, self.seen = lines, end, 0
         self.log = SessionLog(path, _never)
-        self.model = Scripted(script)
+        self.model = ScriptedClient(script)
         self.restored = None
         if path.exists():
             self.log.acquire()

@@ -65,7 +65,7 @@ def test_what_is_typed_while_a_turn_runs_is_a_prompt_too(tmp_path: Path) -> None
 
     world = Hooked(tmp_path, [{"text": "a"}]).function("UserPromptSubmit", guard)
     talk, events = conversation(world)
-    talk.inbox += ["a secret", "<plan_change>\nthe secret plan\n</plan_change>"]
+    talk.inbox.extend(["a secret", "<plan_change>\nthe secret plan\n</plan_change>"])
     talk.send("hello", events.append)
     assert words(talk) == ["hello", "<plan_change>\nthe secret plan\n</plan_change>"]
     assert any(isinstance(e, Warned) and "no secrets" in e.text for e in events)

@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.core.events import ToolFinished, ToolProgress, ToolStarted, UsageAdded, Warned
 from agent_cli.core.results import Complete, Failed, Limits, Usage
 from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_tools.base import AskModel, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
@@ -139,7 +139,9 @@ def test_an_interruption_answers_every_call_once(tmp_path: Path) -> None:
 
 
 def test_a_question_of_a_tool_goes_to_the_small_model_and_is_paid_for(tmp_path: Path) -> None:
-    small = Scripted([], small=[{"text": "A stone.", "expect": "What is it?", "usage": {"input": 7, "output": 3}}])
+    small = ScriptedClient(
+        [], small=[{"text": "A stone.", "expect": "What is it?", "usage": {"input": 7, "output": 3}}]
+    )
     dear = ModelHandle("tiny", "tiny", small, lambda usage: usage.replace(cost=0.25))
     for names in (("curious",), ("curious", "b")):
         small.small = small.small or [{"text": "A stone.", "usage": {"input": 7, "output": 3}}]
@@ -153,7 +155,7 @@ def test_a_question_of_a_tool_goes_to_the_small_model_and_is_paid_for(tmp_path: 
 
 
 def test_a_small_model_that_fails_costs_the_answer_and_not_the_turn(tmp_path: Path) -> None:
-    broken = Scripted([], small=[{"error": {"kind": "overloaded", "message": "Busy."}}])
+    broken = ScriptedClient([], small=[{"error": {"kind": "overloaded", "message": "Busy."}}])
     world = World(
         tmp_path, meeting("curious"), tools=(*BUILTIN, Meet(1)), small=lambda: ModelHandle("tiny", "tiny", broken)
     )

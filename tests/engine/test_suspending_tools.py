@@ -103,7 +103,11 @@ def test_a_plan_that_a_tool_proposes_is_approved_like_any_other(tmp_path: Path) 
     assert [t.content for t in there.deps.context.plan] == ["Look", "Paint"]
     back = world(tmp_path, Paint(PLAN), asker=lambda asked: QuestionReply("revise", "in blue"))
     back.turn("paint")
-    assert results(back)[0].startswith("Primed.\n\nThe user wants the plan changed. They said: in blue")
+    wanted = "The user wants the plan changed. They said: in blue\nChange it and propose it again."
+    assert results(back)[0].startswith(f"Primed.\n\n{wanted}")
+    noted = world(tmp_path, Paint(PLAN, text=""), asker=lambda asked: QuestionReply("approve", "and be quick"))
+    noted.turn("paint")
+    assert "approved the plan. They said: and be quick\nKeep it as your todo list" in results(noted)[0]
     assert back.deps.context.plan == ()
 
 

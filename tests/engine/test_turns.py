@@ -234,9 +234,9 @@ def test_a_failure_after_tools_degrades_and_never_replays(root: Path) -> None:
 
 
 def test_a_fallback_model_takes_over(root: Path) -> None:
-    from agent_cli.providers.scripted import Scripted
+    from agent_cli.providers.scripted import ScriptedClient
 
-    spare = Scripted([{"text": "From the spare."}], "spare")
+    spare = ScriptedClient([{"text": "From the spare."}], "spare")
     world = World(
         root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: ModelHandle("spare", "spare", spare)]
     )
@@ -246,12 +246,12 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
 
 
 def test_a_fallback_model_that_cannot_be_opened_is_skipped_with_a_warning(root: Path) -> None:
-    from agent_cli.providers.scripted import Scripted
+    from agent_cli.providers.scripted import ScriptedClient
 
     def broken() -> ModelHandle:
         raise ModelError(Failure("auth", "There is no key."))
 
-    spare = Scripted([{"text": "From the spare."}], "spare")
+    spare = ScriptedClient([{"text": "From the spare."}], "spare")
     replies = [{"error": {"kind": "auth", "message": "No."}}]
     world = World(root, replies, fallbacks=[broken, lambda: ModelHandle("spare", "spare", spare)])
     assert isinstance(world.turn(), Complete)
@@ -303,6 +303,9 @@ def test_an_interrupt_answers_every_open_call(root: Path) -> None:
     assert result.failure is None
     assert result.end.diagnostics.terminal_reason == "interrupted"
     assert [r.is_error for r in world.results] == [True, True]
+    # The second has done nothing: after an Edit the model need not look whether the file was changed.
+    words = ["Interrupted by the user before this finished.", "Interrupted by the user before this began."]
+    assert [r.text for r in world.results] == words
     world.deps.context.cancel = CancelToken()
     assert isinstance(world.turn("go on"), Complete)
 

@@ -18,19 +18,6 @@ TORN = '{"type":"user","mess'
 OTHER = "00000000-0000-4000-8000-00000000ffff"
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "home").mkdir()
-    return tmp_path / "home"
-
-
 def user(content: Any, **more: Any) -> Entry:
     return {"type": "user", "message": {"role": "user", "content": content}, **more}
 

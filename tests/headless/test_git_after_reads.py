@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agent_tools.process.guarded_git import hardening
-from agent_tools.shell.state import CALM
+from agent_tools.process.guarded_git import hardened_variables
+from agent_tools.shell.state import NON_INTERACTIVE
 from tests.support.program import agent
 from tests.support.repositories import git, with_remote
 from tests.support.sandboxes import missing
 from tests.support.scripts import call, script
 
-IMPOSED = hardening("/x/y", None, {}).keys() - CALM.keys()
+IMPOSED = hardened_variables("/x/y", None, {}).keys() - NON_INTERACTIVE.keys()
 ALLOWED = "Bash(git add:*),Bash(git commit:*),Bash(git push:*),Bash(git fetch:*),Bash(git ls-remote:*),Bash(env)"
 # The hook runs, the push arrives, and what only reads still needs no rule.
 WORK = [

@@ -219,7 +219,7 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
             '[[hooks]]\nevent = "PreTool"\ncommand = "x"',
             "'PreTool' is not a known event; did you mean PreToolUse?",
         ),
-        ('[[hooks]]\nevent = "Stop"', "command: expected text"),
+        ('[[hooks]]\nevent = "Stop"', "expected what to run: command, url, prompt, tool"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatch = "y"', "match: unknown key; did you mean matcher?"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nown = true', "own: unknown key"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatcher = "(("', "is not a regular expression"),

@@ -16,6 +16,7 @@ import pytest
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import clean_env
 from tests.support.scripts import call, script
+from tests.support.waiting import soon
 
 
 def begin(work: Path, args: list[str], stdin: int = subprocess.DEVNULL, **env: str) -> subprocess.Popen[str]:
@@ -42,6 +43,80 @@ def test_a_signal_during_a_stalled_answer_still_prints_the_result(work: Path, nu
     found = json.loads(out)
     assert (found["outcome"], found["end_reason"]) == ("interrupted", "interrupted")
     assert (found["subtype"], found["terminal_reason"]) == ("error_during_execution", "aborted_streaming")
+
+
+def test_a_signal_before_the_first_request_is_not_lost(work: Path) -> None:
+    # The line that says what the run works with comes before the turn; a full pipe holds the program there.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b" " * 512)
+    os.set_blocking(writer, True)
+    model = script(work / "s.toml", [{"text": "Never said."}])
+    args = [sys.executable, "-m", "agent_cli", "-p", "--output-format", "stream-json", "--model", model, "q"]
+    run = subprocess.Popen(args, cwd=work, env=clean_env(work.parent / "home"), stdin=subprocess.DEVNULL, stdout=writer)
+    os.close(writer)
+    assert soon(lambda: catches(run.pid, signal.SIGTERM), 20)
+    run.send_signal(signal.SIGTERM)
+    with os.fdopen(reader) as lines:
+        last = json.loads(lines.read().splitlines()[-1])
+    assert (run.wait(20), last["outcome"]) == (143, "interrupted")
+
+
+def test_an_interrupt_while_the_program_starts_shows_no_traceback(work: Path) -> None:
+    # Ctrl-C while one of the first modules is imported.
+    code = """if True:
+        import os, runpy, signal, sys
+        class Interrupting:
+            def find_spec(self, name, path=None, target=None):
+                if name == "agent_tools.process.hardening":
+                    os.kill(os.getpid(), signal.SIGINT)
+        sys.meta_path.insert(0, Interrupting())
+        sys.argv = ["agent", "tools", "list"]
+        runpy.run_module("agent_cli", run_name="__main__")
+    """
+    env = clean_env(work.parent / "home")
+    done = subprocess.run([sys.executable, "-c", code], cwd=work, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_an_interrupt_that_python_drops_is_delivered_again(work: Path) -> None:
+    # In the callback of a weak reference, as the import system has them, Python prints KeyboardInterrupt and goes on.
+    code = """if True:
+        import os, signal, sys, time, weakref
+        from agent_cli import __main__ as program
+        class Gone: pass
+        def dispatch(argv):
+            gone = Gone()
+            reference = weakref.ref(gone, lambda _: os.kill(os.getpid(), signal.SIGINT))
+            del gone
+            time.sleep(20)
+            return 0
+        program.dispatch = dispatch
+        program.main()
+    """
+    env = clean_env(work.parent / "home")
+    done = subprocess.run([sys.executable, "-c", code], cwd=work, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def catches(pid: int, number: int) -> bool:
+    """Return True if a process handles a signal itself."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & 1 << (number - 1))
+
+
+def test_a_run_under_nohup_outlives_its_terminal(work: Path) -> None:
+    with ModelServer([Reply(text="Still here.", drip=0.002)]) as server:
+        command = f'trap "" HUP; exec "{sys.executable}" -m agent_cli -p --model openai/m q'
+        env = clean_env(work.parent / "home", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url)
+        run = subprocess.Popen(
+            ["bash", "-c", command], cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        assert soon(lambda: bool(server.requests), 20)
+        run.send_signal(signal.SIGHUP)
+        assert (run.communicate(timeout=30)[0], run.returncode) == ("Still here.\n", 0)
 
 
 def test_a_signal_during_a_command_ends_its_whole_group(work: Path) -> None:
@@ -141,14 +216,19 @@ def test_closed_descriptors_do_not_break_the_run(work: Path) -> None:
 
 
 @pytest.mark.parametrize("to", [">&-", "> /dev/full", "<&- >&-", ">&- 2>&-"])
-@pytest.mark.parametrize("words", ["-p --model {model} q", "-p --output-format json --model {model} q", "doctor", "-V"])
-def test_output_that_cannot_be_written_is_one_sentence_and_no_crash(work: Path, words: str, to: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words", ["-p --model {model} q", "-p --output-format json --model {model} q", "doctor", "-V", "--help"]
+)
+def test_output_that_cannot_be_written_is_one_sentence_and_no_crash(
+    work: Path, words: str, to: str, unbuffered: str
+) -> None:
     model = script(work / "s.toml", [{"text": "The answer."}])
     home = work.parent / "home"
     done = subprocess.run(
         ["bash", "-c", f'"{sys.executable}" -m agent_cli {words.format(model=model)} {to}'],
         cwd=work,
-        env=clean_env(home),
+        env=clean_env(home, PYTHONUNBUFFERED=unbuffered),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

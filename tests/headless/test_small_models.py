@@ -9,12 +9,12 @@ import pytest
 
 from agent_cli.engine.held_text import RepeatedText, repeated_length
 from agent_cli.engine.unmade_calls import describes_call
-from tests.support.model_server import Call, ModelServer, Received, Reply, Scripted
+from tests.support.model_server import Call, ModelServer, Received, Reply, ScriptedClient
 from tests.support.program import agent
 
 
 def run(
-    work: Path, replies: Sequence[Scripted], *words: str, profile: str = "small", code: int = 0
+    work: Path, replies: Sequence[ScriptedClient], *words: str, profile: str = "small", code: int = 0
 ) -> tuple[list[str], str]:
     """The last message of each request, and what the run printed on standard error."""
     with ModelServer(list(replies)) as server:

@@ -6,27 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.claude_transcripts import chain_of, entries_of, transcript, visible_lines
 from tests.support.program import agent
 from tests.support.scripts import bash, script, task
 
 WORDS = [{"text": "One."}]
 CLAUDE = {"AGENT_TRANSCRIPT": "claude"}
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "home").mkdir()
-    return tmp_path / "home"
 
 
 def run(work: Path, replies: list[dict[str, Any]], *args: str, ok: bool = True, **env: str) -> Any:

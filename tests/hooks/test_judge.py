@@ -16,7 +16,7 @@ from agent_cli.engine.conversation import consume
 from agent_cli.engine.types import ModelHandle
 from agent_cli.hooks import HookRegistry
 from agent_cli.hooks.runner import read_hook_verdict
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.program import run_allowing_bash
 from tests.support.scripts import call
@@ -26,7 +26,9 @@ NO = json.dumps({"ok": False, "reason": "The tests were not run."})
 COSTS = Usage(input=20, output=5, cost=0.5)
 
 
-def table(root: Path, model: Scripted, event: HookEvent, words: str = "Did they test it?", **hook: Any) -> HookRegistry:
+def table(
+    root: Path, model: ScriptedClient, event: HookEvent, words: str = "Did they test it?", **hook: Any
+) -> HookRegistry:
     judge = ModelHandle("tiny", "tiny", model, lambda usage: COSTS)
     return HookRegistry([Hook(event, words, kind="prompt", **hook)], cwd=lambda: root, open_model=lambda name: judge)
 
@@ -51,7 +53,7 @@ def test_what_an_answer_means(text: str, verdict: tuple[int | None, str]) -> Non
 
 def test_it_sends_the_model_on_until_the_condition_is_met_and_the_turn_pays(tmp_path: Path) -> None:
     world = World(tmp_path, [{"text": "Done."}, {"text": "Tested.", "expect": "The tests were not run."}])
-    judge = Scripted([], small=[{"text": NO, "expect": "Did they test it?"}, {"text": '{"ok": true}'}])
+    judge = ScriptedClient([], small=[{"text": NO, "expect": "Did they test it?"}, {"text": '{"ok": true}'}])
     world.deps = world.deps.replace(hooks=table(tmp_path, judge, "Stop"))
     result = world.turn()
     assert result.end.cost == 1.0
@@ -61,7 +63,7 @@ def test_it_sends_the_model_on_until_the_condition_is_met_and_the_turn_pays(tmp_
 
 
 def test_the_input_stands_where_the_condition_says(tmp_path: Path) -> None:
-    judge = Scripted([], small=[{"text": '{"ok": true}'}])
+    judge = ScriptedClient([], small=[{"text": '{"ok": true}'}])
     hooks = table(tmp_path, judge, "PreToolUse", "Is $ARGUMENTS harmless?")
     consume(hooks.run("PreToolUse", {"tool_name": "Bash"}, CancelToken()), lambda event: None)
     [message] = judge.requests[0].messages
@@ -73,7 +75,9 @@ def test_the_input_stands_where_the_condition_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reply", [{"error": {"kind": "overloaded", "message": "Busy."}}, {"text": "Well."}])
 def test_a_failure_refuses_only_where_it_is_strict(tmp_path: Path, reply: dict[str, Any], strict: bool) -> None:
     world = World(tmp_path, [{"calls": [call("Bash", command="touch made")]}, {"text": "ok"}], allow=("Bash",))
-    world.deps = world.deps.replace(hooks=table(tmp_path, Scripted([], small=[reply]), "PreToolUse", strict=strict))
+    world.deps = world.deps.replace(
+        hooks=table(tmp_path, ScriptedClient([], small=[reply]), "PreToolUse", strict=strict)
+    )
     world.turn()
     assert (tmp_path / "made").exists() is not strict
     [result] = [m for m in world.history if isinstance(m, ToolMessage)]
@@ -82,7 +86,7 @@ def test_a_failure_refuses_only_where_it_is_strict(tmp_path: Path, reply: dict[s
 
 def test_its_time_is_bounded_and_an_interrupt_is_none_of_its_time(tmp_path: Path) -> None:
     slow = {"text": "word " * 1_000, "pause": 0.05}
-    hooks = table(tmp_path, Scripted([], small=[slow, slow]), "PreToolUse", timeout=0.2)
+    hooks = table(tmp_path, ScriptedClient([], small=[slow, slow]), "PreToolUse", timeout=0.2)
     events: list[Any] = []
     consume(hooks.run("PreToolUse", {}, CancelToken()), events.append)
     assert events[-1].outcome == "cancelled" and "was ended after" in events[-1].note

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.hooks import hooks_of
+from agent_cli.config.hooks import parse_hooks
 from agent_cli.hooks.handlers import fill_fields
 from tests.support.program import agent
 from tests.support.scripts import bash, call, script
@@ -184,5 +184,5 @@ def test_a_hook_that_runs_once_runs_once(work: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_one_is_named(entry: dict[str, Any], problem: str) -> None:
-    found, problems = hooks_of([{"event": "Stop", **entry}], "here", own=True)
+    found, problems = parse_hooks([{"event": "Stop", **entry}], "here", own=True)
     assert found == () and problem in problems[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,6 @@ from tests.support.mcp.login_server import METADATA, RESOURCE, TOKEN, Locked, br
 from tests.support.mcp.running import PATIENCE, ask, company, text_of
 
 SENTENCE = "web needs a login: agent mcp login web"
-
-
-@pytest.fixture
-def web() -> Iterator[Locked]:
-    with locked() as made:
-        yield made
 
 
 def logged_in(server: McpServer, browser: Callable[[str], Any] = browse, seconds: float = PATIENCE) -> Login:

@@ -6,26 +6,19 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.credentials import Login, LoginStore, key_of
-from tests.support.mcp.login_server import METADATA, Locked, browse, locked
+from tests.support.mcp.login_server import METADATA, Locked, browse
 from tests.support.mcp.running import PATIENCE
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
 
 METHOD = "code_challenge_method=S256"
 SENTENCE = "web needs a login: agent mcp login web"
-
-
-@pytest.fixture
-def web() -> Iterator[Locked]:
-    with locked() as made:
-        yield made
 
 
 @pytest.fixture

@@ -76,6 +76,8 @@ def test_what_no_rule_allows_is_denied_and_waits_where_it_may(place: Path) -> No
         ('{"mcpServers": {"x": {"command": "true", "args": "no"}}}', "x.args: expected a list of text"),
         ('{"mcpServers": {"x": {"command": "true", "wat": 1}}}', "wat is not a known key"),
         ('{"mcpServers": {"x": {"url": "ftp://here"}}}', "a url that is not http"),
+        ('{"mcpServers": {"x": {"comand": "true"}}}', "x: comand is not a known key; did you mean command?"),
+        ('{"servers": {"x": {"command": "true"}}}', "agent: --mcp-config: servers: expected the key mcpServers"),
         ("nowhere.json", "No such file or directory"),
     ],
 )

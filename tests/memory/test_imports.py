@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.memory.imports import MOST, find_imports, is_path
+from agent_cli.memory.imports import MAX_IMPORTS, find_imports, is_path
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_names_of_people_and_packages_are_reported_from_paths() -> None:
 
 @given(st.text(alphabet="@`~<!-> \n.a/\\", max_size=300))
 def test_any_text_is_read_and_nothing_in_a_whole_line_of_code_counts(text: str) -> None:
-    assert len(find_imports(text)) <= MOST
+    assert len(find_imports(text)) <= MAX_IMPORTS
     fenced = "\n".join(f"    {line}" for line in text.replace("`", "").replace("~", "").split("\n"))
     assert find_imports(f"~~~\n{fenced}\n~~~") == []
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.memory.files import DEEPEST, FULL, LIMIT, Memory, Sources, load_memory, own_folders
+from agent_cli.memory.files import FULL, LIMIT, MAX_DEPTH, Memory, Sources, load_memory, own_folders
 from tests.support.hypothesis_examples import examples
 
 
@@ -83,8 +83,8 @@ def test_circles_end_and_too_deep_is_reported(root: Path) -> None:
     for n in range(1, 9):
         put(root / f"{n}.md", f"@AGENTS.md @{n + 1}.md @{n}.md")
     memory = load(root)
-    assert names(memory) == ["AGENTS.md", *(f"{n}.md" for n in range(1, DEEPEST + 1))]
-    assert why(memory)[f"{DEEPEST + 1}.md"] == f"is more than {DEEPEST} imports deep"
+    assert names(memory) == ["AGENTS.md", *(f"{n}.md" for n in range(1, MAX_DEPTH + 1))]
+    assert why(memory)[f"{MAX_DEPTH + 1}.md"] == f"is more than {MAX_DEPTH} imports deep"
 
 
 def test_what_is_not_there_or_no_text_is_reported(root: Path) -> None:
@@ -199,7 +199,7 @@ def test_whatever_imports_what_each_file_is_read_once_and_the_bound_holds(
         (root / "AGENTS.md").symlink_to("0.md")
         memory = load(root)
     assert len(set(names(memory))) == len(memory.files)
-    assert all(f.depth <= DEEPEST for f in memory.files)
+    assert all(f.depth <= MAX_DEPTH for f in memory.files)
     assert sum(len(f.text.encode()) for f in memory.files) <= LIMIT + 60 * len(memory.files)
     text = " ".join(memory.cuts)
     assert all(f.shown in text for f in memory.files if f.cut)

@@ -7,24 +7,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.support.client_home import CLIENTS, environment
-from tests.support.model_server import ModelServer
-from tests.support.obedient_model import obey
 
 # Claude Code obeys settings of a project that nobody has trusted: .claude/settings.local.json in a new folder.
 DIFFERENT = {"test_setting_sources_default"}
-
-
-@pytest.fixture
-def model() -> Iterator[str]:
-    with ModelServer([obey], repeat=True) as server:
-        yield server.anthropic_url
 
 
 @pytest.mark.skipif(not (CLIENTS / "sdk-src/e2e-tests").is_dir(), reason="make outside fetches the SDK's tests")

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.client_home import CLIENTS, environment
-from tests.support.model_server import ModelServer
-from tests.support.obedient_model import obey
 from tests.support.program import ROOT
 
 EVENTS = ["content_block_delta", "content_block_start", "content_block_stop", "message_delta", "message_start",
@@ -46,12 +43,6 @@ CASES: dict[str, dict[str, Any]] = {
     "aisdk": {"text": "pong", "streamed": "pang"},
     "acp": {"stop": "end_turn", "text": "pong"},
 }  # fmt: skip
-
-
-@pytest.fixture
-def model() -> Iterator[str]:
-    with ModelServer([obey], repeat=True) as server:
-        yield server.anthropic_url
 
 
 @pytest.mark.skipif(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.client_home import CLIENTS, environment
-from tests.support.model_server import ModelServer
-from tests.support.obedient_model import obey
 
 CASES: dict[str, dict[str, Any]] = {
     "every_option": {"result": "pong", "session": "6f1c1b4e-5f0e-4f51-9f0c-9d3c1f1d2e3a", "mode": "acceptEdits",
@@ -26,12 +23,6 @@ CASES: dict[str, dict[str, Any]] = {
     "output": {"output": {"word_count": 2}},
     "prompts": {"results": ["pong"] * 11},
 }  # fmt: skip
-
-
-@pytest.fixture
-def model() -> Iterator[str]:
-    with ModelServer([obey], repeat=True) as server:
-        yield server.anthropic_url
 
 
 @pytest.mark.skipif(not (CLIENTS / "py").is_dir(), reason="make outside installs the SDK")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.providers.registry import LOCAL_SERVERS, base_url_of, find
+from agent_cli.providers.registry import LOCAL_SERVERS, base_url_of, find_provider
 from tests.support.hostile import files
 from tests.support.hostile.settings import REPOSITORIES, marker, python
 from tests.support.program import clean_env
@@ -27,13 +27,16 @@ SECONDS = 20
 COMMANDS = {"run": ["-p", "hi"], "doctor": ["doctor"], "rules": ["permissions", "list"], "trust": ["trust", "--show"]}
 # Settings with a mistake end a run: usage or settings, exit code 2.
 CODES = {"run": (0, 2), "doctor": (0, 1), "rules": (0, 2), "trust": (0, 2)}
-PORTS = [base_url_of(find(name), {"OLLAMA_HOST": "127.0.0.1:9"}).split(":")[2].split("/")[0] for name in LOCAL_SERVERS]
+PORTS = [
+    base_url_of(find_provider(name), {"OLLAMA_HOST": "127.0.0.1:9"}).split(":")[2].split("/")[0]
+    for name in LOCAL_SERVERS
+]
 ALL = int(os.environ.get("FUZZ_LINES", "0")) > 10_000
 LOCAL = rf'sin_port=htons\(({"|".join(PORTS)})\), sin_addr=inet_addr\("127\.0\.0\.1"\)'
 SAMPLE = ["settings_of_claude_with_hooks", "mcp_servers", "git_that_would_run_programs", "programs_named_like_ours"]
 
 
-class Opened:
+class OpenedProject:
     """A hostile repository, and the environment of the user who opens it."""
 
     def __init__(self, name: str, tmp_path: Path) -> None:
@@ -59,8 +62,8 @@ class Opened:
 
 
 @pytest.fixture
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
-    return Opened(request.param, tmp_path)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenedProject:
+    return OpenedProject(request.param, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.slow, id=name) for name in REPOSITORIES],
     indirect=True,
 )
-def test_opening_it_is_harmless(opened: Opened, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_opening_it_is_harmless(opened: OpenedProject, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     trace = tmp_path / "trace"
     for name in commands_for(request.node.callspec.id):
         args = COMMANDS[name]
@@ -159,7 +162,7 @@ def test_the_watch_sees_what_it_should() -> None:
 
 
 def test_the_module_form_does_not_import_from_the_working_directory(tmp_path: Path) -> None:
-    opened = Opened("modules_that_hide_libraries", tmp_path)
+    opened = OpenedProject("modules_that_hide_libraries", tmp_path)
     python(opened.root, "agent_cli_extra.py")
     for args in (["doctor"], ["-p", "hi"], ["--help"]):
         done = subprocess.run(
@@ -176,7 +179,7 @@ def test_there_are_forty_and_more() -> None:
 
 @pytest.mark.slow
 def test_the_largest_is_opened_in_no_time(tmp_path: Path) -> None:
-    opened = Opened("commands_without_number", tmp_path)
+    opened = OpenedProject("commands_without_number", tmp_path)
     opened.run(["-p", "hi"])
     began = time.monotonic()
     opened.run(["-p", "hi"])

@@ -17,7 +17,7 @@ from agent_cli.core.rules import Trust
 from agent_cli.permissions.git_standing import look_at_repository
 from agent_cli.permissions.git_use import NotUsableError, git_to_read
 from agent_cli.runtime.environment import has_changes
-from agent_cli.terminal.app.status_bar import branch_of
+from agent_cli.terminal.app.status_bar import read_branch
 from agent_tools.process.guarded_git import GitError
 from tests.support.hostile.git import GIT_REPOSITORIES, PLAIN
 from tests.support.hostile.opened import ALL, Opened
@@ -63,7 +63,7 @@ def test_the_interface_asks_git_nothing_or_nothing_that_runs_a_program(
     layers = Layers([])
     layers.trust = Trust(str(root), "untrusted" if brings else "plain", "", brings)
     has_changes(RunEnvironment(opened.cwd, root, Path(opened.env["HOME"]), opened.env), layers)
-    assert len(branch_of(opened.cwd)) < 300
+    assert len(read_branch(opened.cwd)) < 300
     if not brings:
         for words in (("diff",), ("log", "-p"), ("show",), ("stash", "list"), ("grep", "one"), ("ls-files", "-m")):
             try:

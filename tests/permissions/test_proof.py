@@ -15,7 +15,7 @@ import pytest
 
 from agent_cli.permissions.policy import Policy
 from agent_cli.permissions.shell.analysis import analyse
-from agent_tools.shell.state import CALM
+from agent_tools.shell.state import NON_INTERACTIVE
 from tests.permissions.corpus import Case
 from tests.permissions.corpus.place import PATH, build, policy, spelled
 from tests.permissions.corpus.tables import CASES
@@ -34,8 +34,14 @@ _SCRIPTS = {
     "fgrep": {"sh", "dash", "grep"},
     "npm": {"env", "node"},
 }
-# node lists the network interfaces, and pip tries whether an address of this machine can be used: nobody is contacted.
-_LOOKS = {"node": r"AF_NETLINK", "npm": r"AF_NETLINK", "pip": r"AF_INET6, SOCK_STREAM|htons\(0\).*\"::1\""}
+# node lists the network interfaces, ss asks the kernel for its sockets, and pip tries whether an address of this
+# machine can be used: nobody is contacted.
+_LOOKS = {
+    "node": r"AF_NETLINK",
+    "ss": r"AF_NETLINK",
+    "npm": r"AF_NETLINK",
+    "pip": r"AF_INET6, SOCK_STREAM|htons\(0\).*\"::1\"",
+}
 # Bash itself looks for a terminal when it starts.
 _DEVICES = re.compile(r"/dev/(?:null|stderr|stdout|fd/\d+|tty)")
 _WRITES = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND)")
@@ -69,7 +75,12 @@ def watch(case: Case, root: Path, log: Path) -> list[tuple[str, str, bool]]:
     """The calls of the system that a command makes: name, arguments, and whether it went well."""
     gate: Policy = policy(case, root)
     command = spelled(case.command, root)
-    variables = {"PATH": PATH, "HOME": str(root.parent / "home"), **CALM, **dict(gate.run_conditions(command).env)}
+    variables = {
+        "PATH": PATH,
+        "HOME": str(root.parent / "home"),
+        **NON_INTERACTIVE,
+        **dict(gate.run_conditions(command).env),
+    }
     argv = ["strace", "-f", "-qq", "-s", "4096", "-e", f"trace={WATCHED}", "-o", str(log)]
     argv += ["/bin/bash", "--noprofile", "--norc", "-c", command]
     subprocess.run(

@@ -11,10 +11,10 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.rules import read_rule
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
-from agent_tools.fs.protected_names import PERSONAL, PROJECT, plain_names
+from agent_tools.fs.protected_names import HOME_NAMES, PROJECT_NAMES, plain_names
 from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.profile import PERSONAL as OF_HOME_IN_THE_SANDBOX
-from agent_tools.sandbox.profile import PROTECTED as OF_PROJECT_IN_THE_SANDBOX
+from agent_tools.sandbox.profile import PROTECTED_HOME_NAMES as OF_HOME_IN_THE_SANDBOX
+from agent_tools.sandbox.profile import PROTECTED_NAMES as OF_PROJECT_IN_THE_SANDBOX
 
 # What the files of a project start, or what they allow.
 OF_PROJECT = """
@@ -26,6 +26,14 @@ opencode.jsonc .kimi/config.toml .windsurf/mcp.json .roo/mcp.json .continue/conf
 .idea/runConfigurations/x.xml .devcontainer/devcontainer.json .devcontainer.json .fleet/run.json
 .envrc .husky/pre-commit .pre-commit-config.yaml .mise.toml .cargo/config.toml .exrc .nvim.lua .dir-locals.el .gdbinit
 .git/config sub/.git/hooks/x deep/down/.vscode/tasks.json .VSCode/tasks.json .Claude./settings.json
+.hg/hgrc lefthook.yml .mise/config.toml .config/mise/config.toml
+.Rprofile .octaverc .irbrc .github/workflows/x.yml sub/.gitlab-ci.yml .forgejo/workflows/x.yml .gitea/workflows/x.yml
+.woodpecker/x.yml .drone.yml appveyor.yml .cirrus.yml buildspec.yml cloudbuild.yaml .tekton/x.yaml
+""".split()
+# Other names that they have on file systems of Windows and macOS.
+OTHER_NAMES = """
+GIT~1/hooks/x git~2/config AGENT~1/hooks.json CLAUDE~1/settings.json AGENTR~1 .git::$INDEX_ALLOCATION/config
+.mcp.json::$DATA .g\u200cit/config .agent\ufeffrc .\u212aimi/config.toml .GIT./config sub/GITHUB~1/workflows/x.yml
 """.split()
 OF_HOME = """
 .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc
@@ -44,6 +52,7 @@ OF_HOME = """
 FREE = """
 src/a.py README.md AGENTS.md .cursorrules .github/copilot-instructions.md Makefile package.json .editorconfig .gitignore
 docs/claude.md git/config config/fish/x.fish .config/other/x.toml vscode/tasks.json profile.py .config/gitui/x.ron
+src~1/a.py backup~1 a.py~ .mise/notes.md .forgejo/x.md .config/mise/notes.md hg/hgrc
 """.split()
 WRITERS = (
     "cp a {}", "tee -a {} < a", "sed -i s/a/b/ {}", "echo x >> {}", "rm -f {}", "mv a {}", "ln -sf a {}",
@@ -87,6 +96,13 @@ def test_a_protected_file_is_asked_about_in_every_mode_by_tools_and_commands(pla
         assert place.holds(Effect("run", command)), command
         assert place.holds(Effect("run", command), "default", allow=f"Bash({command.split()[0]}:*)"), command
         assert place.decide(Effect("run", command), "dontAsk", allow="Bash").level is Level.DENY, command
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_another_name_of_a_protected_file_is_protected(place: Place, name: str) -> None:
+    for mode in MODES:
+        assert place.holds(Effect("write", f"{place.root}/{name}"), mode, allow="Edit"), mode
+        assert place.holds(Effect("run", f"cp a '{name}'"), mode, allow="Bash"), mode
 
 
 @pytest.mark.parametrize("name", FREE)
@@ -161,8 +177,8 @@ def test_a_rule_of_the_users_that_names_a_file_opens_what_is_not_ours(place: Pla
 
 
 def test_the_sandbox_protects_what_the_gate_protects(place: Place) -> None:
-    assert set(OF_PROJECT_IN_THE_SANDBOX) == set(plain_names(PROJECT))
-    assert set(OF_HOME_IN_THE_SANDBOX) == set(plain_names(PERSONAL))
+    assert set(OF_PROJECT_IN_THE_SANDBOX) == set(plain_names(PROJECT_NAMES))
+    assert set(OF_HOME_IN_THE_SANDBOX) == set(plain_names(HOME_NAMES))
     for base, names in ((place.root, OF_PROJECT_IN_THE_SANDBOX), (place.home, OF_HOME_IN_THE_SANDBOX)):
         for name in names:
             assert place.holds(Effect("write", f"{base}/{name}")), name

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
-from agent_cli.providers.litellm import LiteLLM
+from agent_cli.providers.litellm import LiteLLMClient
 from agent_tools.net.http import Timeouts
 from agent_tools.record import Value
 from tests.support.gemini_events import gemini_events, gemini_whole
@@ -43,9 +43,9 @@ class Dialect(Value):
         # LiteLLM asks Ollama first what the model can do.
         return ModelServer([self._scripted(reply) for reply in replies], repeat=self.name == "ollama_chat")
 
-    def wire(self, server: ModelServer, timeouts: Timeouts | None = None) -> LiteLLM:
+    def wire(self, server: ModelServer, timeouts: Timeouts | None = None) -> LiteLLMClient:
         """LiteLLM, pointed at the server."""
-        return LiteLLM(self.model, "key-123", server.url + self.path, timeouts=timeouts)
+        return LiteLLMClient(self.model, "key-123", server.url + self.path, timeouts=timeouts)
 
     @property
     def bare(self) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
-from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.anthropic import AnthropicClient
 from agent_cli.providers.base import ModelError, Request
 from agent_tools.cancel import CancelToken
 from tests.support.model_server import Call, ModelServer, Received, Reply
@@ -18,7 +18,7 @@ OLD, NEW = "claude-sonnet-4-5-20250929", "claude-sonnet-5"
 MARK = {"type": "ephemeral"}
 
 
-def asked(wire: Anthropic, *messages: Message, **changes: Any) -> Answer:
+def asked(wire: AnthropicClient, *messages: Message, **changes: Any) -> Answer:
     plain = Request(OLD, "Be brief.", messages or (UserMessage("hi"),), TOOLS)
     return gathered(wire.stream(plain.replace(**changes), CancelToken()))
 
@@ -26,7 +26,7 @@ def asked(wire: Anthropic, *messages: Message, **changes: Any) -> Answer:
 def body_for(*messages: Message, **changes: Any) -> dict[str, Any]:
     """The body that is sent for these messages."""
     with ModelServer([Reply(text="ok")]) as server:
-        asked(Anthropic(server.anthropic_url, "key"), *messages, **changes)
+        asked(AnthropicClient(server.anthropic_url, "key"), *messages, **changes)
         return server.bodies[0]
 
 
@@ -38,8 +38,8 @@ def tool_round(number: int, *parts: Any) -> tuple[Message, Message]:
 @pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/"])
 def test_address_and_headers(suffix: str) -> None:
     with ModelServer([Reply(text="x"), Reply(text="x")]) as server:
-        asked(Anthropic(server.anthropic_url + suffix, "key", headers={"anthropic-beta": "some"}))
-        asked(Anthropic(server.anthropic_url + suffix, "token", bearer=True))
+        asked(AnthropicClient(server.anthropic_url + suffix, "key", headers={"anthropic-beta": "some"}))
+        asked(AnthropicClient(server.anthropic_url + suffix, "token", bearer=True))
         first, second = server.requests
     assert first.path == "/v1/messages"
     assert (first.headers["x-api-key"], first.headers["anthropic-beta"]) == ("key", "some")
@@ -60,7 +60,7 @@ def test_breakpoints_stand_behind_tools_system_and_the_newest_message_only() -> 
 def test_apart_from_the_moving_breakpoint_the_bytes_are_the_same() -> None:
     history = [UserMessage("go"), *tool_round(1), *tool_round(2)]
     with ModelServer([Reply(text="ok"), Reply(text="ok")]) as server:
-        wire = Anthropic(server.anthropic_url, "key")
+        wire = AnthropicClient(server.anthropic_url, "key")
         asked(wire, *history[:3])
         asked(wire, *history)
         first, second = (r.raw for r in server.requests)
@@ -101,7 +101,7 @@ def test_ids_of_other_providers_are_made_acceptable_on_both_sides() -> None:
 def test_thinking_comes_with_its_signature_and_goes_back_as_it_came() -> None:
     reply = Reply(thinking="Let me see.", signature="sig==", redacted="opaque", text="ok", calls=(Call("Read", {}),))
     with ModelServer([reply.replace(split=2), Reply(text="done")]) as server:
-        wire = Anthropic(server.anthropic_url, "key")
+        wire = AnthropicClient(server.anthropic_url, "key")
         answer = asked(wire, thinking_tokens=2000)
         assert answer.parts[:2] == (Thinking("Let me see.", "sig=="), Thinking(data="opaque"))
         result = ToolMessage(answer.calls[0].id, "Read", "x")
@@ -182,7 +182,7 @@ def test_a_model_that_thinks_by_itself_has_room_for_it(model: str, options: dict
 )  # fmt: skip
 def test_a_limit_that_is_refused_is_lowered_to_the_one_that_is_named(text: str, most: int) -> None:
     with ModelServer([Reply(status=400, error=text), Reply(text="a"), Reply(text="b")]) as server:
-        wire = Anthropic(server.anthropic_url, "k")
+        wire = AnthropicClient(server.anthropic_url, "k")
         for _ in range(2):
             list(wire.stream(Request("claude-x-9", "", (UserMessage("hi"),), effort="none"), CancelToken()))
         assert [body["max_tokens"] for body in server.bodies] == [32_000, most, most]
@@ -210,7 +210,7 @@ def test_a_task_budget_is_left_out_for_a_model_that_has_none() -> None:
         "effort": "low", "task_budget": {"type": "tokens", "total": 9}
     }  # fmt: skip
     with ModelServer([Reply(status=400, error="output_config.task_budget: not supported"), Reply(text="a")]) as server:
-        wire = Anthropic(server.anthropic_url, "k")
+        wire = AnthropicClient(server.anthropic_url, "k")
         chunks = list(wire.stream(Request("claude-x-9", "", (UserMessage("hi"),), task_budget=9), CancelToken()))
         assert "task budgets; it was omitted" in str(chunks)
         assert ["output_config" in body for body in server.bodies] == [True, False]
@@ -224,7 +224,7 @@ def test_a_model_that_wants_the_other_kind_of_thinking_gets_it() -> None:
         return Reply(text="fine")
 
     with ModelServer([respond], repeat=True) as server:
-        wire = Anthropic(server.anthropic_url, "key")
+        wire = AnthropicClient(server.anthropic_url, "key")
         assert asked(wire, effort="low").text == asked(wire, effort="low").text == "fine"
         assert len(server.requests) == 3
 
@@ -236,7 +236,7 @@ def test_a_rejected_temperature_is_left_out_and_named_once() -> None:
         return Reply(text="fine")
 
     with ModelServer([respond], repeat=True) as server:
-        wire = Anthropic(server.anthropic_url, "key")
+        wire = AnthropicClient(server.anthropic_url, "key")
         assert asked(wire, temperature=0.5).notices == (f"{OLD} does not support temperature; it was omitted.",)
         assert asked(wire, temperature=0.5).notices == ()
 
@@ -246,7 +246,7 @@ def test_a_rejected_temperature_is_left_out_and_named_once() -> None:
 
 def test_a_prefill_is_the_last_message_and_the_first_text() -> None:
     with ModelServer([Reply(text='"a": 1}')]) as server:
-        answer = asked(Anthropic(server.anthropic_url, "key"), prefill="{ ")
+        answer = asked(AnthropicClient(server.anthropic_url, "key"), prefill="{ ")
         assert server.bodies[0]["messages"][-1] == {
             "role": "assistant",
             "content": [{"type": "text", "text": "{"}],
@@ -261,7 +261,7 @@ def test_a_model_that_takes_no_prefill() -> None:
         return Reply(text="fine")
 
     with ModelServer([respond], repeat=True) as server:
-        answer = asked(Anthropic(server.anthropic_url, "key"), prefill="{")
+        answer = asked(AnthropicClient(server.anthropic_url, "key"), prefill="{")
     assert answer.text == "fine"
     assert len(answer.notices) == 1
 
@@ -269,7 +269,7 @@ def test_a_model_that_takes_no_prefill() -> None:
 def test_usage_counts_what_was_written_to_the_cache() -> None:
     usage = Usage(input=100, output=5, cache_read=60, cache_write=30)
     with ModelServer([Reply(text="x", usage=usage)]) as server:
-        assert asked(Anthropic(server.anthropic_url, "key")).usage == usage
+        assert asked(AnthropicClient(server.anthropic_url, "key")).usage == usage
 
 
 def test_an_overloaded_provider_has_its_own_status() -> None:
@@ -278,5 +278,5 @@ def test_an_overloaded_provider_has_its_own_status() -> None:
         ModelServer([reply]) as server,
         pytest.raises(ModelError, match="Anthropic is overloaded: Overloaded") as caught,
     ):
-        asked(Anthropic(server.anthropic_url, "key"))
+        asked(AnthropicClient(server.anthropic_url, "key"))
     assert caught.value.failure.retryable

@@ -25,7 +25,7 @@ def _no_answer_of_another_test() -> None:
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, dict[str, Any]]:
-    whole: dict[str, dict[str, Any]] = json.loads(catalog.file_bytes(catalog.LITELLM_FILE))
+    whole: dict[str, dict[str, Any]] = json.loads(catalog.litellm_file_bytes(catalog.LITELLM_FILE))
     return whole
 
 
@@ -38,10 +38,10 @@ def test_the_quick_look_up_of_every_key_of_ours_equals_the_full_parse() -> None:
 
 
 def test_the_quick_look_up_of_every_key_of_litellms_equals_the_full_parse(theirs: dict[str, object]) -> None:
-    data = catalog.file_bytes(catalog.LITELLM_FILE)
+    data = catalog.litellm_file_bytes(catalog.LITELLM_FILE)
     assert len(theirs) > 1000
     for key, value in theirs.items():
-        assert catalog.slice_of(data, key) == value, key
+        assert catalog.find_entry(data, key) == value, key
 
 
 def test_our_file_is_small_and_has_a_line_for_each_model() -> None:
@@ -100,9 +100,9 @@ def test_a_look_up_parses_next_to_nothing_of_the_file(monkeypatch: pytest.Monkey
 
 def test_a_look_up_reads_our_file_once_and_litellms_for_an_unknown_model_only(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    ours, theirs = catalog._bytes(), catalog.file_bytes(catalog.LITELLM_FILE)
+    ours, theirs = catalog._bytes(), catalog.litellm_file_bytes(catalog.LITELLM_FILE)
     monkeypatch.setattr(catalog, "_bytes", lambda: read.append("ours") or ours)
-    monkeypatch.setattr(catalog, "file_bytes", lambda name: read.append("theirs") or theirs)
+    monkeypatch.setattr(catalog, "litellm_file_bytes", lambda name: read.append("theirs") or theirs)
     assert lookup("openai", "gpt-5-2025-08-07") and lookup("openai", "gpt-5-2025-08-07")
     assert read == ["ours"]
     assert lookup("openai", "nothing-2025-08-07") is None and lookup("ollama", "nothing") is not None
@@ -111,7 +111,7 @@ def test_a_look_up_reads_our_file_once_and_litellms_for_an_unknown_model_only(mo
 
 def test_a_file_of_litellm_written_in_another_way_is_parsed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     compact = b'{"m":{"litellm_provider":"openai","mode":"chat","max_input_tokens":7}}'
-    monkeypatch.setattr(catalog, "file_bytes", lambda name, folder=None: compact)
+    monkeypatch.setattr(catalog, "litellm_file_bytes", lambda name, folder=None: compact)
     info = lookup("openai", "m")
     assert info is not None and info.context_window == 7
 

@@ -14,7 +14,7 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import MessageStop, ModelError, Notice, Started, TextChunk
-from agent_cli.providers.retry import Retrying
+from agent_cli.providers.retry import RetryingClient
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net.http import Timeouts
 from tests.support.http_proxy import Proxy
@@ -298,7 +298,7 @@ def test_what_is_not_the_protocol(wire: Wire, reply: Reply) -> None:
 def test_retrying_after_a_refusal(wire: Wire) -> None:
     limited = Reply(status=429, error="slow down", headers=(("Retry-After", "0.02"),))
     with ModelServer([limited, limited, Reply(text="at last")]) as server:
-        answer = gathered(Retrying(wire.open(server)).stream(request(wire), CancelToken()))
+        answer = gathered(RetryingClient(wire.open(server)).stream(request(wire), CancelToken()))
     assert answer.text == "at last"
     assert [n.text for n in answer.chunks[:2] if isinstance(n, Notice)] == [
         "Rate limited by the provider; trying again in 0.0 s (1 of 5)",

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.anthropic import AnthropicClient
 from agent_cli.providers.base import Request
-from agent_cli.providers.openai_chat import OpenAIChat
+from agent_cli.providers.openai_chat import OpenAIChatClient
 from agent_tools.cancel import CancelToken
 from agent_tools.results import Media
 from tests.support.model_server import ModelServer, Reply
@@ -89,7 +89,7 @@ def test_what_is_shown_stays_where_it_is(wire: Wire) -> None:
 def test_chat_completions_introduces_what_a_result_shows() -> None:
     with ModelServer([Reply(text="ok")]) as server:
         asked = Request("m", "", tuple(seeing())[:4])
-        gathered(OpenAIChat(server.openai_url, None).stream(asked, CancelToken()))
+        gathered(OpenAIChatClient(server.openai_url, None).stream(asked, CancelToken()))
         *_, first, second, showing = server.bodies[0]["messages"]
     assert (first["content"], second["content"]) == ("Image two.png", "")
     assert [part["type"] for part in showing["content"]] == ["text", "image_url", "text", "file"]
@@ -100,7 +100,7 @@ def test_chat_completions_introduces_what_a_result_shows() -> None:
 def test_the_messages_api_has_them_inside_the_result_with_their_title() -> None:
     with ModelServer([Reply(text="ok")]) as server:
         asked = Request("claude-x", "", tuple(seeing())[:4])
-        gathered(Anthropic(server.anthropic_url, None).stream(asked, CancelToken()))
+        gathered(AnthropicClient(server.anthropic_url, None).stream(asked, CancelToken()))
         results = without_breakpoints(server.bodies[0]["messages"][-1]["content"])
     assert results[0]["content"][0] == {"type": "text", "text": "Image two.png"}
     assert [block["title"] for block in results[1]["content"]] == ["paper.pdf"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,7 +63,7 @@ def test_no_proxy_names_hosts_networks_and_ports(no_proxy: str, used: bool, monk
     ],
 )
 def test_no_proxy_domains(host: str, no_proxy: str, bypassed: bool) -> None:
-    assert connect.bypassed(host, 443, no_proxy) is bypassed
+    assert connect.is_bypassed(host, 443, no_proxy) is bypassed
 
 
 def test_a_proxy_of_another_kind_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +119,31 @@ def test_tls_through_a_proxy(certificate: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
         assert body_of(http(server).post({}, BODY, CancelToken())) == b"secret"
         assert proxy.seen[0][0] == f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "HTTPS_PROXY"])
+def test_a_proxy_that_is_not_there_is_called_the_proxy(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "http://me:s3cret@127.0.0.1:1")
+    url = "http://llm.example.org/v1" if variable == "HTTP_PROXY" else "https://llm.example.org/v1"
+    with pytest.raises(HttpError, match=r"Could not connect to 127\.0\.0\.1:1: connection refused") as caught:
+        Door(url, Timeouts()).post({}, BODY, CancelToken())
+    assert "the proxy that the environment sets" in str(caught.value) and "NO_PROXY" in str(caught.value)
+    assert caught.value.retryable and "s3cret" not in str(caught.value)
+
+
+def test_a_server_without_tls_is_named_and_not_tried_again() -> None:
+    def answer() -> None:
+        client, _ = listener.accept()
+        with client:
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(HttpError, match=f"127.0.0.1:{port} does not speak TLS; .* http://") as caught:
+            Door(f"https://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
+    assert not caught.value.retryable
 
 
 def test_a_proxy_that_refuses_the_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.errors import LOADING_WAIT, error_for_status, refusal_in_stream, retry_after
+from agent_cli.providers.errors import LOADING_WAIT, error_for_status, error_in_stream, retry_after
 
 NOW = 1_700_000_000.0
 
@@ -148,7 +148,7 @@ def test_a_web_page_shows_its_title_only() -> None:
     ],
 )
 def test_errors_inside_a_stream(error: Any, kind: str) -> None:
-    assert refusal_in_stream(error, provider="Prov", model="m").failure.kind == kind
+    assert error_in_stream(error, provider="Prov", model="m").failure.kind == kind
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.anthropic import AnthropicClient
 from agent_cli.providers.base import ModelClient, ModelError, Request
-from agent_cli.providers.gemini import UNSIGNED, Gemini, gemini_schema
-from agent_cli.providers.openai_chat import OpenAIChat
-from agent_cli.providers.openai_responses import OpenAIResponses
+from agent_cli.providers.gemini import UNSIGNED, GeminiClient, gemini_schema
+from agent_cli.providers.openai_chat import OpenAIChatClient
+from agent_cli.providers.openai_responses import OpenAIResponsesClient
 from agent_cli.providers.server_info import default_model
 from agent_tools.cancel import CancelToken
 from agent_tools.record import from_json, to_json
@@ -32,7 +32,7 @@ def asked(wire: ModelClient, *messages: Message, model: str = NEW, **changes: An
 def body_of(*messages: Message, provider: str = "gemini", **changes: Any) -> dict[str, Any]:
     """What is sent for a request."""
     with ModelServer([Reply(text="ok")]) as server:
-        asked(Gemini(server.gemini_url, "k", provider=provider), *messages, **changes)
+        asked(GeminiClient(server.gemini_url, "k", provider=provider), *messages, **changes)
         return server.bodies[0]
 
 
@@ -64,7 +64,7 @@ def signed(data: str, provider: str = "gemini", text: str = "") -> Thinking:
 )
 def test_the_model_and_the_form_are_in_the_path(stream: bool, model: str, path: str) -> None:
     with ModelServer([Reply(text="ok")]) as server:
-        asked(Gemini(server.gemini_url, "key-1"), model=model, stream=stream)
+        asked(GeminiClient(server.gemini_url, "key-1"), model=model, stream=stream)
         (sent,) = server.requests
     assert (sent.path, sent.headers["x-goog-api-key"]) == (path, "key-1")
     assert "authorization" not in sent.headers and "stream" not in sent.body
@@ -161,7 +161,7 @@ def test_a_signature_goes_back_on_the_part_it_came_with() -> None:
     ]
     event = {"candidates": [{"content": {"parts": parts, "role": "model"}, "finishReason": "STOP"}]}
     with ModelServer([Reply(raw=json.dumps(event).encode()), Reply(text="ok")]) as server:
-        wire = Gemini(server.gemini_url, "k")
+        wire = GeminiClient(server.gemini_url, "k")
         answer = asked(wire)
         stored = from_json(AssistantMessage, to_json(answer.message))  # as a session on disk has it
         results = (ToolMessage("c1", "Read", "x"), ToolMessage("c2", "Read", "y"))
@@ -181,7 +181,7 @@ def test_signatures_of_words_keep_their_places() -> None:
     events[-1]["candidates"][0]["finishReason"] = "STOP"  # type: ignore[assignment]
     raw = b"".join(b"data: " + json.dumps(event).encode() + b"\r\n\r\n" for event in events)
     with ModelServer([Reply(raw=raw, content_type="text/event-stream"), Reply(text="ok")]) as server:
-        wire = Gemini(server.gemini_url, "k")
+        wire = GeminiClient(server.gemini_url, "k")
         answer = asked(wire)
         asked(wire, UserMessage("hi"), answer.message, UserMessage("and?"))
         sent = server.bodies[1]["contents"][1]["parts"]
@@ -212,8 +212,8 @@ def test_other_providers_get_no_signature() -> None:
     )  # fmt: skip
     with ModelServer([Reply(text="ok")], repeat=True) as server:
         for wire in (
-            OpenAIChat(server.openai_url, "k"), OpenAIResponses(server.openai_url, "k"),
-            Anthropic(server.anthropic_url, "k"),
+            OpenAIChatClient(server.openai_url, "k"), OpenAIResponsesClient(server.openai_url, "k"),
+            AnthropicClient(server.anthropic_url, "k"),
         ):  # fmt: skip
             asked(wire, *history, model="claude-x")
         assert all(b"c2ln" not in request.raw for request in server.requests) and len(server.requests) == 3
@@ -226,7 +226,7 @@ def test_signatures_that_cannot_be_read_are_forgotten_and_the_next_are_not(error
     old = (AssistantMessage((signed("b2xk"), ToolCall("a", "Read", {}))), ToolMessage("a", "Read", "x"))
     new = (AssistantMessage((signed("bmV3"), ToolCall("b", "Read", {}))), ToolMessage("b", "Read", "y"))
     with ModelServer([refusing(lambda body: "b2xk" in body, error)] * 3) as server:
-        wire = Gemini(server.gemini_url, "k")
+        wire = GeminiClient(server.gemini_url, "k")
         first = asked(wire, UserMessage("hi"), *old)
         asked(wire, UserMessage("hi"), *old, *new)
         calls = [
@@ -243,7 +243,7 @@ def test_a_model_that_turns_out_to_want_signatures_gets_them() -> None:
         lambda body: UNSIGNED not in body, "Function call is missing a thought_signature in functionCall parts."
     )
     with ModelServer([refusal] * 2) as server:
-        assert asked(Gemini(server.gemini_url, "k"), UserMessage("hi"), *call, model=OLD).text == "fine"
+        assert asked(GeminiClient(server.gemini_url, "k"), UserMessage("hi"), *call, model=OLD).text == "fine"
 
 
 # Thinking.
@@ -297,7 +297,7 @@ def test_thinking_that_a_model_refuses_is_as_near_as_it_takes(model: str, effort
         return Reply(text="fine") if len(configs) > 1 else Reply(status=400, error=error)
 
     with ModelServer([answer] * 3) as server:
-        wire = Gemini(server.gemini_url, "k")
+        wire = GeminiClient(server.gemini_url, "k")
         assert asked(wire, model=model, effort=effort).text == "fine"
         assert asked(wire, model=model, effort=effort).text == "fine"
     assert configs[1:] == [taken, taken] and configs[0] not in (None, taken)
@@ -308,7 +308,7 @@ def test_thinking_that_a_model_refuses_is_as_near_as_it_takes(model: str, effort
 )
 def test_that_thinking_cannot_be_turned_off_is_reported_once(model: str, says: str) -> None:
     with ModelServer([Reply(text="x")] * 2) as server:
-        wire = Gemini(server.gemini_url, "k")
+        wire = GeminiClient(server.gemini_url, "k")
         first, second = (asked(wire, model=model, effort="none") for _ in range(2))
     assert [says in notice for notice in first.notices] == [True] and second.notices == ()
 
@@ -324,7 +324,7 @@ def test_a_schema_for_the_answer_goes_with_tools_only_to_newer_models() -> None:
 def test_a_refusal_that_no_option_explains_is_passed_on() -> None:
     error = "Please ensure that function call turn comes immediately after a user turn."
     with ModelServer([Reply(status=400, error=error)]) as server, pytest.raises(ModelError, match="function call turn"):
-        asked(Gemini(server.gemini_url, "k"), effort="high")
+        asked(GeminiClient(server.gemini_url, "k"), effort="high")
 
 
 # Keys.
@@ -339,7 +339,7 @@ def test_a_token_is_made_when_there_is_none_and_anew_when_it_has_expired() -> No
 
     expired = Reply(status=401, error="Request had invalid authentication credentials.")
     with ModelServer([Reply(text="a"), expired, Reply(text="b"), expired, expired]) as server:
-        wire = Gemini(server.gemini_url, None, provider="vertex_ai", bearer=True, renew=renew)
+        wire = GeminiClient(server.gemini_url, None, provider="vertex_ai", bearer=True, renew=renew)
         assert [asked(wire).text, asked(wire).text] == ["a", "b"]
         with pytest.raises(ModelError) as caught:
             asked(wire)
@@ -351,7 +351,7 @@ def test_a_token_is_made_when_there_is_none_and_anew_when_it_has_expired() -> No
 def test_calls_without_ids_get_some_and_the_namespace_is_dropped() -> None:
     calls = (Call("default_api:Read", {"path": "a"}), Call("Read", {}))
     with ModelServer([Reply(calls=calls, signature="c2ln")]) as server:
-        answer = asked(Gemini(server.gemini_url, "k"))
+        answer = asked(GeminiClient(server.gemini_url, "k"))
     assert [(call.id, call.name) for call in answer.calls] == [("call_0", "Read"), ("call_1", "Read")]
 
 
@@ -367,7 +367,7 @@ def test_a_gateway_on_this_machine_is_asked_for_its_models() -> None:
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_connection_serves_several_requests(stream: bool) -> None:
     with ModelServer([Reply(text="a")] * 3) as server:
-        wire = Gemini(server.gemini_url, "k")
+        wire = GeminiClient(server.gemini_url, "k")
         for _ in range(3):
             asked(wire, stream=stream)
         assert server.connections == 1

@@ -14,7 +14,7 @@ import pytest
 
 from agent_cli.providers.base import ModelError
 from agent_cli.providers.google_auth import GoogleCredentials, find_credentials
-from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
+from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, create_client, resolve
 from agent_tools.cancel import CancelToken
 from tests.support.model_server import ModelServer, Received, Reply
 from tests.support.wires import WIRES, gathered, request
@@ -121,7 +121,7 @@ def test_a_login_becomes_a_token_that_is_sent(tmp_path: Path) -> None:
         env = {
             "VERTEXAI_PROJECT": "p", "VERTEXAI_API_BASE": server.url, "GOOGLE_APPLICATION_CREDENTIALS": str(path),
         }  # fmt: skip
-        wire = open_transport(on_vertex(env))
+        wire = create_client(on_vertex(env))
 
         assert gathered(wire.stream(request(GEMINI, model="gemini-2.5-pro"), CancelToken())).text == "Hi."
         sent = server.requests[1]

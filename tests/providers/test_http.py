@@ -17,7 +17,7 @@ from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net import connect
 from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
-from agent_tools.net.web_client import Guard
+from agent_tools.net.web_client import PrivateAddressGuard
 from tests.support import model_server as scripted
 from tests.support.model_server import ModelServer
 from tests.support.stalled_ports import BODY, PROMPT, Door, body_of, cancelled_within, full_port, http
@@ -207,7 +207,7 @@ def test_a_dripping_answer_ends_with_the_total_limit() -> None:
 
 def test_a_whole_answer_may_take_longer_than_the_idle_limit() -> None:
     with ModelServer([scripted.Reply(raw=b"abc", cut=1, drip=0.05)]) as server:
-        assert body_of(http(server, Timeouts(idle=0.02)).post({}, BODY, CancelToken(), patient=True)) == b"abc"
+        assert body_of(http(server, Timeouts(idle=0.02)).post({}, BODY, CancelToken(), no_idle_timeout=True)) == b"abc"
 
 
 def test_zero_means_no_limit() -> None:
@@ -296,7 +296,7 @@ def test_one_client_keeps_the_connections_of_each_server_apart() -> None:
 
 
 def test_a_client_that_is_to_keep_nothing_closes_each_connection() -> None:
-    client = HttpClient(Timeouts(), most_kept=0)
+    client = HttpClient(Timeouts(), max_idle=0)
     with ModelServer([scripted.Reply(raw=b"a")] * 2) as server:
         for _ in range(2):
             body_of(client.send(endpoint_url(server.openai_url), {}, BODY, CancelToken()))
@@ -315,11 +315,11 @@ def test_after_closing_a_client_a_request_takes_a_new_connection() -> None:
 def test_a_guard_is_asked_about_each_new_connection_before_it_is_made() -> None:
     with ModelServer([scripted.Reply(raw=b"a")]) as server:
         url = endpoint_url(server.openai_url)
-        refusing = HttpClient(Timeouts(), guard=Guard())
+        refusing = HttpClient(Timeouts(), guard=PrivateAddressGuard())
         with pytest.raises(ToolError, match="does not reach"):
             refusing.send(url, {}, BODY, CancelToken())
         assert server.connections == 0
-        allowing = HttpClient(Timeouts(), guard=Guard(["127.0.0.1"]))
+        allowing = HttpClient(Timeouts(), guard=PrivateAddressGuard(["127.0.0.1"]))
         assert body_of(allowing.send(url, {}, BODY, CancelToken())) == b"a"
 
 

@@ -11,10 +11,10 @@ from itertools import repeat
 import pytest
 
 from agent_cli.core.messages import UserMessage
-from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.anthropic import AnthropicClient
 from agent_cli.providers.base import ModelClient, ModelError, Request, TextChunk
 from agent_cli.providers.http_client import SSEDecoder
-from agent_cli.providers.openai_chat import OpenAIChat
+from agent_cli.providers.openai_chat import OpenAIChatClient
 from agent_tools.cancel import CancelToken
 from agent_tools.net import http_connection
 from agent_tools.net.http import Timeouts
@@ -52,11 +52,11 @@ def dripping(pieces: Iterable[bytes], kind: bytes = b"text/event-stream") -> Ite
 
 
 def openai(url: str) -> ModelClient:
-    return OpenAIChat(f"{url}/v1", "key", timeouts=Timeouts(idle=IDLE))
+    return OpenAIChatClient(f"{url}/v1", "key", timeouts=Timeouts(idle=IDLE))
 
 
 def anthropic(url: str) -> ModelClient:
-    return Anthropic(url, "key", timeouts=Timeouts(idle=IDLE))
+    return AnthropicClient(url, "key", timeouts=Timeouts(idle=IDLE))
 
 
 @pytest.mark.parametrize("make", [openai, anthropic])
@@ -103,11 +103,11 @@ def test_words_between_keep_alives_begin_the_wait_anew(
 
 
 def test_an_event_has_a_bound() -> None:
-    splitter = SSEDecoder(most=1_000)
+    splitter = SSEDecoder(max_bytes=1_000)
     with pytest.raises(OverflowError):
         for _ in range(100):
             splitter.feed(b"data: " + b"x" * 100 + b"\n")
-    splitter = SSEDecoder(most=1_000)
+    splitter = SSEDecoder(max_bytes=1_000)
     events = [splitter.feed(b"data: " + b"x" * 500 + b"\n\n") for _ in range(100)]
     assert len(events) == 100
 

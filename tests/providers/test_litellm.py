@@ -20,7 +20,7 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.providers import litellm
-from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.anthropic import AnthropicClient
 from agent_cli.providers.base import (
     Chunk,
     MessageStop,
@@ -36,9 +36,9 @@ from agent_cli.providers.base import (
     ToolSpec,
     UsageChunk,
 )
-from agent_cli.providers.litellm import LiteLLM, LiteLLMWorker, close_workers
-from agent_cli.providers.litellm_convert import arguments_of
-from agent_cli.providers.openai_chat import OpenAIChat
+from agent_cli.providers.litellm import LiteLLMClient, LiteLLMWorker, close_workers
+from agent_cli.providers.litellm_convert import completion_arguments
+from agent_cli.providers.openai_chat import OpenAIChatClient
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net.http import Timeouts
 from tests.support.loopback import end_listening
@@ -67,9 +67,9 @@ def wires(protocol: str, server: ModelServer) -> tuple[ModelClient, ModelClient,
     """The direct wire, LiteLLM, and a model, for one protocol."""
     if protocol == "anthropic":
         url = server.anthropic_url
-        return Anthropic(url, "key"), LiteLLM(f"anthropic/{CLAUDE}", "key", url), CLAUDE
+        return AnthropicClient(url, "key"), LiteLLMClient(f"anthropic/{CLAUDE}", "key", url), CLAUDE
     url = server.openai_url
-    return OpenAIChat(url, "key"), LiteLLM("openai/gpt-4.1", "key", url), "gpt-4.1"
+    return OpenAIChatClient(url, "key"), LiteLLMClient("openai/gpt-4.1", "key", url), "gpt-4.1"
 
 
 def talk(wire: ModelClient, asked: Request) -> list[Chunk]:
@@ -198,10 +198,10 @@ def test_a_prefill_comes_first_and_once() -> None:
 
 def test_what_a_model_takes_decides_what_is_sent() -> None:
     asked = request("m", tools=(READ,), effort="low", thinking_tokens=5, json_schema={"type": "object"}, prefill="{")
-    sent, notices = arguments_of(asked, "cohere/m", ALL, "")
+    sent, notices = completion_arguments(asked, "cohere/m", ALL, "")
     assert sent["reasoning_effort"] == "low" and sent["response_format"]["json_schema"]["schema"] == {"type": "object"}
     assert [n.text for n in notices] == ["cohere/m takes no prefill over LiteLLM"]
-    bare, notices = arguments_of(asked, "cohere/m", set(), "{")
+    bare, notices = completion_arguments(asked, "cohere/m", set(), "{")
     assert set(bare) == {"model", "messages", "stream", "stream_options"} and len(notices) == 4
 
 
@@ -230,7 +230,7 @@ def test_a_refusal_becomes_one_of_the_small_set(
         url = server.anthropic_url if protocol == "anthropic" else server.openai_url
         model = f"anthropic/{CLAUDE}" if protocol == "anthropic" else "openai/gpt-4.1"
         with pytest.raises(ModelError) as caught:
-            talk(LiteLLM(model, "key-123", url), request(model.partition("/")[2]))
+            talk(LiteLLMClient(model, "key-123", url), request(model.partition("/")[2]))
     failure = caught.value.failure
     assert (failure.kind, failure.retryable) == (kind, retryable), failure.message
     assert "key-123" not in failure.message and "\n" not in failure.message and text[:6] in failure.message
@@ -251,10 +251,10 @@ def test_a_response_that_breaks_off_is_a_network_error(protocol: str) -> None:
 
 def test_a_server_that_is_not_there_and_one_that_says_nothing_are_network_errors() -> None:
     with pytest.raises(ModelError) as caught:
-        talk(LiteLLM("openai/gpt-4.1", "key", "http://127.0.0.1:9/v1"), request("gpt-4.1"))
+        talk(LiteLLMClient("openai/gpt-4.1", "key", "http://127.0.0.1:9/v1"), request("gpt-4.1"))
     assert caught.value.failure.kind == "network" and caught.value.failure.retryable
     with ModelServer([Reply(stall="headers")]) as server:
-        wire = LiteLLM("openai/gpt-4.1", "key", server.openai_url, timeouts=Timeouts(idle=0.3))
+        wire = LiteLLMClient("openai/gpt-4.1", "key", server.openai_url, timeouts=Timeouts(idle=0.3))
         with pytest.raises(ModelError) as caught:
             talk(wire, request("gpt-4.1"))
     assert caught.value.failure.kind == "network" and caught.value.failure.retryable
@@ -272,7 +272,7 @@ def test_the_worker_is_kept_and_serves_other_providers_too() -> None:
 
 def test_the_key_is_in_neither_the_arguments_nor_the_environment_of_the_worker() -> None:
     with ModelServer([Reply(text="x")]) as server:
-        talk(LiteLLM("openai/gpt-4.1", "sk-very-secret", server.openai_url), request("gpt-4.1"))
+        talk(LiteLLMClient("openai/gpt-4.1", "sk-very-secret", server.openai_url), request("gpt-4.1"))
     assert server.requests[0].headers["authorization"] == "Bearer sk-very-secret"
     pid = litellm._idle[0].pid
     if Path("/proc/self").exists():
@@ -289,7 +289,7 @@ def test_credentials_of_clouds_reach_the_worker_but_not_the_environment_it_begin
     monkeypatch.setenv("UPSTREAM", "postgres://app:made-up-password@db/app")
     monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
     with ModelServer([Reply(text="x")]) as server:
-        talk(LiteLLM("openai/gpt-4.1", "sk-very-secret", server.openai_url), request("gpt-4.1"))
+        talk(LiteLLMClient("openai/gpt-4.1", "sk-very-secret", server.openai_url), request("gpt-4.1"))
     pid = litellm._idle[0].pid
     if Path("/proc/self").exists():
         environ = Path(f"/proc/{pid}/environ").read_bytes()
@@ -376,7 +376,7 @@ def test_the_worker_fetches_nothing_and_reads_neither_env_files_nor_modules_of_t
         for module in ("litellm.py", "httpx.py", "agent_tools.py"):
             (tmp_path / module).write_text("import pathlib; pathlib.Path('taken').touch()\n")
         with pytest.raises(ModelError) as caught:
-            talk(LiteLLM("openai/gpt-4.1", "sk-secret"), request("gpt-4.1"))
+            talk(LiteLLMClient("openai/gpt-4.1", "sk-secret"), request("gpt-4.1"))
         assert server.requests == []
     close_workers()
     end_listening(proxy)

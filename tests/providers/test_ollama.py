@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import ModelError, Request, ToolSpec
-from agent_cli.providers.ollama import LineDecoder, Ollama
+from agent_cli.providers.ollama import LineDecoder, OllamaClient
 from agent_cli.providers.resolve import resolve
 from agent_tools.cancel import CancelToken
 from tests.support.model_server import Call, ModelServer, Reply
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.usefixtures("clean_environment")
 HI = (UserMessage("hi"),)
 
 
-def ask(server: ModelServer, *messages: Message, wire: Ollama | None = None, **changes: Any) -> Answer:
+def ask(server: ModelServer, *messages: Message, wire: OllamaClient | None = None, **changes: Any) -> Answer:
     asked = Request("qwen3:8b", "Be brief.", messages or HI, TOOLS).replace(**changes)
-    return gathered((wire or Ollama(server.ollama_url, None, window=32_768)).stream(asked, CancelToken()))
+    return gathered((wire or OllamaClient(server.ollama_url, None, window=32_768)).stream(asked, CancelToken()))
 
 
 def sent(*messages: Message, **changes: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_every_request_asks_for_the_window_and_forbids_cutting() -> None:
     assert (body["truncate"], body["shift"], body["stream"]) == (False, False, True)
     assert not {"think", "format", "keep_alive"} & body.keys()
     with ModelServer([Reply(text="ok")]) as server:
-        ask(server, wire=Ollama(server.url, "key-of-ours"))
+        ask(server, wire=OllamaClient(server.url, "key-of-ours"))
         assert "options" not in server.bodies[0] and server.requests[0].path == "/api/chat"
         assert server.requests[0].headers["authorization"] == "Bearer key-of-ours"
 
@@ -58,7 +58,7 @@ def test_every_request_asks_for_the_window_and_forbids_cutting() -> None:
 @pytest.mark.parametrize("base", ["/v1", "", "/api", "/v1/"])
 def test_the_address_of_either_api_will_do(base: str) -> None:
     with ModelServer([Reply(text="ok")]) as server:
-        assert ask(server, wire=Ollama(server.url + base, None)).text == "ok"
+        assert ask(server, wire=OllamaClient(server.url + base, None)).text == "ok"
         assert server.requests[0].path == "/api/chat"
 
 
@@ -186,7 +186,7 @@ def test_a_model_without_tools_gets_them_as_text() -> None:
         ToolMessage("c1", "Read", "the file"),
     )
     with ModelServer([refusal, Reply(text="ok"), Reply(text="ok")]) as server:
-        wire = Ollama(server.ollama_url, None, window=4096)
+        wire = OllamaClient(server.ollama_url, None, window=4096)
         first = ask(server, wire=wire)
         second = ask(server, *history, wire=wire)
         native, found, later = server.bodies

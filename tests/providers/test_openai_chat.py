@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import ModelError, PromptProgress, Request, TextChunk
-from agent_cli.providers.openai_chat import OpenAIChat
+from agent_cli.providers.openai_chat import OpenAIChatClient
 from agent_tools.cancel import CancelToken
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.wires import TOOLS, Answer, gathered
@@ -32,10 +32,10 @@ def calls(*pieces: dict[str, Any]) -> dict[str, Any]:
 
 def answer_to(reply: Reply, *, provider: str = "openai", **changes: Any) -> Answer:
     with ModelServer([reply]) as server:
-        return asked(OpenAIChat(server.openai_url, None, provider=provider), **changes)
+        return asked(OpenAIChatClient(server.openai_url, None, provider=provider), **changes)
 
 
-def asked(wire: OpenAIChat, **changes: Any) -> Answer:
+def asked(wire: OpenAIChatClient, **changes: Any) -> Answer:
     return gathered(wire.stream(Request("m", "", (UserMessage("hi"),), TOOLS).replace(**changes), CancelToken()))
 
 
@@ -52,8 +52,8 @@ def refusing(word: str, **reply: Any) -> Any:
 
 def test_the_key_and_further_headers_are_sent() -> None:
     with ModelServer([Reply(text="x"), Reply(text="x")]) as server:
-        asked(OpenAIChat(server.openai_url + "/", " key\n", headers={"X-Title": "agent"}))
-        asked(OpenAIChat(server.openai_url, None))
+        asked(OpenAIChatClient(server.openai_url + "/", " key\n", headers={"X-Title": "agent"}))
+        asked(OpenAIChatClient(server.openai_url, None))
         first, second = server.requests
     assert first.path == "/v1/chat/completions"
     assert first.headers["authorization"] == "Bearer key"
@@ -63,7 +63,7 @@ def test_the_key_and_further_headers_are_sent() -> None:
 
 def test_what_never_changes_stands_before_the_messages() -> None:
     with ModelServer([Reply(text="x"), Reply(text="x")]) as server:
-        wire = OpenAIChat(server.openai_url, None)
+        wire = OpenAIChatClient(server.openai_url, None)
         one = (UserMessage("hi"),)
         asked(wire, messages=one, system="s")
         asked(wire, messages=(*one, AssistantMessage((Text("x"),)), UserMessage("more")), system="s")
@@ -229,7 +229,9 @@ def test_reasoning_that_is_counted_apart_is_part_of_the_output() -> None:
 def test_options_are_sent_in_their_usual_names() -> None:
     with ModelServer([Reply(text="x")]) as server:
         schema = {"type": "object"}
-        asked(OpenAIChat(server.openai_url, None), max_tokens=9, temperature=0.5, effort="low", json_schema=schema)
+        asked(
+            OpenAIChatClient(server.openai_url, None), max_tokens=9, temperature=0.5, effort="low", json_schema=schema
+        )
         body = server.bodies[0]
     assert (body["max_tokens"], body["temperature"], body["reasoning_effort"]) == (9 + 4096, 0.5, "low")
     assert body["response_format"]["json_schema"]["schema"] == schema
@@ -239,7 +241,7 @@ def test_options_are_sent_in_their_usual_names() -> None:
 @pytest.mark.parametrize("word", ["stream_options", "temperature", "reasoning_effort", "response_format"])
 def test_an_option_that_is_rejected_is_left_out_from_then_on(word: str) -> None:
     with ModelServer([refusing(word)], repeat=True) as server:
-        wire = OpenAIChat(server.openai_url, None)
+        wire = OpenAIChatClient(server.openai_url, None)
         options: dict[str, Any] = {"temperature": 1.0, "effort": "low", "json_schema": {"type": "object"}}
         first, second = asked(wire, **options), asked(wire, **options)
         assert len(server.requests) == 3
@@ -256,13 +258,13 @@ def test_the_other_name_for_the_token_limit_is_tried() -> None:
         return Reply(text="fine")
 
     with ModelServer([respond], repeat=True) as server:
-        assert asked(OpenAIChat(server.openai_url, None), max_tokens=5).text == "fine"
+        assert asked(OpenAIChatClient(server.openai_url, None), max_tokens=5).text == "fine"
         assert server.bodies[-1]["max_completion_tokens"] == 5
 
 
 def test_a_refusal_that_no_option_explains_is_passed_on() -> None:
     with ModelServer([Reply(status=400, error="tools.0: bad schema")]) as server, pytest.raises(ModelError):
-        asked(OpenAIChat(server.openai_url, None), temperature=1.0)
+        asked(OpenAIChatClient(server.openai_url, None), temperature=1.0)
 
 
 def test_reasoning_goes_back_only_where_it_is_demanded() -> None:
@@ -275,24 +277,24 @@ def test_reasoning_goes_back_only_where_it_is_demanded() -> None:
         return Reply(status=400, error="The `reasoning_content` in the thinking mode must be passed back to the API.")
 
     with ModelServer([respond], repeat=True) as server:
-        wire = OpenAIChat(server.openai_url, None)
+        wire = OpenAIChatClient(server.openai_url, None)
         assert asked(wire, messages=history).text == "fine"
         assert asked(wire, messages=history).text == "fine"
         assert len(server.requests) == 3
     with ModelServer([respond]) as server:
-        asked(OpenAIChat(server.openai_url, None, provider="deepseek"), messages=history)
+        asked(OpenAIChatClient(server.openai_url, None, provider="deepseek"), messages=history)
 
 
 def test_a_thinking_budget_where_the_provider_takes_one() -> None:
     with ModelServer([Reply(text="x")]) as server:
-        answer = asked(OpenAIChat(server.openai_url, None, provider="openrouter"), thinking_tokens=2000)
+        answer = asked(OpenAIChatClient(server.openai_url, None, provider="openrouter"), thinking_tokens=2000)
         assert server.bodies[0]["reasoning"] == {"max_tokens": 2000}
     assert answer.notices == ()
 
 
 def test_a_prefill_where_the_provider_continues_one() -> None:
     with ModelServer([Reply(text=" world")]) as server:
-        answer = asked(OpenAIChat(server.openai_url, None, provider="hosted_vllm"), prefill="hello")
+        answer = asked(OpenAIChatClient(server.openai_url, None, provider="hosted_vllm"), prefill="hello")
         assert server.bodies[0]["messages"][-1] == {"role": "assistant", "content": "hello"}
     assert answer.text == "hello world"
     assert isinstance(answer.chunks[1], TextChunk)
@@ -301,7 +303,10 @@ def test_a_prefill_where_the_provider_continues_one() -> None:
 def test_a_call_with_text_is_one_message() -> None:
     message = AssistantMessage((Text("I look."), ToolCall("c", "Read", {"path": "ä"})))
     with ModelServer([Reply(calls=(Call("Read", {}),))]) as server:
-        asked(OpenAIChat(server.openai_url, None), messages=(UserMessage("x"), message, ToolMessage("c", "Read", "y")))
+        asked(
+            OpenAIChatClient(server.openai_url, None),
+            messages=(UserMessage("x"), message, ToolMessage("c", "Read", "y")),
+        )
         sent = server.bodies[0]["messages"][1]
     function = {"name": "Read", "arguments": '{"path":"ä"}'}
     call = {"id": "c", "type": "function", "function": function}
@@ -311,7 +316,10 @@ def test_a_call_with_text_is_one_message() -> None:
 def test_numbers_that_json_lacks_do_not_break_the_request() -> None:
     message = AssistantMessage((ToolCall("c", "Read", {"n": float("nan")}),))
     with ModelServer([Reply(text="x")]) as server:
-        asked(OpenAIChat(server.openai_url, None), messages=(UserMessage("x"), message, ToolMessage("c", "Read", "y")))
+        asked(
+            OpenAIChatClient(server.openai_url, None),
+            messages=(UserMessage("x"), message, ToolMessage("c", "Read", "y")),
+        )
         assert server.bodies[0]["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"n":null}'
 
 
@@ -331,7 +339,7 @@ def test_usage_where_providers_put_it(last: dict[str, Any], usage: Usage) -> Non
     end = {"id": "i", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], **last}
     raw = "".join(f"data: {json.dumps(event)}\n\n" for event in (words, end)) + "data: [DONE]\n\n"
     with ModelServer([Reply(raw=raw.encode(), content_type="text/event-stream")]) as server:
-        answer = asked(OpenAIChat(server.openai_url, None))
+        answer = asked(OpenAIChatClient(server.openai_url, None))
     assert (answer.text, answer.usage) == ("Hi", usage)
 
 
@@ -339,7 +347,7 @@ def test_an_error_line_in_a_stream_is_an_error_with_its_words() -> None:
     raw = b'data: {"id":"i","choices":[{"delta":{"content":"Hi"}}]}\n\nerror: {"error":{"message":"no more room"}}\n\n'
     replies = [Reply(raw=raw, content_type="text/event-stream")]
     with ModelServer(replies) as server, pytest.raises(ModelError, match="no more room"):
-        asked(OpenAIChat(server.openai_url, None))
+        asked(OpenAIChatClient(server.openai_url, None))
 
 
 def test_of_several_answers_the_first_counts() -> None:
@@ -348,7 +356,7 @@ def test_of_several_answers_the_first_counts() -> None:
     events += [{"id": "i", "choices": [{"index": n, "delta": {}, "finish_reason": "stop"}]} for n in (1, 0)]
     raw = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
     with ModelServer([Reply(raw=raw.encode(), content_type="text/event-stream")]) as server:
-        assert asked(OpenAIChat(server.openai_url, None)).text == "ab"
+        assert asked(OpenAIChatClient(server.openai_url, None)).text == "ab"
 
 
 def test_llama_cpp_is_asked_for_its_progress_with_the_prompt() -> None:
@@ -357,7 +365,7 @@ def test_llama_cpp_is_asked_for_its_progress_with_the_prompt() -> None:
     first = delta(role="assistant", content=None)
     events = [first | {"prompt_progress": each} for each in [*reports, *odd]]
     with ModelServer([stream_of(*events, first, delta("stop", content="fine"), "[DONE]")]) as server:
-        wire = OpenAIChat(server.openai_url, None, progress=True)
+        wire = OpenAIChatClient(server.openai_url, None, progress=True)
         chunks = list(wire.stream(Request("m", "", (UserMessage("hi"),)), CancelToken()))
         assert server.bodies[0]["return_progress"] is True
     assert [c for c in chunks if isinstance(c, PromptProgress)] == [PromptProgress(n, 100) for n in (0, 50, 100)]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.anthropic import AnthropicClient
 from agent_cli.providers.base import ModelClient, ModelError, Request, ToolSpec
-from agent_cli.providers.litellm_convert import arguments_of
-from agent_cli.providers.openai_chat import OpenAIChat
-from agent_cli.providers.openai_responses import OpenAIResponses
-from agent_cli.providers.retry import EitherWire
+from agent_cli.providers.litellm_convert import completion_arguments
+from agent_cli.providers.openai_chat import OpenAIChatClient
+from agent_cli.providers.openai_responses import OpenAIResponsesClient
+from agent_cli.providers.retry import ProtocolFallbackClient
 from agent_tools.cancel import CancelToken
 from agent_tools.record import from_json, to_json
 from agent_tools.schema import Freeform
@@ -29,7 +29,7 @@ PATCH = ToolSpec(
 )
 
 
-def asked(wire: OpenAIResponses, *messages: Message, model: str = "gpt-5.6", **changes: Any) -> Answer:
+def asked(wire: OpenAIResponsesClient, *messages: Message, model: str = "gpt-5.6", **changes: Any) -> Answer:
     request = Request(model, "Be brief.", messages or (UserMessage("hi"),), TOOLS).replace(**changes)
     return gathered(wire.stream(request, CancelToken()))
 
@@ -37,7 +37,7 @@ def asked(wire: OpenAIResponses, *messages: Message, model: str = "gpt-5.6", **c
 def body_of(*messages: Message, wire: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """What is sent for a request."""
     with ModelServer([Reply(text="ok")]) as server:
-        asked(OpenAIResponses(server.openai_url, "k", **(wire or {})), *messages, **changes)
+        asked(OpenAIResponsesClient(server.openai_url, "k", **(wire or {})), *messages, **changes)
         return server.bodies[0]
 
 
@@ -69,7 +69,7 @@ def test_nothing_is_stored_at_the_provider_and_reasoning_comes_encrypted() -> No
 
 def test_what_never_changes_stands_before_the_conversation() -> None:
     with ModelServer([Reply(text="ok")]) as server:
-        asked(OpenAIResponses(server.openai_url, "k"))
+        asked(OpenAIResponsesClient(server.openai_url, "k"))
         sent = server.requests[0]
     assert sent.headers["authorization"] == "Bearer k"
     assert list(sent.body)[-1] == "input"
@@ -147,7 +147,7 @@ def test_reasoning_in_clear_goes_back_in_clear() -> None:
 
 def test_what_came_encrypted_is_stored_and_read_again() -> None:
     with ModelServer([Reply(thinking="hm", encrypted="gAAA", text="So."), Reply(text="ok")]) as server:
-        wire = OpenAIResponses(server.openai_url, "k")
+        wire = OpenAIResponsesClient(server.openai_url, "k")
         answer = asked(wire)
         assert answer.parts == (Thinking("hm", "", "gAAA", "openai"), Text("So."))
         stored = json.loads(json.dumps(to_json(answer.message)))
@@ -163,26 +163,26 @@ def test_the_messages_api_is_not_sent_what_came_encrypted_elsewhere(model: str) 
     answer = AssistantMessage((thought("gAAA"), Text("So.")), model="gpt-5.6")
     with ModelServer([Reply(text="ok")]) as server:
         request = Request(model, "", (UserMessage("hi"), answer, UserMessage("and?")))
-        gathered(Anthropic(server.anthropic_url, "k").stream(request, CancelToken()))
+        gathered(AnthropicClient(server.anthropic_url, "k").stream(request, CancelToken()))
         assert "gAAA" not in server.requests[0].raw.decode()
 
 
 def test_litellm_is_not_sent_what_came_encrypted_elsewhere() -> None:
     answer = AssistantMessage((thought("gAAA"), Text("So.")), model="gpt-5.6")
     request = Request("claude-x", "", (UserMessage("hi"), answer, UserMessage("and?")))
-    sent, _ = arguments_of(request, "anthropic/claude-x", set(), "")
+    sent, _ = completion_arguments(request, "anthropic/claude-x", set(), "")
     assert "gAAA" not in json.dumps(sent)
 
 
 # At an address where either protocol may be spoken.
 
 
-def either(server: ModelServer, *, responses: bool) -> EitherWire:
+def either(server: ModelServer, *, responses: bool) -> ProtocolFallbackClient:
     wires: list[Callable[[], ModelClient]] = [
-        lambda: OpenAIChat(server.openai_url, "k"),
-        lambda: OpenAIResponses(server.openai_url, "k"),
+        lambda: OpenAIChatClient(server.openai_url, "k"),
+        lambda: OpenAIResponsesClient(server.openai_url, "k"),
     ]
-    return EitherWire(wires[responses](), wires[not responses], responses=responses)
+    return ProtocolFallbackClient(wires[responses](), wires[not responses], responses=responses)
 
 
 def texts(wire: ModelClient, times: int = 2) -> list[str]:
@@ -269,7 +269,7 @@ def custom(*pieces: str, done: bool = True) -> Reply:
 def test_a_tool_in_plain_text_is_offered_with_its_grammar_and_called_with_one_argument() -> None:
     for deltas in (True, False):
         with ModelServer([custom('*** "a"\n', "+ä\\\n", done=deltas), Reply(text="ok")]) as server:
-            wire = OpenAIResponses(server.openai_url, "k")
+            wire = OpenAIResponsesClient(server.openai_url, "k")
             answer = asked(wire, tools=(*TOOLS, PATCH))
             assert answer.calls == (ToolCall("c1", "Patch", {"patch": '*** "a"\n+ä\\\n'}),)
             result = ToolMessage("c1", "Patch", "done")
@@ -316,7 +316,7 @@ def test_a_server_without_such_tools_gets_a_function(error: str) -> None:
     call = AssistantMessage((ToolCall("1", "Patch", {"patch": "x"}),))
     history = (UserMessage("hi"), call, ToolMessage("1", "Patch", "y"))
     with ModelServer([refusal, refusal, refusal]) as server:
-        wire = OpenAIResponses(server.openai_url, "k")
+        wire = OpenAIResponsesClient(server.openai_url, "k")
         for _ in range(2):
             assert asked(wire, *history, tools=(*TOOLS, PATCH)).text == "fine"
     assert [body["tools"][-1]["type"] for body in server.bodies] == ["custom", "function", "function"]
@@ -352,7 +352,7 @@ def test_an_option_that_is_rejected_is_left_out_from_then_on(name: str, error: s
     }  # fmt: skip
     has = without(name)
     with ModelServer([refusing(has, error)] * 3) as server:
-        wire = OpenAIResponses(server.openai_url, "k")
+        wire = OpenAIResponsesClient(server.openai_url, "k")
         first, second = asked(wire, **options), asked(wire, **options)
     assert (first.text, second.text) == ("fine", "fine")
     assert [has(body) for body in server.bodies] == [True, False, False]
@@ -378,7 +378,7 @@ def test_a_level_that_a_model_lacks_is_the_nearest_one(option: str, wanted: str,
         return Reply(status=400, raw=json.dumps(refusal).encode())
 
     with ModelServer([answer] * 3) as server:
-        wire = OpenAIResponses(server.openai_url, "k")
+        wire = OpenAIResponsesClient(server.openai_url, "k")
         both = {"effort": "low", "verbosity": "low", option: wanted}
         first, _ = asked(wire, **both), asked(wire, **both)
     assert [body[group][option] for body in server.bodies] == [wanted, taken, taken]
@@ -399,7 +399,7 @@ def test_reasoning_that_the_server_cannot_read_is_forgotten_and_the_next_is_not(
     new = AssistantMessage((thought("new"), Text("Two.")))
     refusal = refusing(lambda body: '"old"' in json.dumps(body), error)
     with ModelServer([refusal] * 3) as server:
-        wire = OpenAIResponses(server.openai_url, "k")
+        wire = OpenAIResponsesClient(server.openai_url, "k")
         first = asked(wire, UserMessage("hi"), old, UserMessage("and?"))
         asked(wire, UserMessage("hi"), old, UserMessage("and?"), new, UserMessage("so?"))
     assert (first.text, first.notices) == ("fine", ())
@@ -414,7 +414,7 @@ def test_a_server_that_wants_ids_of_reasoning_gets_some() -> None:
         "Missing required parameter: 'input[1].id'.",
     )
     with ModelServer([refusal] * 3) as server:
-        wire = OpenAIResponses(server.openai_url, "k")
+        wire = OpenAIResponsesClient(server.openai_url, "k")
         for _ in range(2):
             assert asked(wire, UserMessage("hi"), answer, UserMessage("and?")).text == "fine"
         ids = [item.get("id") for body in server.bodies for item in body["input"] if item["type"] == "reasoning"]
@@ -424,19 +424,19 @@ def test_a_server_that_wants_ids_of_reasoning_gets_some() -> None:
 def test_a_refusal_that_no_option_explains_is_passed_on() -> None:
     refusal = Reply(status=400, error="No tool output found for function call c1.")
     with ModelServer([refusal]) as server, pytest.raises(ModelError, match="No tool output") as caught:
-        asked(OpenAIResponses(server.openai_url, "k"))
+        asked(OpenAIResponsesClient(server.openai_url, "k"))
     assert caught.value.failure.kind == "bad_request"
 
 
 def test_options_that_it_lacks_are_named() -> None:
     with ModelServer([Reply(text="x")]) as server:
-        answer = asked(OpenAIResponses(server.openai_url, "k"), thinking_tokens=2048, prefill="So")
+        answer = asked(OpenAIResponsesClient(server.openai_url, "k"), thinking_tokens=2048, prefill="So")
     assert len(answer.notices) == 2 and "prefill" in answer.notices[1]
 
 
 def test_calls_of_one_name_keep_apart() -> None:
     calls = tuple(Call("Read", {"path": str(n)}) for n in range(3))
     with ModelServer([Reply(thinking="a", encrypted="e", text="b", calls=calls)]) as server:
-        answer = asked(OpenAIResponses(server.openai_url, "k"))
+        answer = asked(OpenAIResponsesClient(server.openai_url, "k"))
     assert [c.arguments["path"] for c in answer.calls] == ["0", "1", "2"]
     assert answer.reason == "tool_use"

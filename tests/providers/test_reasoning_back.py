@@ -13,10 +13,10 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.engine.sampling import AnswerDraft
-from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.anthropic import AnthropicClient
 from agent_cli.providers.base import Request
 from agent_cli.providers.catalog import lookup, price
-from agent_cli.providers.openai_chat import OpenAIChat
+from agent_cli.providers.openai_chat import OpenAIChatClient
 from agent_tools.cancel import CancelToken
 from tests.support.model_server import ModelServer, Reply
 from tests.support.wires import TOOLS
@@ -35,7 +35,7 @@ def streamed(*deltas: dict[str, Any]) -> Reply:
 def sent_back(provider: str, first: Reply, *, model: str = "m", later: str = "") -> dict[str, Any]:
     """An answer as it stands in the next request. later: the model that it goes to, if another."""
     with ModelServer([first, Reply(text="ok")]) as server:
-        wire = OpenAIChat(server.openai_url, None, provider=provider)
+        wire = OpenAIChatClient(server.openai_url, None, provider=provider)
         draft = AnswerDraft()
         history: tuple[Message, ...] = (UserMessage("hi"),)
         for chunk in wire.stream(Request(model, "", history, tools=TOOLS), CancelToken()):
@@ -98,7 +98,7 @@ def test_not_to_others(provider: str) -> None:
 def test_reasoning_of_another_provider_stays_away() -> None:
     foreign = AssistantMessage((Thinking("Secret.", "", "", "zai"), Text("a"), ToolCall("c1", "Read", {})))
     with ModelServer([Reply(text="ok")]) as server:
-        wire = OpenAIChat(server.openai_url, None, provider="deepseek")
+        wire = OpenAIChatClient(server.openai_url, None, provider="deepseek")
         history = (UserMessage("hi"), foreign, ToolMessage("c1", "Read", "x"))
         list(wire.stream(Request("m", "", history), CancelToken()))
         assert server.bodies[0]["messages"][1]["reasoning_content"] == ""
@@ -114,7 +114,7 @@ def test_claude_through_openrouter_gets_marks_and_the_rest_stays_as_it_was() -> 
     first = (UserMessage("hi"),)
     second = (*first, AssistantMessage((ToolCall("c1", "Read", {}),)), ToolMessage("c1", "Read", "the file"))
     with ModelServer([Reply(text="ok")] * 4) as server:
-        wire = OpenAIChat(server.openai_url, None, provider="openrouter", cache_ttl="1h")
+        wire = OpenAIChatClient(server.openai_url, None, provider="openrouter", cache_ttl="1h")
         for messages, head in ((first, 0), (second, 0), (second, 1)):
             list(wire.stream(Request("anthropic/claude-sonnet-5", "Be brief.", messages, head=head), CancelToken()))
         list(wire.stream(Request("openai/gpt-5", "Be brief.", second), CancelToken()))
@@ -127,7 +127,7 @@ def test_claude_through_openrouter_gets_marks_and_the_rest_stays_as_it_was() -> 
 
 def test_claude_keeps_its_cache_for_an_hour_where_that_is_set() -> None:
     with ModelServer([Reply(text="ok")]) as server:
-        wire = Anthropic(server.anthropic_url, "k", cache_ttl="1h")
+        wire = AnthropicClient(server.anthropic_url, "k", cache_ttl="1h")
         list(wire.stream(Request("claude-sonnet-5", "Be brief.", (UserMessage("hi"),), tools=TOOLS), CancelToken()))
         body = json.dumps(server.bodies[0])
     assert body.count('"cache_control": {"type": "ephemeral", "ttl": "1h"}') == 3 == body.count("cache_control")

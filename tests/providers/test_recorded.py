@@ -17,8 +17,8 @@ import pytest
 from agent_cli.core.messages import Text, Thinking, ToolCall, UserMessage
 from agent_cli.engine.sampling import AnswerDraft
 from agent_cli.providers.base import ModelClient, ModelError, Request, ToolSpec
-from agent_cli.providers.gemini import Gemini
-from agent_cli.providers.openai_responses import OpenAIResponses
+from agent_cli.providers.gemini import GeminiClient
+from agent_cli.providers.openai_responses import OpenAIResponsesClient
 from agent_tools.cancel import CancelToken
 from agent_tools.schema import Freeform
 from tests.support.model_server import ModelServer, Reply
@@ -47,13 +47,13 @@ def test_there_are_recordings() -> None:
 @pytest.mark.parametrize("cut", [0, 7])
 @pytest.mark.parametrize("path", RESPONSES, ids=lambda path: path.name)
 def test_responses(path: Path, cut: int) -> None:
-    check(path, cut, "gpt-5.6", lambda server: OpenAIResponses(server.openai_url, None))
+    check(path, cut, "gpt-5.6", lambda server: OpenAIResponsesClient(server.openai_url, None))
 
 
 @pytest.mark.parametrize("cut", [0, 7])
 @pytest.mark.parametrize("path", GEMINI, ids=lambda path: path.name)
 def test_gemini(path: Path, cut: int) -> None:
-    check(path, cut, "gemini-3-flash-preview", lambda server: Gemini(server.gemini_url, "k"))
+    check(path, cut, "gemini-3-flash-preview", lambda server: GeminiClient(server.gemini_url, "k"))
 
 
 def check(path: Path, cut: int, model: str, make: Callable[[ModelServer], ModelClient]) -> None:

@@ -16,14 +16,14 @@ import pytest
 
 from agent_cli.providers import credentials
 from agent_cli.providers.catalog import newest_claude
-from agent_cli.providers.registry import PROVIDERS, base_url_of, find
+from agent_cli.providers.registry import PROVIDERS, base_url_of, find_provider
 from agent_cli.providers.resolve import (
     MissingKeyError,
     ModelSetupError,
     NoModelError,
     ResolvedModel,
     Secret,
-    open_transport,
+    create_client,
     resolve,
 )
 from agent_cli.providers.server_info import default_model, discover, probe_server
@@ -155,9 +155,22 @@ def test_base_urls_come_from_the_environment() -> None:
     ],
 )
 def test_an_ollama_host_is_read_as_ollama_reads_it(value: str, url: str) -> None:
-    provider = find("ollama")
+    provider = find_provider("ollama")
     assert provider is not None
     assert base_url_of(provider, {"OLLAMA_HOST": value}) == url
+
+
+@pytest.mark.parametrize(
+    "url", ["llm.example.org/v1", "127.0.0.1:80/v1", "ftp://x/v1", "http://h:99999/v1", "http://[::1/v1"]
+)
+def test_an_address_that_no_request_can_go_to_is_refused_by_the_name_of_its_setting(url: str) -> None:
+    with pytest.raises(
+        ModelSetupError, match=r"^the address in base_url, '.*: write it as https://HOST/v1, or"
+    ) as caught:
+        resolve("openai/m", base_url=url, env={})
+    assert url in str(caught.value)
+    with pytest.raises(ModelSetupError, match=r"^the address in OPENAI_BASE_URL, "):
+        resolve("openai/m", env={"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "k"})
 
 
 def test_the_transport_can_be_forced() -> None:
@@ -345,12 +358,12 @@ def test_where_no_server_is_the_probe_gives_up_at_once() -> None:
 
 def test_each_wire_opens_and_a_script_is_not_retried(tmp_path: Path) -> None:
     for name in ("gpt-5", "sonnet", "gemini/gemini-2.5-pro"):
-        assert type(open_transport(resolve(name, env=KEYS), attempts=2)).__name__ == "Retrying"
+        assert type(create_client(resolve(name, env=KEYS), attempts=2)).__name__ == "RetryingClient"
     script = tmp_path / "s.toml"
     script.write_text('[[reply]]\ntext = "hi"\n')
-    assert type(open_transport(resolve(f"scripted:{script}", env={}))).__name__ == "Scripted"
+    assert type(create_client(resolve(f"scripted:{script}", env={}))).__name__ == "ScriptedClient"
     with pytest.raises(ModelSetupError, match="nowhere"):
-        open_transport(resolve("scripted:nowhere.toml", env={}))
+        create_client(resolve("scripted:nowhere.toml", env={}))
 
 
 def test_two_resolutions_of_one_name_are_equal() -> None:

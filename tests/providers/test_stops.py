@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.providers.base import ModelError, StopReason, stopped
+from agent_cli.providers.base import ModelError, StopReason, message_stop
 
 # As the providers' references list them.
 TABLE: dict[str, dict[StopReason, str]] = {
@@ -52,23 +52,23 @@ ROWS = [(p, reason, word) for p, row in TABLE.items() for reason, words in row.i
 
 @pytest.mark.parametrize(("provider", "reason", "word"), ROWS)
 def test_each_word_has_its_meaning(provider: str, reason: StopReason, word: str) -> None:
-    end = stopped(word, calls=False, provider=provider)
+    end = message_stop(word, calls=False, provider=provider)
     assert (end.reason, end.raw) == (reason, word)
 
 
 @pytest.mark.parametrize("word", ["", "stop", "STOP", "eos", "tool_calls"])
 def test_with_calls_an_ordinary_end_is_for_the_calls(word: str) -> None:
-    assert stopped(word, calls=True, provider="p").reason == "tool_use"
+    assert message_stop(word, calls=True, provider="p").reason == "tool_use"
 
 
 @pytest.mark.parametrize("word", ["length", "content_filter", "stop_sequence"])
 def test_calls_do_not_hide_why_an_answer_was_cut(word: str) -> None:
-    assert stopped(word, calls=True, provider="p").reason == stopped(word, calls=False, provider="p").reason
+    assert message_stop(word, calls=True, provider="p").reason == message_stop(word, calls=False, provider="p").reason
 
 
 def test_no_word_is_an_end_and_an_unknown_one_something_else() -> None:
-    assert stopped("", calls=False, provider="p").reason == "end_turn"
-    assert stopped("new_word", calls=True, provider="p").reason == "other"
+    assert message_stop("", calls=False, provider="p").reason == "end_turn"
+    assert message_stop("new_word", calls=True, provider="p").reason == "other"
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,5 @@ def test_no_word_is_an_end_and_an_unknown_one_something_else() -> None:
 )
 def test_a_word_for_a_failure_is_a_failure_that_may_pass(word: str, kind: str) -> None:
     with pytest.raises(ModelError, match=word) as caught:
-        stopped(word, calls=False, provider="p")
+        message_stop(word, calls=False, provider="p")
     assert (caught.value.failure.kind, caught.value.failure.retryable) == (kind, True)

@@ -70,10 +70,10 @@ def test_a_pipe_waits_for_nothing(work: Path) -> None:
     from time import monotonic
 
     from agent_cli.terminal.dialogs.model import GUARD
-    from agent_cli.terminal.editor import wait_until_quiet
+    from agent_cli.terminal.editor import discard_typed_ahead
 
     began = monotonic()
-    wait_until_quiet()  # standard input of the tests is no terminal
+    discard_typed_ahead()  # standard input of the tests is no terminal
     assert monotonic() - began < GUARD
 
 

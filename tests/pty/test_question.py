@@ -220,6 +220,21 @@ def test_a_small_question_in_the_application(short: Path) -> None:
         screen.leave()
 
 
+def test_words_typed_at_a_question_become_the_comment_of_an_answer(short: Path) -> None:
+    replies = [{"calls": [call("Bash", command="touch x")]}, {"text": "Ok.", "expect": "said: and be quick"}]
+    with Drawn(["--model", script(short.parent / "s.toml", replies), "please"], short, 80, 24) as screen:
+        screen.wait("Esc no")
+        screen.rest()
+        screen.type("and be quick")
+        screen.wait("Tab as a comment")
+        screen.rest()
+        screen.type("\t")
+        screen.wait("yes, and> and be quick")
+        screen.type("\r")
+        screen.wait("Ok.")
+        screen.leave()
+
+
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 15)])
 def test_the_command_is_never_scrolled_away_and_is_whole_on_request(short: Path, columns: int, rows: int) -> None:
     for number in range(30):

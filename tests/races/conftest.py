@@ -18,7 +18,7 @@ def ground(tmp_path: Path) -> Ground:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to open a path; the second is what systems without openat2 have."""
     if request.param != "openat2":
-        monkeypatch.setattr("agent_tools.fs.files._caller", lambda: None)
+        monkeypatch.setattr("agent_tools.fs.files._load_openat2", lambda: None)
     return str(request.param)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent_tools.fs import files
 from agent_tools.search import ripgrep
-from agent_tools.search.ripgrep import Steady, find_rg
+from agent_tools.search.ripgrep import UnchangedFiles, find_rg
 from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, Ground
 from tests.support.program import agent
 from tests.support.scripts import call, script
@@ -69,13 +69,13 @@ def test_where_a_path_is_missing_no_names_of_elsewhere_are_reported(way: str, gr
 def test_the_folder_becomes_another_while_the_file_is_written(
     way: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really = files._fill
+    really = files._write_temporary
 
     def late(*given: Any) -> None:
         really(*given)
         ground.swap("d")
 
-    monkeypatch.setattr(files, "_fill", late)
+    monkeypatch.setattr(files, "_write_temporary", late)
     found = ground.call("Write", file_path="d/a.txt", content="needle changed\n")
     assert f"{CHANGED}: its folder was replaced by another one. Nothing was written." in found
     assert (ground.root / "d.aside/a.txt").read_text() == "needle\n"
@@ -140,7 +140,7 @@ def test_a_tree_at_rest_is_searched_once(ground: Ground, monkeypatch: pytest.Mon
     monkeypatch.setattr(ripgrep, "run_rg", lambda *given, **more: ran.append(given) or really(*given, **more))  # type: ignore[func-returns-value]
     assert "d/a.txt" in ground.call("Grep", pattern="needle")
     assert len(ran) == 2, "made a moment ago, it is looked at twice"
-    monkeypatch.setattr("agent_tools.search.ripgrep._LEEWAY", -(10**15))
+    monkeypatch.setattr("agent_tools.search.ripgrep._CLOCK_TOLERANCE_NS", -(10**15))
     assert "d/a.txt" in ground.call("Grep", pattern="needle")
     assert len(ran) == 3
 
@@ -149,9 +149,9 @@ def test_what_is_at_rest(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Non
     (ground.root / "link").symlink_to(ground.outside)
     top = os.open(ground.root, os.O_RDONLY)
     names = ["d/a.txt", "d/sub/b.txt", "link/a.txt", "d/none", "d/none/a", "d", "none/../d/a.txt"]
-    assert Steady(top).files(names) == set()
-    monkeypatch.setattr("agent_tools.search.ripgrep._LEEWAY", -(10**15))
-    assert Steady(top).files(names) == {"d/a.txt", "d/sub/b.txt"}
+    assert UnchangedFiles(top).files(names) == set()
+    monkeypatch.setattr("agent_tools.search.ripgrep._CLOCK_TOLERANCE_NS", -(10**15))
+    assert UnchangedFiles(top).files(names) == {"d/a.txt", "d/sub/b.txt"}
     os.close(top)
 
 

@@ -12,7 +12,7 @@ from agent_cli.checkpoints.git_store import oid_of
 from agent_cli.checkpoints.recorder import Recorder
 from agent_cli.checkpoints.scanner import SizeLimits
 from agent_cli.checkpoints.store import Store, StoreConfig
-from agent_cli.checkpoints.undo import UndoManager, put_back
+from agent_cli.checkpoints.undo import UndoManager, restore_files
 from agent_cli.checkpoints.undo_plan import FileState, Item
 from agent_cli.core.messages import UserMessage
 from agent_tools.base import Effect
@@ -61,9 +61,9 @@ def test_what_is_put_back(way: str, ground: Ground, where: StoreConfig, victim: 
         while swapper.running:
             now, want = states if done % 2 == 0 else states[::-1]
             tried += 1
-            done += not put_back(store, [Item(str(path), want, now, "ready")])
+            done += not restore_files(store, [Item(str(path), want, now, "ready")])
     now, want = states if path.read_bytes() == b"needle\n" else states[::-1]
-    assert not put_back(store, [Item(str(path), want, now, "ready")])
+    assert not restore_files(store, [Item(str(path), want, now, "ready")])
     ground.assert_untouched()
     assert not list(ground.root.rglob(".agent-*")), "temporary files stay behind"
     print(f"{tried} tried, {done} done")
@@ -100,12 +100,12 @@ def test_the_folder_is_swapped_right_before_a_file_is_put_back(
         ground.swap("d")
 
     monkeypatch.setattr(undo, "_make", late)
-    failed = put_back(store, [Item(str(path), want, now, "ready")])
+    failed = restore_files(store, [Item(str(path), want, now, "ready")])
     assert failed == {str(path): "changed a moment ago"}
     assert (ground.root / "d.aside/a.txt").read_text() == "needle\n"
     ground.assert_untouched()
     # Once more, with the link in place from the beginning.
-    assert "is a link now" in put_back(store, [Item(str(path), want, now, "ready")])[str(path)]
+    assert "is a link now" in restore_files(store, [Item(str(path), want, now, "ready")])[str(path)]
     ground.assert_untouched()
 
 

@@ -65,7 +65,7 @@ def test_a_model_on_this_machine_may_read_for_long(
         seen.append((timeouts.idle, timeouts.idle_per_kb))
         raise LookupError
 
-    monkeypatch.setattr(models, "open_transport", opened)
+    monkeypatch.setattr(models, "create_client", opened)
     settings = Settings() if asked is None else Settings(idle_timeout=asked)
     wire = open_client(resolve.ResolvedModel("openai", "m", "openai", url, ""), settings)
     with pytest.raises(LookupError):

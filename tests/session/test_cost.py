@@ -22,20 +22,14 @@ from agent_cli.session.files import read_log
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
-from agent_cli.session.summary import glance
-from agent_cli.session.timeline import build_timeline, spending
+from agent_cli.session.summary import summarize_session
+from agent_cli.session.timeline import build_timeline, summarize_usage
 from tests.support.program import agent
 from tests.support.scripts import script
 
 COSTS = {"input": 1_000, "output": 10, "cost": 0.25}
 DONE = {"text": "Done.", "usage": COSTS}
 BESIDE = {"text": "Green.", "usage": {**COSTS, "cost": 0.5}}
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    return tmp_path / "work"
 
 
 def session(work: Path, *lines: str, replies: list[dict[str, object]], resume: bool = False) -> str:
@@ -91,7 +85,7 @@ def used(cost: float) -> Usage:
 
 def test_all_sums_of_a_log_agree(log: Path) -> None:
     data = read_log(log)
-    spent, listed = spending(data), glance(log)
+    spent, listed = summarize_usage(data), summarize_session(log)
     assert listed is not None
     assert spent.total.cost == 255
     assert listed.cost == 255
@@ -101,7 +95,10 @@ def test_all_sums_of_a_log_agree(log: Path) -> None:
 
 
 def test_a_model_has_one_name(log: Path) -> None:
-    assert {name: u.cost for name, u in spending(read_log(log)).models.items()} == {"openai/m": 243, "other/m2": 12}
+    assert {name: u.cost for name, u in summarize_usage(read_log(log)).models.items()} == {
+        "openai/m": 243,
+        "other/m2": 12,
+    }
 
 
 def test_a_side_question_is_no_part_of_the_budget_of_a_turn(log: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.session.drafts import Draft, DraftFile, take_orphan
+from agent_cli.session.drafts import Draft, DraftFile, claim_orphan
 from agent_cli.session.store import SessionStore
 from tests.support.file_faults import fill, mount_small, own_mounts
 from tests.support.fork_server import ROOT
@@ -72,8 +72,8 @@ def test_a_full_disk_keeps_the_draft_before(tmp_path: Path) -> None:
 def test_garbage_is_no_draft(tmp_path: Path) -> None:
     for garbage in (b"", b"\0" * 9, b"[]", b'{"type":"Draft","text":1}'):
         (tmp_path / "s.draft").write_bytes(garbage)
-        assert DraftFile(tmp_path, "s").load() == Draft() and take_orphan(tmp_path) == Draft()
-    assert take_orphan(tmp_path / "none") == Draft()
+        assert DraftFile(tmp_path, "s").load() == Draft() and claim_orphan(tmp_path) == Draft()
+    assert claim_orphan(tmp_path / "none") == Draft()
 
 
 def test_a_new_session_takes_up_what_a_killed_one_left_and_only_once(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_a_new_session_takes_up_what_a_killed_one_left_and_only_once(tmp_path: P
     assert typing.stdout is not None and typing.stdout.readline() == b"typing\n"
     typing.kill()
     typing.communicate()
-    found = take_orphan(tmp_path)
+    found = claim_orphan(tmp_path)
     assert found.session_id == "other" and found.queue == ("queued",) and set(found.text.split()) == {"word"}
-    assert take_orphan(tmp_path) == Draft() and mine.load()
+    assert claim_orphan(tmp_path) == Draft() and mine.load()
 
 
 def test_the_files_of_a_session(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from agent_cli.session.export import (
     code_fence,
     data,
     document,
+    inline_code,
     markdown,
     page,
-    ticked,
     write_document,
 )
 from agent_cli.session.export_document import Document, ToolEntry, build_document
@@ -165,7 +165,7 @@ def test_words_in_a_document_end_where_they_end(text: str) -> None:
     assert not [t for t in behind if "html" in t.type]
     block = parser.parse(f"{code_fence(text)}\n\n# Behind\n")
     assert [t.type for t in block] == ["fence", "heading_open", "inline", "heading_close"]
-    line = parser.parse(ticked(text))
+    line = parser.parse(inline_code(text))
     assert [[c.type for c in t.children or ()] for t in line if t.type == "inline"] in ([["code_inline"]], [])
     assert not Seen(as_html(text)).wrong
 

@@ -22,18 +22,18 @@ from agent_cli.core.events import (
     TurnStarted,
 )
 from agent_cli.core.messages import Message, ToolCall
-from agent_cli.session.history import CHARACTERS, STEPS, TAIL, Exchange, exchanges_of, last_exchanges
+from agent_cli.session.history import MAX_ANSWER_CHARS, MAX_EVENTS, TAIL_BYTES, Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, contains_text, find_session
 from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import glance, glances, size, summaries_of_all_projects
+from agent_cli.session.summary import size, summaries_of_all_projects, summarize_session, summarize_sessions
 from agent_tools.results import CommandOutput
 from tests.support.hypothesis_examples import examples
 from tests.support.session_logs import answered, asked, called, ended, keep, session_id, turn
 
 
-def newest(log: Path, tail: int = TAIL) -> Exchange | None:
+def newest(log: Path, tail: int = TAIL_BYTES) -> Exchange | None:
     return next(iter(last_exchanges(log, 1, tail)), None)
 
 
@@ -49,7 +49,7 @@ def store(tmp_path: Path) -> SessionStore:
 def test_a_glance_says_what_reading_all_of_it_says(store: SessionStore) -> None:
     events = [*turn("Fix  the\nparser, please", "Yes.", 0.25), *turn("More", "Done.", 0.5)]
     path = keep(store, 1, events, name="Parser", branch="main", root="/w")
-    found, whole = glance(path), restore(path.read_bytes(), "x")
+    found, whole = summarize_session(path), restore(path.read_bytes(), "x")
     assert found is not None
     assert (found.name, found.first, found.branch, found.root) == ("Parser", "Fix the parser, please", "main", "/w")
     assert (found.messages, found.cost, found.ended) == (len(whole.history), whole.usage.cost, "done")
@@ -67,7 +67,7 @@ def test_a_glance_says_what_reading_all_of_it_says(store: SessionStore) -> None:
     ],
 )
 def test_a_glance_says_how_it_ended(store: SessionStore, last: TurnStarted, how: str) -> None:
-    found = glance(keep(store, 1, [*turn("a", "b"), last]))
+    found = summarize_session(keep(store, 1, [*turn("a", "b"), last]))
     assert found is not None
     assert found.ended == how
 
@@ -76,12 +76,12 @@ def test_damage_is_passed_over_and_what_is_no_log_is_nothing(store: SessionStore
     path = keep(store, 1, turn("a", "b"))
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"\0\0{garbage", *lines[1:-2], lines[-2][:30]]))
-    found = glance(path)
+    found = summarize_session(path)
     assert found is not None
     assert (found.first, found.messages) == ("a", 2)
     path.write_bytes(b"nothing of the kind\n")
-    assert glance(path) is None
-    assert list(glances(store.folder)) == []
+    assert summarize_session(path) is None
+    assert list(summarize_sessions(store.folder)) == []
 
 
 def test_by_id_name_and_words(store: SessionStore) -> None:
@@ -184,9 +184,9 @@ def test_what_the_person_went_back_from_is_not_the_end(store: SessionStore) -> N
 
     events = [*turn("one", "One."), *turn("two", "Two."), *turn("three", "Three."), Rewound(2)]
     path = keep(store, 1, events)
-    assert shown(path, TAIL) == shown(path, 1_500) == ("one", ["One."])
+    assert shown(path, TAIL_BYTES) == shown(path, 1_500) == ("one", ["One."])
     path = keep(store, 2, [*events, *turn("again", "Two again."), Rewound(4), *turn("more", "More.")])
-    assert shown(path, TAIL) == ("more", ["More."])
+    assert shown(path, TAIL_BYTES) == ("more", ["More."])
     assert shown(keep(store, 3, [*events, *turn("again", "Again."), *turn("x", "X."), Rewound(4)]), 400)[0] == "again"
 
 
@@ -223,21 +223,24 @@ def test_a_message_that_mentions_files_begins_an_exchange_and_one_during_the_wor
 
 
 def test_nothing_is_left_of_a_call_whose_beginning_is_cut_off(store: SessionStore) -> None:
-    cut = [ToolRequested("c", "Read", {}, "Read a"), *(ToolFinished(str(n), "Read", False, 1) for n in range(STEPS))]
+    cut = [
+        ToolRequested("c", "Read", {}, "Read a"),
+        *(ToolFinished(str(n), "Read", False, 1) for n in range(MAX_EVENTS)),
+    ]
     events = [TurnStarted("m", "default"), *cut, ToolFinished("c", "Read", False, 1), ended()]
     found = newest(keep(store, 1, [asked("q"), *events]))
     assert found is not None and "c" not in {e.call_id for e in found.events if isinstance(e, ToolFinished)}
 
 
 def test_long_exchanges_are_bounded(store: SessionStore) -> None:
-    long = "x\n\n" * CHARACTERS
-    many = [SessionNamed("n"), *(ToolFinished(str(n), "Read", False, 1) for n in range(2 * STEPS))]
+    long = "x\n\n" * MAX_ANSWER_CHARS
+    many = [SessionNamed("n"), *(ToolFinished(str(n), "Read", False, 1) for n in range(2 * MAX_EVENTS))]
     found = newest(keep(store, 1, [asked("q"), TurnStarted("m", "default"), *many, answered(long), ended()]))
     assert found is not None
-    assert (len(found.events), found.skipped) == (STEPS, STEPS + 3)
+    assert (len(found.events), found.skipped) == (MAX_EVENTS, MAX_EVENTS + 3)
     (text,) = [e.text for e in found.events if isinstance(e, TextDelta)]
     assert text.startswith("…\n\nx")
-    assert len(text) <= CHARACTERS + 5
+    assert len(text) <= MAX_ANSWER_CHARS + 5
     assert newest(keep(store, 2, [SessionNamed("n")])) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import AssistantMessage, Text, UserMessage
-from agent_cli.core.redact import HIDDEN, Redactor
+from agent_cli.core.redact import REDACTED, Redactor
 from agent_cli.session.files import decode_record
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
@@ -21,8 +21,8 @@ from tests.support.scripts import call, script
 @pytest.mark.parametrize("key", KEYS, ids=[k[:8].strip("-") for k in KEYS])
 def test_known_formats(key: str) -> None:
     redact = Redactor({})
-    assert redact(f"before {key} after") == f"before {HIDDEN} after"
-    assert json.loads(redact(json.dumps({"text": f"before {key} after"}))) == {"text": f"before {HIDDEN} after"}
+    assert redact(f"before {key} after") == f"before {REDACTED} after"
+    assert json.loads(redact(json.dumps({"text": f"before {key} after"}))) == {"text": f"before {REDACTED} after"}
 
 
 def test_values_of_the_environment_by_name() -> None:
@@ -35,7 +35,7 @@ def test_values_of_the_environment_by_name() -> None:
     }
     redact = Redactor(env)
     text = 'Grace Hopper set odd "value" \\ é and hunter22, abc, /tmp/agent.sock'
-    kept = f"Grace Hopper set {HIDDEN} and {HIDDEN}, abc, /tmp/agent.sock"
+    kept = f"Grace Hopper set {REDACTED} and {REDACTED}, abc, /tmp/agent.sock"
     assert redact(text) == kept
     assert json.loads(redact(json.dumps([text]))) == [kept]
 

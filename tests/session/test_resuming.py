@@ -15,7 +15,7 @@ from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessag
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Usage
 from agent_cli.session.files import decode_record
-from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT, last_exchanges
+from agent_cli.session.history import INTERRUPTED, LOST_MESSAGE, LOST_RESULT, last_exchanges
 from agent_cli.session.log import PartialWriter, SessionLog
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.restore import restore
@@ -54,7 +54,7 @@ def test_the_words_of_an_answer_that_broke_off_are_kept(tmp_path: Path) -> None:
     for word in ("Once ", "upon ", "a time "):
         log.record(TextDelta(word))
         until_saved(path, word.encode())
-    cut = AssistantMessage((Text("Once upon a time "),), CUT)
+    cut = AssistantMessage((Text("Once upon a time "),), INTERRUPTED)
     found = read(path)
     assert found.history == (UserMessage("Tell."), cut)
     shown = next(iter(last_exchanges(path, 1)), None)
@@ -262,8 +262,8 @@ def test_wherever_a_piece_ends_no_part_of_a_secret_is_in_it() -> None:
     whole = f"a {value}x b {value} c {value}{value} {block} d{block} sk-ant-api03-abcdefghijklmnopqrst e "
     clean = redact(whole)
     for size in range(len(whole) + 1):
-        assert clean.startswith(redact(whole[: redact.settled(whole[:size])])), whole[:size]
-    assert redact(whole[: redact.settled(whole)]) == clean
+        assert clean.startswith(redact(whole[: redact.safe_length(whole[:size])])), whole[:size]
+    assert redact(whole[: redact.safe_length(whole)]) == clean
 
 
 @pytest.mark.parametrize("end", [call("BashOutput", shell_id="b1", timeout=20_000), call("KillShell", shell_id="b1")])

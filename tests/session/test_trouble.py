@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
-from agent_cli.session.files import COPIES, kept_copies, owner_file
+from agent_cli.session.files import MAX_COPIES, damaged_copies, owner_file
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.restore import restore
 from tests.support.file_faults import unprivileged
@@ -200,7 +200,7 @@ def test_a_file_written_anew_meanwhile_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     write_log(path)
     path.write_bytes(path.read_bytes()[:-30])
-    for number in range(COPIES + 2):
+    for number in range(MAX_COPIES + 2):
         log = SessionLog(path, print)
         log.acquire()
         found = restore(path.read_bytes(), "s")
@@ -212,8 +212,8 @@ def test_a_file_written_anew_meanwhile_is_opened_again(tmp_path: Path) -> None:
         log.close()
         with path.open("ab") as file:
             file.write(b"torn")
-    assert all(copy.stat().st_mode & 0o777 == 0o600 for copy in kept_copies(path))
-    assert len(list(tmp_path.iterdir())) == 1 + COPIES
+    assert all(copy.stat().st_mode & 0o777 == 0o600 for copy in damaged_copies(path))
+    assert len(list(tmp_path.iterdir())) == 1 + MAX_COPIES
 
 
 def test_text_of_a_closed_log_is_nobodys_loss(tmp_path: Path) -> None:

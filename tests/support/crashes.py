@@ -23,7 +23,7 @@ from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.builder import BROKEN_OFF
 from agent_cli.session.files import LogLine, read_bytes
 from agent_cli.session.log import SessionLog
@@ -141,7 +141,7 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
         armed._say(f"R {recorded}\n")
 
     deps = TurnDeps(
-        Scripted(replies), ToolTable([Mark(marks)]), ToolContext(workspace), policy, answer, ConversationState()
+        ScriptedClient(replies), ToolTable([Mark(marks)]), ToolContext(workspace), policy, answer, ConversationState()
     )
     options = TurnOptions("scripted", "scripted", "test", limits=Limits(rounds=40, failures=0, denials=0))
     conversation = Conversation(deps, options, record, restored.history if restored else ())

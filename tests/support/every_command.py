@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_cli.cli import command_names
-from agent_cli.cli.app import as_typer_reads, load_command
+from agent_cli.cli.app import build_command_tree, load_command
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
-    yield "agent", as_typer_reads()
+    yield "agent", build_command_tree()
     for name in command_names():
         yield from below(f"agent {name}", load_command(name))
 

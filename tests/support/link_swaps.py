@@ -17,7 +17,7 @@ from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_tools.base import ToolContext, ToolError, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
@@ -78,7 +78,9 @@ class Ground:
         self.root = workspace.root
         self.ctx = ToolContext(workspace, env=dict(os.environ), require_read_first=False)
         policy = Policy(workspace, [], "acceptEdits")
-        deps = TurnDeps(Scripted([]), ToolTable(BUILTIN), self.ctx, policy, lambda request: None, ConversationState())  # type: ignore[arg-type, return-value]
+        deps = TurnDeps(
+            ScriptedClient([]), ToolTable(BUILTIN), self.ctx, policy, lambda request: None, ConversationState()
+        )  # type: ignore[arg-type, return-value]
         self.turn = Turn([], deps, TurnOptions(model="none", label="none", system=""), run_turn)
         self.tried = self.done = 0
 

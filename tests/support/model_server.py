@@ -62,7 +62,7 @@ class Received(Value):
         return str(self.body.get("model", ""))
 
 
-Scripted = Reply | Callable[[Received], Reply]
+ScriptedClient = Reply | Callable[[Received], Reply]
 
 
 def violations(received: Received) -> list[str]:
@@ -154,7 +154,7 @@ class ModelServer:
 
     def __init__(
         self,
-        replies: Iterable[Scripted] = (),
+        replies: Iterable[ScriptedClient] = (),
         *,
         repeat: bool = False,
         tls: ssl.SSLContext | None = None,

@@ -30,8 +30,10 @@ class Door:
         self._url = url
         self._client = HttpClient(timeouts)
 
-    def post(self, headers: dict[str, str], body: bytes, cancel: CancelToken, *, patient: bool = False) -> HttpResponse:
-        return self._client.send(endpoint_url(self._url), headers, body, cancel, patient=patient)
+    def post(
+        self, headers: dict[str, str], body: bytes, cancel: CancelToken, *, no_idle_timeout: bool = False
+    ) -> HttpResponse:
+        return self._client.send(endpoint_url(self._url), headers, body, cancel, no_idle_timeout=no_idle_timeout)
 
 
 def http(server: ModelServer, timeouts: Timeouts | None = None) -> Door:

@@ -13,10 +13,10 @@ class Split:
     """One script for the parent, one for its sub-agents, told apart by what the first message says."""
 
     def __init__(self, world: World, nested: list[dict[str, Any]]) -> None:
-        from agent_cli.providers.scripted import Scripted
+        from agent_cli.providers.scripted import ScriptedClient
 
         self.parent = world.model
-        self.nested = Scripted(nested, "nested")
+        self.nested = ScriptedClient(nested, "nested")
 
     def stream(self, request: Any, cancel: Any) -> Any:
         first = request.messages[0]

@@ -95,7 +95,7 @@ class Idle:
         if not text.startswith("/"):
             self.inbox.append(text)
 
-    def take_back(self, text: str) -> bool:
+    def unqueue(self, text: str) -> bool:
         if text not in self.inbox:
             return text.startswith("/")
         self.inbox.remove(text)

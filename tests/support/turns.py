@@ -18,7 +18,7 @@ from agent_cli.extensions.agents import builtin_agent_types
 from agent_cli.extensions.loader import WORKFLOWS
 from agent_cli.permissions.policy import Mode, Policy
 from agent_cli.providers.base import ToolSpec
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
@@ -42,7 +42,7 @@ class World:
         **deps: Any,
     ) -> None:
         self.root = root
-        self.model = Scripted(replies)
+        self.model = ScriptedClient(replies)
         self.answers = list(answers or [])
         self.asked: list[ApprovalRequested] = []
         self.events: list[Event] = []

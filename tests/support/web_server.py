@@ -22,7 +22,7 @@ import pytest
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.net.urls import split_url
-from agent_tools.net.web_client import Guard, WebClient, WebLimits, WebResponse
+from agent_tools.net.web_client import PrivateAddressGuard, WebClient, WebLimits, WebResponse
 from tests.support.loopback import end_listening
 
 Page = bytes | Callable[[socket.socket], None]
@@ -52,7 +52,9 @@ def web(
     allowed: tuple[str, ...] = ("127.0.0.1",),
     cancel: CancelToken | None = None,
 ) -> WebClient:
-    return WebClient(limits or WebLimits(timeout=20.0), env or {}, Guard(allowed), cancel or CancelToken())
+    return WebClient(
+        limits or WebLimits(timeout=20.0), env or {}, PrivateAddressGuard(allowed), cancel or CancelToken()
+    )
 
 
 def get(url: str, **more: Any) -> WebResponse:

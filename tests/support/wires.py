@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
 from agent_cli.core.results import Usage
-from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.anthropic import AnthropicClient
 from agent_cli.providers.base import (
     Chunk,
     MessageStop,
@@ -25,11 +25,11 @@ from agent_cli.providers.base import (
     ToolSpec,
     UsageChunk,
 )
-from agent_cli.providers.gemini import Gemini
-from agent_cli.providers.litellm import LiteLLM
-from agent_cli.providers.ollama import Ollama
-from agent_cli.providers.openai_chat import OpenAIChat
-from agent_cli.providers.openai_responses import OpenAIResponses
+from agent_cli.providers.gemini import GeminiClient
+from agent_cli.providers.litellm import LiteLLMClient
+from agent_cli.providers.ollama import OllamaClient
+from agent_cli.providers.openai_chat import OpenAIChatClient
+from agent_cli.providers.openai_responses import OpenAIResponsesClient
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import Timeouts
 from agent_tools.record import Value
@@ -76,21 +76,26 @@ class Wire(Value):
 
 
 WIRES = (
-    Wire("openai", "openai", lambda url, key, limits: OpenAIChat(url, key, timeouts=limits)),
-    Wire("responses", "responses", lambda url, key, limits: OpenAIResponses(url, key, timeouts=limits)),
-    Wire("anthropic", "anthropic", lambda url, key, limits: Anthropic(url, key, timeouts=limits), "claude-sonnet-4-5"),
-    Wire("gemini", "gemini", lambda url, key, limits: Gemini(url, key, timeouts=limits), "gemini-3-pro-preview"),
-    Wire("ollama", "ollama", lambda url, key, limits: Ollama(url, key, window=32_768, timeouts=limits)),
+    Wire("openai", "openai", lambda url, key, limits: OpenAIChatClient(url, key, timeouts=limits)),
+    Wire("responses", "responses", lambda url, key, limits: OpenAIResponsesClient(url, key, timeouts=limits)),
+    Wire(
+        "anthropic",
+        "anthropic",
+        lambda url, key, limits: AnthropicClient(url, key, timeouts=limits),
+        "claude-sonnet-4-5",
+    ),
+    Wire("gemini", "gemini", lambda url, key, limits: GeminiClient(url, key, timeouts=limits), "gemini-3-pro-preview"),
+    Wire("ollama", "ollama", lambda url, key, limits: OllamaClient(url, key, window=32_768, timeouts=limits)),
     Wire(
         "litellm-openai",
         "openai",
-        lambda url, key, limits: LiteLLM("openai/test-model", key, url, timeouts=limits),
+        lambda url, key, limits: LiteLLMClient("openai/test-model", key, url, timeouts=limits),
         strict=False,
     ),
     Wire(
         "litellm-anthropic",
         "anthropic",
-        lambda url, key, limits: LiteLLM("anthropic/claude-sonnet-4-5", key, url, timeouts=limits),
+        lambda url, key, limits: LiteLLMClient("anthropic/claude-sonnet-4-5", key, url, timeouts=limits),
         "claude-sonnet-4-5",
         strict=False,
     ),

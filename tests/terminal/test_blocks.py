@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.terminal.render.blocks import PORTION, TAIL_CHARS, Block, BlockSplitter
+from agent_cli.terminal.render.blocks import PORTION_LINES, TAIL_CHARS, Block, BlockSplitter
 
 STARTS = (
     "", "", "", "# ", "## ", "- ", "* ", "1. ", "2. ", "12) ", "> ", "    ", "  ", "   - ", "\t", "- [ ] ", "| ",
@@ -104,9 +104,9 @@ def test_code_goes_out_line_by_line_without_the_indentation_of_its_fence() -> No
 
 def test_a_paragraph_or_table_without_end_goes_out_in_portions() -> None:
     splitter = BlockSplitter()
-    found = splitter.feed("words\n" * (3 * PORTION))
+    found = splitter.feed("words\n" * (3 * PORTION_LINES))
     assert len(found) >= 2 and not found[0].joined and found[1].joined
-    rows = BlockSplitter().feed("| a |\n|---|\n" + "| 1 |\n" * (3 * PORTION))
+    rows = BlockSplitter().feed("| a |\n|---|\n" + "| 1 |\n" * (3 * PORTION_LINES))
     assert [block.kind for block in rows] == ["table", "rows", "rows"]
 
 

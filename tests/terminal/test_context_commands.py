@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.engine.compaction.controls import ContextUsage
-from agent_cli.terminal.commands.context import WIDTH, bar, context_lines
+from agent_cli.terminal.commands.context import BAR_WIDTH, bar, context_lines
 from tests.support.narrow_model import SUMMARY
 from tests.support.program import agent
 from tests.support.scripts import call
@@ -145,5 +145,5 @@ def test_the_bar_shows_every_part_and_never_more_than_it_is_wide() -> None:
     parts = (("system prompt", 10), ("tools", 3_000), ("memory", 1), ("files read", 40_000), ("conversation", 9_000))
     found = ContextUsage(parts, 52_011, 100_000, 92_000, 0)
     assert bar(found) == "S" + "TT" + "M" + "F" * 20 + "CCCC" + "." * 18 + "|" + "..."
-    assert all(len(bar(found.replace(size=size))) == WIDTH for size in (1, 20_000, 52_011, 10_000_000))
+    assert all(len(bar(found.replace(size=size))) == BAR_WIDTH for size in (1, 20_000, 52_011, 10_000_000))
     assert "48 %" in context_lines(found)[-2]

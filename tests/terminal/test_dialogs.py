@@ -24,7 +24,7 @@ from agent_cli.terminal.dialogs.questions import (
     question_dialog,
     review_dialog,
 )
-from agent_cli.terminal.editor import edited_as
+from agent_cli.terminal.editor import edit_and_parse
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError
 from tests.support.terminal_stage import REQUEST
@@ -159,7 +159,7 @@ def test_a_call_is_edited_in_a_file_that_shows_its_language(
     editor.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/named\necho more >> "$1"\n')
     editor.chmod(0o755)
     monkeypatch.setenv("VISUAL", str(editor))
-    edited = edited_as(change.text, change.edited, change.suffix)
+    edited = edit_and_parse(change.text, change.edited, change.suffix)
     assert isinstance(edited.answer, EditedCall)
     assert (tmp_path / "named").read_text().strip().endswith(suffix)
 

@@ -9,7 +9,14 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.events import ApprovalRequested, ToolFinished
-from agent_cli.terminal.render.code import CREATED, DELETED, SHOWN, changed_words, diff_lines, display_lines
+from agent_cli.terminal.render.code import (
+    CREATED_LINES,
+    DELETED_LINES,
+    MAX_DIFF_LINES,
+    changed_words,
+    diff_lines,
+    display_lines,
+)
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.edit.diff import unified
 from agent_tools.results import Diff, Diffs, Display
@@ -92,10 +99,10 @@ def test_a_long_diff_is_cut_with_a_count_but_never_at_an_approval() -> None:
     diff = Diff("a.txt", patch, 300, 0, True)
     shortened = [line.plain for line in display_lines(diff)]
     # Of a new file there are fewer: all of it is new.
-    assert len(shortened) == CREATED + 2
+    assert len(shortened) == CREATED_LINES + 2
     assert shortened[-1] == "  … 290 more lines"
     changed = [line.plain for line in display_lines(diff.replace(created=False))]
-    assert len(changed) == SHOWN + 2
+    assert len(changed) == MAX_DIFF_LINES + 2
     assert changed[-1] == "  … 240 more lines"
     assert len(list(display_lines(diff, whole=True))) == 301
 
@@ -123,4 +130,4 @@ def test_of_a_deleted_file_only_the_first_lines_are_shown_even_in_an_approval() 
     patch, added, removed = unified(old, "")
     lines = [line.plain for line in diff_lines(Diff("big.txt", patch, added, removed, deleted=True), whole=True)]
     assert lines[0] == "  big.txt (deleted, +0 -1500)"
-    assert len(lines) == DELETED + 2 and lines[-1] == "  … 1,490 more lines"
+    assert len(lines) == DELETED_LINES + 2 and lines[-1] == "  … 1,490 more lines"

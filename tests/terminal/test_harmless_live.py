@@ -24,7 +24,7 @@ from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import sanitize_status
 from agent_cli.terminal.dialogs.approval import approval_dialog
 from agent_cli.terminal.dialogs.questions import pick_dialog
-from agent_cli.terminal.render.ansi import title
+from agent_cli.terminal.render.ansi import title_sequence
 from agent_tools.base import Effect
 from agent_tools.results import CommandOutput, TodoItem
 from agent_tools.text import UNSAFE
@@ -74,7 +74,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(Approve()))
         live.soon(live.questions.cancel)
         stage.until(lambda: live.questions.ask is None)
-        live.soon(lambda: live.line.put_back(texts[0]))
+        live.soon(lambda: live.line.set_text(texts[0]))
         stage.settle()
         live.soon(live.line.clear)
         choice = OpenDialog(pick_dialog(texts[0], [(text, text) for text in texts]))
@@ -84,12 +84,12 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
 
     stage = play(story)
     assert_ours(stage.screen.drawn)
-    assert_ours("\n".join(stage.live.rest()))
+    assert_ours("\n".join(stage.live.take_rest()))
 
 
 @settings(deadline=None)
 @given(HOSTILE)
 def test_titles_and_status_lines(text: str) -> None:
-    assert_ours(title(text))
+    assert_ours(title_sequence(text))
     assert_ours(sanitize_status(text))
     assert "\n" not in sanitize_status(text)

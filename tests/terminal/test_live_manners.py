@@ -28,7 +28,7 @@ from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
 from agent_cli.terminal.render.events import ChangedLines
-from agent_cli.terminal.render.transcript import ECHO, Transcript
+from agent_cli.terminal.render.transcript import MAX_ECHO_LINES, Transcript
 from agent_tools.results import Diff, Note, TodoItem, TodoView
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
@@ -71,7 +71,7 @@ def test_vi_begins_with_typing_also_after_a_search() -> None:
         stage.until(lambda: stage.session.sent)
         stage.press("\x12find\r")
         stage.has("find me")
-        stage.live.wear(vim=True)
+        stage.live.change_appearance(vim=True)
         stage.until(lambda: stage.live.app.vi_state.input_mode == InputMode.INSERT)
         stage.press("\x03")
 
@@ -101,8 +101,10 @@ def test_a_very_long_message_is_shown_in_part_and_sent_whole() -> None:
     def story(stage: Stage) -> None:
         stage.press(f"\x1b[200~{text}\x1b[201~\r")
         stage.until(lambda: stage.session.sent == [text])
-        stage.until(lambda: f"... {500 - ECHO} more lines ..." in stage.screen.drawn)
-        assert f"line {ECHO - 1}." in stage.screen.drawn and f"line {ECHO}." not in stage.screen.drawn
+        stage.until(lambda: f"... {500 - MAX_ECHO_LINES} more lines ..." in stage.screen.drawn)
+        assert (
+            f"line {MAX_ECHO_LINES - 1}." in stage.screen.drawn and f"line {MAX_ECHO_LINES}." not in stage.screen.drawn
+        )
 
     play(story)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.core.place import UsageError
-from agent_cli.terminal.app.attachments import Pictures
+from agent_cli.terminal.app.attachments import ImageAttachments
 from agent_cli.terminal.app.completion import CommandEntry, complete, fuzzy_matches
-from agent_cli.terminal.app.input_line import MOST_REMEMBERED, InputLine, Pastes, ProjectHistory
+from agent_cli.terminal.app.input_line import MAX_ENTRIES, InputLine, Pastes, ProjectHistory
 from agent_cli.terminal.app.layout import (
     key_rows,
     queue_lines,
@@ -24,11 +24,11 @@ from agent_cli.terminal.app.layout import (
     toolbar,
 )
 from agent_cli.terminal.app.output import reflows
-from agent_cli.terminal.app.status_bar import StatusLine, branch_of
-from agent_cli.terminal.app.worker import LIMIT, EventQueue
+from agent_cli.terminal.app.status_bar import StatusLine, read_branch
+from agent_cli.terminal.app.worker import MAX_PENDING, EventQueue
 from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.key_map import KeyMap
-from agent_cli.terminal.render.ansi import cells, clip, follows_links, fragments, with_links, wrapped
+from agent_cli.terminal.render.ansi import cells, clip, fragments, hard_wrap, supports_links, with_links
 from agent_tools.results import TodoItem
 from agent_tools.text import short_count, short_duration
 from tests.support.hypothesis_examples import examples
@@ -56,7 +56,7 @@ def test_a_flood_waits_until_it_is_taken_and_nobody_waits_after_the_end() -> Non
 
     def flood() -> None:
         for number in range(8):
-            bridge.emit(Warned("x" * (LIMIT // 4)))
+            bridge.emit(Warned("x" * (MAX_PENDING // 4)))
             sent.append(number)
 
     thread = threading.Thread(target=flood, daemon=True)
@@ -127,12 +127,12 @@ def test_history_keeps_each_message_once_and_survives_a_broken_file(tmp_path: Pa
         file.write(b"\xff broken\n{}\n")
     assert list(ProjectHistory(path).load_history_strings()) == ["one", "two\nlines"]
     assert path.stat().st_mode & 0o777 == 0o600
-    path.write_text("".join(f'"{n}"\n' for n in range(5 * MOST_REMEMBERED)))
+    path.write_text("".join(f'"{n}"\n' for n in range(5 * MAX_ENTRIES)))
     assert list(ProjectHistory(path).load_history_strings())[:2] == [
-        str(5 * MOST_REMEMBERED - 1),
-        str(5 * MOST_REMEMBERED - 2),
+        str(5 * MAX_ENTRIES - 1),
+        str(5 * MAX_ENTRIES - 2),
     ]
-    assert len(path.read_text().splitlines()) == MOST_REMEMBERED
+    assert len(path.read_text().splitlines()) == MAX_ENTRIES
     assert list(ProjectHistory(tmp_path).load_history_strings()) == []
     ProjectHistory(tmp_path).add("a folder is no file")
 
@@ -151,8 +151,8 @@ def test_a_folded_paste_is_unfolded_to_itself(text: str, around: str) -> None:
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
     assert pastes.unfold(pastes.fold(text)) == plain
     long = pastes.fold("x\n" * 10)
-    assert " 10 lines]" in long and pastes.at_end(f"see {long}") == len(long)
-    assert not pastes.at_end("[Pasted #9 9 lines]") and not pastes.at_end(f"{long} more")
+    assert " 10 lines]" in long and pastes.placeholder_length(f"see {long}") == len(long)
+    assert not pastes.placeholder_length("[Pasted #9 9 lines]") and not pastes.placeholder_length(f"{long} more")
     assert long.startswith("[Pasted #") and pastes.unfold(long) == "x\n" * 10
 
 
@@ -160,7 +160,7 @@ def test_a_folded_paste_is_unfolded_to_itself(text: str, around: str) -> None:
 @given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"]), max_size=80), st.integers(2, 40))
 def test_rows_are_never_wider_than_asked_and_lose_nothing(text: str, width: int) -> None:
     assert cells(clip(text, width)) <= width
-    assert "".join(wrapped(text, width)) == text
+    assert "".join(hard_wrap(text, width)) == text
     assert sum(cells(part) for _, part in fragments(f"\x1b[1;38;5;200m{text}\x1b[0m tail", width)) <= width
 
 
@@ -223,16 +223,16 @@ def test_the_branch_is_read_from_the_folder_of_a_repository_and_of_a_worktree(tm
     (git / "worktrees" / "w" / "HEAD").write_text("0123456789abcdef\n")
     (tree / "sub").mkdir(parents=True)
     (tree / ".git").write_text(f"gitdir: {git}/worktrees/w\n")
-    assert branch_of(tmp_path / "repo") == "main"
-    assert branch_of(tree / "sub") == "01234567"
-    assert branch_of(tmp_path) == ""
+    assert read_branch(tmp_path / "repo") == "main"
+    assert read_branch(tree / "sub") == "01234567"
+    assert read_branch(tmp_path) == ""
 
 
 @pytest.mark.parametrize("name", ["~nobody-of-this-name/a.png", f"/{'x' * 300}.png", "/root\0/a.png"])
 def test_a_path_that_cannot_be_is_no_image(name: str, tmp_path: Path) -> None:
-    pictures = Pictures()
-    assert pictures.pasted(name) is None
-    assert pictures.within(f"see @{name}", tmp_path) == []
+    pictures = ImageAttachments()
+    assert pictures.from_paste(name) is None
+    assert pictures.images_in(f"see @{name}", tmp_path) == []
 
 
 def test_keys_of_the_user_are_read_and_shown() -> None:
@@ -240,7 +240,7 @@ def test_keys_of_the_user_are_read_and_shown() -> None:
     assert keys.keys["search"] == (("c-t",), ("escape", "r"))
     assert keys.keys["editor"] == (("c-x", "c-x"),) and keys.keys["suspend"] == ()
     assert keys.keys["newline"] == (("nl",), ("c-j",)) and keys.keys["mode"] == (("s-tab",),)
-    assert keys.shown("search") == "Ctrl-T, Alt-R" and keys.shown("expand") == "F5"
+    assert keys.format_keys("search") == "Ctrl-T, Alt-R" and keys.format_keys("expand") == "F5"
     assert ("Ctrl-X Ctrl-X", "edit in $EDITOR") in keys.rows() and not any("suspend" in text for _, text in keys.rows())
 
 
@@ -285,10 +285,10 @@ def test_links_lead_to_what_they_show(tmp_path: Path) -> None:
 
 
 def test_terminals_that_follow_links_are_known() -> None:
-    assert follows_links({"TERM_PROGRAM": "iTerm.app"}) and follows_links({"VTE_VERSION": "6003"})
-    assert follows_links({"TMUX": "x", "TERM_PROGRAM": "tmux", "TERM_PROGRAM_VERSION": "3.5a"})
-    assert not follows_links({"TERM": "xterm-256color"}) and not follows_links({"VTE_VERSION": "4000"})
-    assert not follows_links({"TMUX": "x", "TERM_PROGRAM": "tmux", "TERM_PROGRAM_VERSION": "3.3", "WT_SESSION": "1"})
+    assert supports_links({"TERM_PROGRAM": "iTerm.app"}) and supports_links({"VTE_VERSION": "6003"})
+    assert supports_links({"TMUX": "x", "TERM_PROGRAM": "tmux", "TERM_PROGRAM_VERSION": "3.5a"})
+    assert not supports_links({"TERM": "xterm-256color"}) and not supports_links({"VTE_VERSION": "4000"})
+    assert not supports_links({"TMUX": "x", "TERM_PROGRAM": "tmux", "TERM_PROGRAM_VERSION": "3.3", "WT_SESSION": "1"})
 
 
 def test_what_is_picked_most_and_latest_comes_first(tmp_path: Path) -> None:
@@ -300,10 +300,10 @@ def test_what_is_picked_most_and_latest_comes_first(tmp_path: Path) -> None:
     now[0] += 60 * 24 * 3600
     picks.add("diff")
     again = Picks(tmp_path / "picks.json", "command", lambda: now[0])
-    assert again.used() == ["diff", "cost"] and Picks(tmp_path / "picks.json", "model").used() == []
+    assert again.most_used() == ["diff", "cost"] and Picks(tmp_path / "picks.json", "model").most_used() == []
     (tmp_path / "picks.json").write_text('{"command": {"x": 1, "y": [1, 2]}, "model": [], "z"')
-    assert Picks(tmp_path / "picks.json", "command").used() == []
-    assert Picks(None, "command").used() == []
+    assert Picks(tmp_path / "picks.json", "command").most_used() == []
+    assert Picks(None, "command").most_used() == []
 
 
 def test_the_keys_are_laid_out_for_any_width() -> None:

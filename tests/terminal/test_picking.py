@@ -11,8 +11,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import SessionSummary, glances
-from agent_cli.terminal.dialogs.session_picker import Narrowing, Picker, row
+from agent_cli.session.summary import SessionSummary, summarize_sessions
+from agent_cli.terminal.dialogs.session_picker import SessionFilter, SessionPicker, session_row
 from tests.support.session_logs import keep, turn
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
@@ -20,28 +20,30 @@ NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 
 @given(st.text(max_size=120), st.text(max_size=40), st.integers(20, 200))
 def test_a_row_is_one_harmless_line_of_its_width(title: str, branch: str, width: int) -> None:
-    shown = row(SessionSummary("0" * 36, Path("x"), name=title, branch=branch, ended="failed", cost=1234.5), width, NOW)
+    shown = session_row(
+        SessionSummary("0" * 36, Path("x"), name=title, branch=branch, ended="failed", cost=1234.5), width, NOW
+    )
     assert not {c for c in shown if ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2028\u200b"}
     assert len(shown) <= width
 
 
 def test_in_a_narrow_window_the_title_stays() -> None:
     one = SessionSummary("0" * 36, Path("x"), name="fix the parser", branch="main", ended="failed", cost=1.5)
-    assert row(one, 37, NOW).startswith("fix the parser (failed)")
-    assert "$1.50" in row(one, 60, NOW) and "main" not in row(one, 60, NOW)
-    assert "main" in row(one, 77, NOW)
+    assert session_row(one, 37, NOW).startswith("fix the parser (failed)")
+    assert "$1.50" in session_row(one, 60, NOW) and "main" not in session_row(one, 60, NOW)
+    assert "main" in session_row(one, 77, NOW)
 
 
 def test_titles_first_then_what_was_written(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, tmp_path)
     keep(store, 1, turn("fix the parser", "lexer"), branch="feature/x")
     keep(store, 2, turn("docs", "about the parser"))
-    narrowing = Narrowing(list(glances(store.folder)))
-    assert [g.first for g in narrowing.fits("")] == ["docs", "fix the parser"]
-    assert [g.first for g in narrowing.fits("PARSER")] == ["fix the parser"]
-    assert [g.first for g in narrowing.fits("feature")] == ["fix the parser"]
-    assert [g.first for g in narrowing.fits("about")] == ["docs"]
-    assert narrowing.fits("zz") == narrowing.fits("zzzz") == []
+    narrowing = SessionFilter(list(summarize_sessions(store.folder)))
+    assert [g.first for g in narrowing.matching("")] == ["docs", "fix the parser"]
+    assert [g.first for g in narrowing.matching("PARSER")] == ["fix the parser"]
+    assert [g.first for g in narrowing.matching("feature")] == ["fix the parser"]
+    assert [g.first for g in narrowing.matching("about")] == ["docs"]
+    assert narrowing.matching("zz") == narrowing.matching("zzzz") == []
 
 
 def test_keys_choose_narrow_and_leave() -> None:
@@ -50,7 +52,7 @@ def test_keys_choose_narrow_and_leave() -> None:
     def chosen(keys: str) -> str | None:
         with create_pipe_input() as source:
             source.send_text(keys)
-            picked = Picker(found).run(source, DummyOutput())
+            picked = SessionPicker(found).run(source, DummyOutput())
         return picked.name if picked else None
 
     assert chosen("\r") == "name 0"

@@ -10,12 +10,6 @@ from tests.support.program import agent
 from tests.support.scripts import script
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    return tmp_path / "work"
-
-
 def test_banner_prompt_and_farewell_stay_out_of_a_piped_output(work: Path) -> None:
     model = script(work.parent / "s.toml", [{"text": "Hello there."}])
     done = agent(["--model", model], work, stdin="hi\n")

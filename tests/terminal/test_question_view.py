@@ -18,7 +18,7 @@ from agent_tools.base import Effect
 from agent_tools.results import Diff
 from tests.support.terminal_stage import REQUEST
 
-LONG = "rm -f " + " ".join(f"a-file-with-a-long-name-{n:02}" for n in range(60)) + " && echo the-last-words"
+LONG_SUFFIX = "rm -f " + " ".join(f"a-file-with-a-long-name-{n:02}" for n in range(60)) + " && echo the-last-words"
 PATCH = "@@ -1,40 +1,40 @@\n" + "\n".join(f"-old line {n}\n+new line {n}" for n in range(40))
 CHANGE = EditableCall("Bash", {"command": "touch a"})
 HUNK = Hunk("a.py", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
@@ -46,7 +46,7 @@ FILES = [{"path": f"f{n}", "added": 1, "removed": 0} for n in range(30)]
 PLAN = {"plan": "# A plan\n\n" + "\n".join(f"- step {n} of it" for n in range(60)) + "\n\nthe end"}
 EVERY = {
     "command": command("python3 -m unittest -q 2>&1 | tail -20"),
-    "long command": command(LONG),
+    "long command": command(LONG_SUFFIX),
     "script": command("\n".join(f"echo {n}" for n in range(50)) + "\necho the-last-words"),
     "edit": approval_dialog(EDIT, EditableCall("", {}, (HUNK, HUNK))),
     "hunk": hunk_dialog(HUNK, 1, 3),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.terminal.commands.context import as_text, changed_plan, plan_from_text
-from agent_cli.terminal.dialogs.questions import chosen, read_plan_verdict
+from agent_cli.terminal.commands.context import changed_plan, plan_as_text, plan_from_text
+from agent_cli.terminal.dialogs.questions import parse_choice, read_plan_verdict
 from agent_tools.results import TodoItem
 
 PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))
@@ -25,7 +25,7 @@ def test_steps_are_added_dropped_moved_and_marked(words: str, contents: list[str
 
 
 def test_the_plan_as_text_and_back() -> None:
-    assert plan_from_text(as_text(PLAN), PLAN) == PLAN
+    assert plan_from_text(plan_as_text(PLAN), PLAN) == PLAN
     edited = plan_from_text("[x] a\nnew step\n\n- [>] c\n", PLAN)
     assert edited == (TodoItem("a", "completed"), TodoItem("new step"), TodoItem("c", "in_progress"))
 
@@ -63,8 +63,8 @@ def test_verdicts_on_a_plan(words: str, verdict: str, mode: str | None, text: st
 
 def test_numbers_stand_for_options_and_words_for_themselves() -> None:
     options = [{"label": "A"}, {"label": "B"}]
-    assert chosen("2", options) == "B"
-    assert chosen("1, 2", options) == "A, B"
-    assert chosen("3", options) == "3"
-    assert chosen("neither", options) == "neither"
-    assert chosen("", options) == "(no answer)"
+    assert parse_choice("2", options) == "B"
+    assert parse_choice("1, 2", options) == "A, B"
+    assert parse_choice("3", options) == "3"
+    assert parse_choice("neither", options) == "neither"
+    assert parse_choice("", options) == "(no answer)"

@@ -11,35 +11,35 @@ from agent_cli.core.place import UsageError
 from agent_cli.terminal.app.output import AnswerFilter, BackgroundQuestion
 from agent_cli.terminal.render.theme import (
     ROLES,
-    TRUE,
+    TRUE_COLOR,
     Background,
     Colors,
     Depth,
     Palette,
-    answered_background,
-    background_of,
     color_depth,
+    guess_background,
     load_theme,
     may_ask_background,
+    parse_background,
     theme_names,
 )
 
 BUILT_IN = ("dark", "light", "contrast", "colorblind")
 GROUNDS: tuple[Background, ...] = ("dark", "light")
-DEPTHS: tuple[Depth, ...] = (16, 256, TRUE)
+DEPTHS: tuple[Depth, ...] = (16, 256, TRUE_COLOR)
 
 
-def palette(name: str, ground: Background = "dark", depth: Depth = TRUE, home: Path | None = None) -> Palette:
+def palette(name: str, ground: Background = "dark", depth: Depth = TRUE_COLOR, home: Path | None = None) -> Palette:
     return Palette(load_theme(name, ground, home), depth)
 
 
 @pytest.mark.parametrize(
     ("env", "depth"),
     [
-        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, TRUE),
-        ({"TERM": "tmux-256color", "COLORTERM": "24bit"}, TRUE),
-        ({"TERM": "xterm-kitty"}, TRUE),
-        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, TRUE),
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, TRUE_COLOR),
+        ({"TERM": "tmux-256color", "COLORTERM": "24bit"}, TRUE_COLOR),
+        ({"TERM": "xterm-kitty"}, TRUE_COLOR),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, TRUE_COLOR),
         ({"TERM": "xterm-256color"}, 256),
         ({"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}, 256),
         ({"TERM": "screen.xterm", "COLORTERM": "truecolor"}, 16),
@@ -188,11 +188,11 @@ def test_auto_follows_the_background_and_a_named_theme_does_not() -> None:
     auto, dark = (Colors(name, {"TERM": "xterm-256color"}, color=True) for name in ("auto", "dark"))
     before = auto.palette.apply("\x1b[36mx"), dark.palette.apply("\x1b[36mx")
     assert before[0] == before[1]
-    auto.on("light")
-    dark.on("light")
+    auto.set_background("light")
+    dark.set_background("light")
     assert auto.palette.apply("\x1b[36mx") == palette("light", depth=256).apply("\x1b[36mx")
     assert dark.palette.apply("\x1b[36mx") == before[1]
-    assert (auto.by_background, dark.by_background) == (True, False)
+    assert (auto.depends_on_background, dark.depends_on_background) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -207,11 +207,11 @@ def test_auto_follows_the_background_and_a_named_theme_does_not() -> None:
     ],
 )
 def test_the_background_is_read_from_an_answer(answer: str, ground: str | None) -> None:
-    assert answered_background(answer) == ground
+    assert parse_background(answer) == ground
 
 
 def test_colorfgbg_names_the_background_where_nothing_answers() -> None:
-    assert [background_of({"COLORFGBG": given}) for given in ("0;15", "15;default;0", "", "0;7")] == [
+    assert [guess_background({"COLORFGBG": given}) for given in ("0;15", "15;default;0", "", "0;7")] == [
         "light", "dark", "dark", "light",
     ]  # fmt: skip
 

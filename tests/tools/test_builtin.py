@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.generate import FILE, generated
+from agent_tools.generate import FILE, generate_schemas
 from agent_tools.registry import BUILTIN
 from tests.support.tool_bench import Bench
 
@@ -28,7 +28,7 @@ def test_the_tools_and_their_order() -> None:
 
 
 def test_the_generated_schemas_are_up_to_date() -> None:
-    assert FILE.read_text("utf-8") == generated(), "run `make schemas`"
+    assert FILE.read_text("utf-8") == generate_schemas(), "run `make schemas`"
     assert list(json.loads(FILE.read_text("utf-8"))) == NAMES
 
 

@@ -124,7 +124,7 @@ def test_kept_output_that_somebody_removed(bench: Bench) -> None:
     disk.file("go")
     job = disk.ctx.state(Jobs).find("b1")
     while (folder := disk.ctx.workspace.scratch.folder) is None or not list(folder.glob("output-*")):
-        job.await_news(0.05)
+        job.wait_output(0.05)
     for path in folder.glob("output-*"):
         path.unlink()
     worked, text = outcome(disk, "BashOutput", {"shell_id": "b1", "filter": "^7"})

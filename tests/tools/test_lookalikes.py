@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_tools.lookalikes import named_lookalikes, visible
+from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 
 DECEIVING = {
     "curl https://pаypal.com": r"curl https://p\u0430ypal.com",
@@ -72,30 +72,30 @@ HONEST = [
 
 @pytest.mark.parametrize("text", DECEIVING)
 def test_what_looks_like_something_else_is_written_out(text: str) -> None:
-    assert visible(text) == DECEIVING[text]
-    assert "look like others or are invisible" in named_lookalikes(text) or text.isascii()
+    assert escape_lookalikes(text) == DECEIVING[text]
+    assert "look like others or are invisible" in describe_lookalikes(text) or text.isascii()
 
 
 @pytest.mark.parametrize("text", HONEST)
 def test_honest_text_is_left_alone(text: str) -> None:
-    assert visible(text) == text
-    assert named_lookalikes(text) == ""
+    assert escape_lookalikes(text) == text
+    assert describe_lookalikes(text) == ""
 
 
 def test_what_was_written_out_is_named() -> None:
-    assert named_lookalikes("ls", "pаypal") == (
+    assert describe_lookalikes("ls", "pаypal") == (
         r"contains characters that look like others or are invisible: \u0430 is CYRILLIC SMALL LETTER A"
     )
-    assert named_lookalikes("".join(chr(0x1D400 + n) for n in range(9))).endswith(" and 5 more")
+    assert describe_lookalikes("".join(chr(0x1D400 + n) for n in range(9))).endswith(" and 5 more")
 
 
 @pytest.mark.parametrize("letter", "аеорсухіјѕԁӏ")
 @pytest.mark.parametrize("word", ["{}bc", "a{}c", "ab{}", "x{}", "{}1", "a{}.com", "a/{}b", "--f{}o", "{}_b{}b"])
 def test_no_place_in_a_latin_word_hides_a_letter(letter: str, word: str) -> None:
     text = word.format(letter, letter)
-    assert letter not in visible(text), visible(text)
+    assert letter not in escape_lookalikes(text), escape_lookalikes(text)
 
 
 def test_long_text_costs_little() -> None:
     text = "ошибка а " * 20_000 + "a\u0301" * 20_000 + "👨‍👩‍👧" * 5_000
-    assert visible(text) == text
+    assert escape_lookalikes(text) == text

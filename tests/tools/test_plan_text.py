@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import (
-    BORDER,
+    SECTION_MARKER,
     SECTIONS,
     ExitPlanMode,
     ExitPlanModeArgs,
     PlanFormatError,
+    parse_plan,
     plan_for_editor,
-    plan_from,
     plan_text,
 )
 
@@ -57,7 +57,7 @@ def test_steps_that_the_prose_lists_are_not_listed_twice() -> None:
     data = proposed(plan="# Plan\n1. One\n2. Two\n")
     assert data["steps"] == ["One", "Two"]
     assert plan_text(data) == "# Plan\n1. One\n2. Two"
-    edited = plan_from(plan_for_editor(data).replace("2. Two", "2. Two\n3. Three"))
+    edited = parse_plan(plan_for_editor(data).replace("2. Two", "2. Two\n3. Three"))
     assert edited["steps"] == ["One", "Two", "Three"]
 
 
@@ -66,7 +66,7 @@ def test_a_plan_of_steps_alone() -> None:
 
 
 _LINE = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(
-    ["## Steps", "## Commands:", "1. one", "- two", "    three", "\t", BORDER, "# Tests #", "<!--", "2)"]
+    ["## Steps", "## Commands:", "1. one", "- two", "    three", "\t", SECTION_MARKER, "# Tests #", "<!--", "2)"]
 )
 _TEXT = st.lists(_LINE, max_size=5).map("\n".join)
 _PLANS = st.fixed_dictionaries({"plan": _TEXT} | {name: st.lists(_TEXT, max_size=3).map(tuple) for name in SECTIONS})
@@ -77,34 +77,34 @@ def test_what_was_not_edited_is_read_back_as_it_was(arguments: dict[str, Any]) -
     data = proposed(**arguments)
     if not data["plan"].strip() and not any(data[name] for name in SECTIONS):
         with pytest.raises(PlanFormatError, match="empty"):
-            plan_from(plan_for_editor(data))
+            parse_plan(plan_for_editor(data))
     else:
-        assert plan_from(plan_for_editor(data)) == data
+        assert parse_plan(plan_for_editor(data)) == data
 
 
 def test_sections_are_added_removed_and_changed() -> None:
     text = plan_for_editor(proposed(**WHOLE))
     text = text.replace("## Dependencies\n- unidecode\n\n", "").replace("- make", "* make\n- make test\n  in ./x")
-    edited = plan_from(text.replace("1. Change slug.py", "1) Change it").replace("## Tests", "### tests:"))
+    edited = parse_plan(text.replace("1. Change slug.py", "1) Change it").replace("## Tests", "### tests:"))
     assert edited["dependencies"] == []
     assert edited["commands"] == ["git mv a b\ngit status", "make", "make test\nin ./x"]
     assert edited["steps"] == ["Change it", "Run the tests"]
     assert edited["tests"] == list(WHOLE["tests"])
-    assert plan_from("1. Just this\n2. And that")["steps"] == ["Just this", "And that"]
-    assert plan_from(f"Prose\n{BORDER}\r\n## Commands\r\n- make\r\n")["commands"] == ["make"]
+    assert parse_plan("1. Just this\n2. And that")["steps"] == ["Just this", "And that"]
+    assert parse_plan(f"Prose\n{SECTION_MARKER}\r\n## Commands\r\n- make\r\n")["commands"] == ["make"]
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (f"x\n{BORDER}\n## Stepps\n1. a", 'There is no section "## Stepps"; the sections are Steps, Files'),
-        (f"x\n{BORDER}\n## Steps\njust words", '"just words" is not a list item'),
-        (f"x\n{BORDER}\n- item", '"- item" is not a list item'),
+        (f"x\n{SECTION_MARKER}\n## Stepps\n1. a", 'There is no section "## Stepps"; the sections are Steps, Files'),
+        (f"x\n{SECTION_MARKER}\n## Steps\njust words", '"just words" is not a list item'),
+        (f"x\n{SECTION_MARKER}\n- item", '"- item" is not a list item'),
         ("x\n## Steps\n1. a", "put this line above the first section"),
-        (f"\n\n{BORDER}\n", "The plan is empty."),
+        (f"\n\n{SECTION_MARKER}\n", "The plan is empty."),
     ],
 )
 def test_what_cannot_be_read_back_is_refused_with_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(PlanFormatError) as refused:
-        plan_from(text)
+        parse_plan(text)
     assert sentence in str(refused.value)

@@ -1,1 +1,1 @@
-"""The built-in tools. A leaf: nothing here imports the rest of the program. The list of them is in `builtin.py`."""
+"""The built-in tools. A leaf: nothing here imports the rest of the program. `registry.py` lists them."""

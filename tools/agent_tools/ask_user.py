@@ -7,7 +7,7 @@ from typing import Annotated
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value, to_json
 
-MOST_QUESTIONS = 4
+MAX_QUESTIONS = 4
 
 
 class Option(Value):
@@ -42,8 +42,8 @@ class AskUserQuestion(Tool[AskUserQuestionArgs]):
 
     def read(self, arguments: dict[str, object]) -> AskUserQuestionArgs:
         args = super().read(arguments)
-        if not 1 <= len(args.questions) <= MOST_QUESTIONS or any(not q.question.strip() for q in args.questions):
-            raise ToolError(f"Ask one to {MOST_QUESTIONS} questions, each with a text.")
+        if not 1 <= len(args.questions) <= MAX_QUESTIONS or any(not q.question.strip() for q in args.questions):
+            raise ToolError(f"Ask one to {MAX_QUESTIONS} questions, each with a text.")
         return args
 
     def effects(self, args: AskUserQuestionArgs, ctx: ToolContext) -> tuple[Effect, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_SLICE = 0.02
+_POLL_SECONDS = 0.02
 
 
 class CancelledError(Exception):
@@ -50,7 +50,7 @@ class CancelToken:
         """Sleep for up to `seconds`; return True as soon as the token is cancelled."""
         end = time.monotonic() + seconds
         while not self._cancelled and (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, _SLICE))
+            time.sleep(min(left, _POLL_SECONDS))
         return self._cancelled
 
     def check(self) -> None:

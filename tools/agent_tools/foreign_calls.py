@@ -1,7 +1,7 @@
 """Calls of tools under the names that models learned from other programs: `bash`, `functions.Bash`, `read_file`.
 
-Only where the other program's tool means the same; its arguments are read by the tool itself (`ALIASES` in schema.py),
-except for those that have another form (`_ARGUMENTS`). A name that a tool on offer has is never changed.
+Only names of equivalent tools are mapped. The tool itself reads the other program's argument names (`ALIASES` in
+schema.py); `_CONVERTERS` handle arguments of another form. The name of an offered tool is never changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent_tools.record import Value
 
 # The names of Claude Code, Codex, Gemini CLI, Qwen Code, OpenCode, Cline, Roo Code, Cursor, Windsurf, Copilot,
 # OpenHands and SWE-agent, without "_" and in lower case.
-_NAMES: dict[str, str] = {
+_TOOL_BY_NAME: dict[str, str] = {
     name: tool
     for tool, names in {
         "Read": "readfile view viewfile openfile viewcode readtextfile cat",
@@ -44,86 +44,88 @@ _NAMES: dict[str, str] = {
     }.items()
     for name in names.split()
 }
-# One tool for several purposes: what its argument `command` says is the purpose.
+# One tool for several purposes, chosen by its argument `command`.
 _TEXT_EDITORS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "editor", "editortool")
 _EDITOR_COMMANDS = {"view": "Read", "create": "Write", "str_replace": "Edit"}
 _PREFIX = re.compile(r"(?:(?:functions?|tools?|default_api|assistant|api)[.:/]+|functions_)+")
-# What servers leave at the end of a name: Kimi's call number, a special token of GPT-OSS.
+# Suffixes that servers leave in a name: Kimi's call number, a special token of GPT-OSS.
 _SUFFIX = re.compile(r"(?::\d+|<\|.*|\(\))\Z", re.DOTALL)
-# Arguments of other programs' tools that only explain the call, or say what ours does anyway.
-_WORDS = frozenset(
+# Arguments of other programs' tools that only explain the call, or request what ours does anyway.
+_IGNORED_ARGUMENTS = frozenset(
     "explanation instruction instructions requires_approval recursive task_progress security_risk reasoning".split()
 )
 
 
 class ResolvedCall(Value):
-    """A call under the name of a tool on offer."""
+    """A call of an offered tool."""
 
     tool: str
     arguments: dict[str, Any]
 
 
 def resolve_call(name: str, arguments: dict[str, Any], tools: Mapping[str, Tool[Any]]) -> ResolvedCall | None:
-    """Return which of the tools on offer a call means, with its arguments; None if none does."""
+    """Map a call to an offered tool; return None if none fits."""
     if name in tools:
         return ResolvedCall(name, arguments)
-    bare = _PREFIX.sub("", _SUFFIX.sub("", name.strip()), count=1) or name
-    for tool in (bare, *(known for known in tools if _folded(known) == _folded(bare))):
+    stripped = _PREFIX.sub("", _SUFFIX.sub("", name.strip()), count=1) or name
+    for tool in (stripped, *(known for known in tools if _normalize(known) == _normalize(stripped))):
         if tool in tools:
             return ResolvedCall(tool, arguments)
-    wrapped = ((tool.name, inner) for tool in tools.values() if (inner := tool.wrap_call(bare, arguments)) is not None)
+    wrapped = (
+        (tool.name, inner) for tool in tools.values() if (inner := tool.wrap_call(stripped, arguments)) is not None
+    )
     if (found := next(wrapped, None)) is not None:
         return ResolvedCall(*found)
-    folded = _folded(bare)
-    meant = _of_editor(arguments) if folded in _TEXT_EDITORS else _NAMES.get(folded)
-    if meant == "Edit" and "edits" in arguments and "MultiEdit" in tools:
-        meant = "MultiEdit"
-    if meant is None and "Bash" in tools and _runs(folded, arguments):
+    normalized = _normalize(stripped)
+    target = _editor_tool(arguments) if normalized in _TEXT_EDITORS else _TOOL_BY_NAME.get(normalized)
+    if target == "Edit" and "edits" in arguments and "MultiEdit" in tools:
+        target = "MultiEdit"
+    if target is None and "Bash" in tools and _is_program_call(normalized, arguments):
         return ResolvedCall("Bash", arguments)
-    if meant is None or meant not in tools:
+    if target is None or target not in tools:
         return None
-    taken = {key: value for key, value in arguments.items() if key not in _WORDS}
-    if folded in _TEXT_EDITORS:
-        taken = {key: value for key, value in taken.items() if key != "command" and value is not None}
-    return ResolvedCall(meant, _ARGUMENTS[meant](taken) if meant in _ARGUMENTS else taken)
+    converted = {key: value for key, value in arguments.items() if key not in _IGNORED_ARGUMENTS}
+    if normalized in _TEXT_EDITORS:
+        converted = {key: value for key, value in converted.items() if key != "command" and value is not None}
+    return ResolvedCall(target, _CONVERTERS[target](converted) if target in _CONVERTERS else converted)
 
 
-def _runs(name: str, arguments: dict[str, Any]) -> bool:
-    """Return True if a call is a command of the program that it names: git with `git add a.py`."""
+def _is_program_call(name: str, arguments: dict[str, Any]) -> bool:
+    """Return True if a call is named after the program that its command runs: git with `git add a.py`."""
     command = arguments.get("command")
     return arguments.keys() == {"command"} and isinstance(command, str) and command.split()[:1] == [name]
 
 
-def _of_editor(arguments: dict[str, Any]) -> str | None:
+def _editor_tool(arguments: dict[str, Any]) -> str | None:
     command = arguments.get("command")
     return _EDITOR_COMMANDS.get(command) if isinstance(command, str) else None
 
 
-def _folded(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[_.-]", "", name).lower()
 
 
-def _lines(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of Read for a first and a last line."""
+def _read_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Convert first and last line to the arguments of Read."""
     first: Any = None
     last: Any = None
     for key in arguments:
         if key == "view_range" and isinstance(arguments[key], list) and len(arguments[key]) == 2:
             first, last = arguments[key]
-        elif _folded(key) in ("startline", "startlineoneindexed", "linestart"):
+        elif _normalize(key) in ("startline", "startlineoneindexed", "linestart"):
             first = arguments[key]
-        elif _folded(key) in ("endline", "endlineoneindexed", "endlineoneindexedinclusive", "lineend"):
+        elif _normalize(key) in ("endline", "endlineoneindexed", "endlineoneindexedinclusive", "lineend"):
             last = arguments[key]
-    named = ("view_range", "should_read_entire_file")
-    rest = {k: v for k, v in arguments.items() if k not in named and "line" not in _folded(k)}
+    handled = ("view_range", "should_read_entire_file")
+    rest = {k: v for k, v in arguments.items() if k not in handled and "line" not in _normalize(k)}
     if not isinstance(first, int):
         return rest if first is None and last is None else arguments
     size = {"limit": last - first + 1} if isinstance(last, int) and last >= first else {}
     return {**rest, "offset": first, **size}
 
 
-def _command(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of Bash for a command given as a list of words."""
+def _bash_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Convert a command given as a list of words."""
     words = arguments.get("command")
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         return arguments
@@ -131,8 +133,8 @@ def _command(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "command": words[2] if shell else shlex.join(words)}
 
 
-def _progress(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of PlanProgress for a task that is created, or whose status changes."""
+def _plan_progress_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Convert the creation or status change of a task."""
     step, status = arguments.get("taskId", arguments.get("task_id")), arguments.get("status")
     if step is None:
         subject = arguments.get("subject")
@@ -142,14 +144,14 @@ def _progress(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"step_id": str(step)} if status == "completed" else arguments
 
 
-def _whole_plan(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of TodoRead for one task of the list."""
+def _todo_read_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Drop the ID of a single task."""
     return {key: value for key, value in arguments.items() if key not in ("taskId", "task_id")}
 
 
-_ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "Read": _lines,
-    "Bash": _command,
-    "PlanProgress": _progress,
-    "TodoRead": _whole_plan,
+_CONVERTERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "Read": _read_arguments,
+    "Bash": _bash_arguments,
+    "PlanProgress": _plan_progress_arguments,
+    "TodoRead": _todo_read_arguments,
 }

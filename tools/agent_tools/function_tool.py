@@ -13,14 +13,14 @@ from agent_tools.text import one_line, shorten
 
 F = Callable[..., Any]
 R = TypeVar("R")
-_SHOWN = 120
+_MAX_SUMMARY = 120
 
 
 class FunctionTool(Tool[Value]):
     """A tool that calls a Python function.
 
     A parameter annotated `ToolContext` gets the context of the call and is hidden from the model. The function returns
-    a `ToolResult`, a text, or anything that JSON can encode; a generator may yield `Progress` before.
+    a `ToolResult`, a text, or anything that JSON can encode; a generator may yield `Progress` first.
     """
 
     def __init__(self, function: F, *, name: str = "", read_only: bool = False) -> None:
@@ -35,12 +35,12 @@ class FunctionTool(Tool[Value]):
 
     def summary(self, args: Value, ctx: ToolContext) -> str:
         given = ", ".join(f"{name}={getattr(args, name)!r}" for name in args._fields if name in args.__dict__)
-        return shorten(one_line(f"{self.name}({given})"), _SHOWN)
+        return shorten(one_line(f"{self.name}({given})"), _MAX_SUMMARY)
 
     def run(self, args: Value, ctx: ToolContext) -> ToolResult | Generator[Any, Any, ToolResult]:
         given = {name: getattr(args, name) for name in args._fields}
         found = self.function(**given, **({self._context: ctx} if self._context else {}))
-        return _stepwise(found) if inspect.isgenerator(found) else _result(found)
+        return _run_generator(found) if inspect.isgenerator(found) else _to_result(found)
 
 
 @overload
@@ -88,11 +88,11 @@ def _arguments(function: F) -> tuple[str, type[Value]]:
     return context, type(f"{function.__name__}_arguments", (Value,), namespace)
 
 
-def _stepwise(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, ToolResult]:
-    return _result((yield from steps))
+def _run_generator(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, ToolResult]:
+    return _to_result((yield from steps))
 
 
-def _result(found: Any) -> ToolResult:
+def _to_result(found: Any) -> ToolResult:
     if isinstance(found, ToolResult):
         return found
     return ToolResult(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))

@@ -14,7 +14,7 @@ from agent_tools.schema import build_schema
 FILE = Path(__file__).parent / "tools.json"
 
 
-def generated() -> str:
+def generate_schemas() -> str:
     """Return the expected content of tools.json, one tool per line."""
     lines = []
     for row in ROWS:
@@ -38,4 +38,4 @@ def _plain(trait: Any) -> Any:
 
 
 if __name__ == "__main__":
-    FILE.write_text(generated(), "utf-8")
+    FILE.write_text(generate_schemas(), "utf-8")

@@ -14,7 +14,7 @@ from unicodedata import category, combining, name, normalize
 
 from agent_tools.text import code_escape, escape_controls
 
-# Script to its letters, and those that can be mistaken for Latin ones (or digits).
+# The letters of each script; below, those that can be mistaken for Latin letters or digits.
 _RANGES = {
     "Greek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
     "Cyrillic": ((0x400, 0x52F), (0x1C80, 0x1C8F), (0x2DE0, 0x2DFF), (0xA640, 0xA69F)),
@@ -24,7 +24,7 @@ _RANGES = {
     "Lisu": ((0xA4D0, 0xA4FF),),
     "Deseret": ((0x10400, 0x1044F),),
 }
-_ALIKE = {
+_LATIN_LOOKALIKES = {
     "Greek": "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϺϳϲνορυικαωτγϜ",
     "Cyrillic": "аеорсухіјѕһԁӏѵԛԝүкАВЕКМНОРСТХУІЈЅҮԚԜӀҺԌѴ",
     "Armenian": "օոսհզցյգՕՍՏԼղք",
@@ -42,7 +42,7 @@ _SIGNS = (
     "\u2024\u2044\u2215\u29f8\u2571\u2236\ua789\u02d0\u2010\u2011\u2212\u02d7\ufe63\ufe68\u2216\u29f5"
     "\u037e\u05c3\u0589\u2223\u01c0\ua4f8\u2039\u203a\u02bc\u02c8\u055a"
 )
-_BLANKS = "\xa0\u1680\u2000-\u200a\u202f\u205f"
+_SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f"
 _DASHES = tuple("\u2012\u2013\u2014\u2015-")
 _IDEOGRAPHIC = re.compile(
     "[\u1100-\u11ff\u2e80-\u2fdf\u3001\u3003-\ua4cf\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -51,48 +51,50 @@ _EMOJI = re.compile(
     "[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297"
     "\u3299\U0001f000-\U0001faff]"
 )
-_JOINED = re.compile("[\u0600-\u06ff\u0700-\u109f\u1780-\u17ff\u1800-\u18af\ua840-\uabff\ufb50-\ufdff\ufe70-\ufeff]")
+_JOINING_SCRIPT = re.compile(
+    "[\u0600-\u06ff\u0700-\u109f\u1780-\u17ff\u1800-\u18af\ua840-\uabff\ufb50-\ufdff\ufe70-\ufeff]"
+)
 _WORD = re.compile(r"[^\W_]+(?:[^\W_]|[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff])*")
 # A command starts after these, as at the start of a text.
-_BEGINS = ";|&(`{\n"
+_COMMAND_STARTS = ";|&(`{\n"
 _OVERLAYS = re.compile("[\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20ea\u20eb]")
 
 
-def visible(text: str) -> str:
-    """Return the text with controls escaped, and every character that could be mistaken for another one."""
-    return escape_controls(_written_out(text) if not text.isascii() else text)
+def escape_lookalikes(text: str) -> str:
+    """Escape control characters and every character that could be mistaken for another one."""
+    return escape_controls(_escape_odd(text) if not text.isascii() else text)
 
 
-def named_lookalikes(*texts: str) -> str:
-    """Return a phrase that names the characters that `visible` escapes in these texts; "" for none."""
+def describe_lookalikes(*texts: str) -> str:
+    """Describe the characters that `escape_lookalikes` escapes in these texts; "" if there are none."""
     found: dict[str, None] = {}
     for text in texts:
         if not text.isascii():
-            odd = _odd(text)
+            odd = _odd_positions(text)
             places = (n for n, c in enumerate(text) if n in odd or (not c.isascii() and escape_controls(c) != c))
             found.update(dict.fromkeys(text[n] for n in places))
     if not found:
         return ""
-    shown = [f"{code_escape(ord(c))} is {name(c, 'an unnamed character')}" for c in list(found)[:_NAMED]]
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    shown = [f"{code_escape(ord(c))} is {name(c, 'an unnamed character')}" for c in list(found)[:_MAX_NAMED]]
+    more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
     return f"contains characters that look like others or are invisible: {', '.join(shown)}{more}"
 
 
-# How many characters are named; how many words around one are examined.
-_NAMED, _NEAR = 4, 4
+# Number of characters named in a message, and of words examined around one.
+_MAX_NAMED, _CONTEXT_WORDS = 4, 4
 
 
-def _written_out(text: str) -> str:
-    odd = _odd(text)
+def _escape_odd(text: str) -> str:
+    odd = _odd_positions(text)
     return "".join(code_escape(ord(c)) if n in odd else c for n, c in enumerate(text))
 
 
-def _odd(text: str) -> set[int]:
+def _odd_positions(text: str) -> set[int]:
     """Return the positions of the characters to escape."""
-    return {*_in_words(text), *_signs(text), *_joiners(text), *_marks(text)}
+    return {*_odd_in_words(text), *_odd_signs(text), *_odd_joiners(text), *_odd_marks(text)}
 
 
-def _in_words(text: str) -> set[int]:
+def _odd_in_words(text: str) -> set[int]:
     words = list(_WORD.finditer(text))
     found: set[int] = set()
     for number, word in enumerate(words):
@@ -100,28 +102,28 @@ def _in_words(text: str) -> set[int]:
             continue
         scripts = {_script(c) for c in word[0] if c.isalpha()}
         foreign = scripts & _RANGES.keys()
-        alike = [n for n in range(word.start(), word.end()) if text[n] in _looks_latin()]
+        alike = [n for n in range(word.start(), word.end()) if text[n] in _latin_lookalikes()]
         if (foreign and ("Latin" in scripts or len(foreign) > 1 or any(c.isascii() for c in word[0]))) or (
-            foreign and len(alike) == len(word[0]) and not _among_its_like(text, words, number, next(iter(foreign)))
+            foreign and len(alike) == len(word[0]) and not _in_script_context(text, words, number, next(iter(foreign)))
         ):
             found.update(alike)
         found.update(n for n in range(word.start(), word.end()) if re.match(f"[{_PHONETIC}]", text[n]))
     return found
 
 
-def _among_its_like(text: str, words: list[re.Match[str]], number: int, script: str) -> bool:
-    """Return True if a word is in a sentence of its script, near a word that can be of no other script."""
+def _in_script_context(text: str, words: list[re.Match[str]], number: int, script: str) -> bool:
+    """Return True if a word is in a sentence of its script, near a word that is unmistakably of that script."""
     start = words[number].start()
     while start and text[start - 1] in " \t":
         start -= 1
-    if not start or text[start - 1] in _BEGINS:
+    if not start or text[start - 1] in _COMMAND_STARTS:
         return False
-    return any(_has_own(text, words, number, script, step) for step in (-1, 1))
+    return any(_has_unmistakable_word(text, words, number, script, step) for step in (-1, 1))
 
 
-def _has_own(text: str, words: list[re.Match[str]], number: int, script: str, step: int) -> bool:
-    """Return True if one of the next words of the script in a direction cannot be mistaken for a Latin word."""
-    for _ in range(_NEAR):
+def _has_unmistakable_word(text: str, words: list[re.Match[str]], number: int, script: str, step: int) -> bool:
+    """Return True if one of the next words in a direction is of the script and cannot be mistaken for a Latin word."""
+    for _ in range(_CONTEXT_WORDS):
         here, number = words[number], number + step
         if not 0 <= number < len(words):
             return False
@@ -130,18 +132,18 @@ def _has_own(text: str, words: list[re.Match[str]], number: int, script: str, st
         letters = {c for c in words[number][0] if c.isalpha()}
         if {_script(c) for c in letters} != {script} or not re.fullmatch(r"[ ,.!?:\"'«»-]{1,3}", between):
             return False
-        if not letters <= _looks_latin():
+        if not letters <= _latin_lookalikes():
             return True
     return False
 
 
-def _signs(text: str) -> set[int]:
+def _odd_signs(text: str) -> set[int]:
     found: set[int] = set()
     for run in re.finditer("[\u3000\u3002\uff01-\uff65\uffe0-\uffe6]+", text):
         around = (text[run.start() - 1 : run.start()], text[run.end() : run.end() + 1])
         if not any(_IDEOGRAPHIC.match(char) for char in around):
             found.update(range(*run.span()))
-    for match in re.finditer(f"[{_SIGNS}{_BLANKS}\u2012-\u2015]", text):
+    for match in re.finditer(f"[{_SIGNS}{_SPACES}\u2012-\u2015]", text):
         n, char = match.start(), match[0]
         before, after = text[n - 1 : n], text[n + 1 : n + 2]
         if char in "\xa0\u202f":
@@ -155,13 +157,13 @@ def _signs(text: str) -> set[int]:
     return found
 
 
-def _joiners(text: str) -> set[int]:
+def _odd_joiners(text: str) -> set[int]:
     """Return joiners and variation selectors that are out of place."""
     found: set[int] = set()
     for match in re.finditer("[\u200c\u200d\ufe00-\ufe0f\u180b-\u180f]", text):
         n, char = match.start(), match[0]
         before, after = text[n - 1 : n] if n else "", text[n + 1 : n + 2]
-        if char in "\u200c\u200d" and _JOINED.match(before) and _JOINED.match(after):
+        if char in "\u200c\u200d" and _JOINING_SCRIPT.match(before) and _JOINING_SCRIPT.match(after):
             continue
         past = (
             before if before not in "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff" else text[n - 2 : n - 1]
@@ -174,13 +176,13 @@ def _joiners(text: str) -> set[int]:
             and (_EMOJI.match(before) or (before in "#*0123456789" and after == "\u20e3"))
         ):
             continue
-        if "\u180b" <= char <= "\u180f" and _JOINED.match(before):
+        if "\u180b" <= char <= "\u180f" and _JOINING_SCRIPT.match(before):
             continue
         found.add(n)
     return found
 
 
-def _marks(text: str) -> set[int]:
+def _odd_marks(text: str) -> set[int]:
     """Return marks without a base character, strike-through marks, and marks stacked more than two high."""
     found: set[int] = set()
     height, base = 0, ""
@@ -190,20 +192,20 @@ def _marks(text: str) -> set[int]:
             continue
         height += 1
         keycap = char == "\u20e3" and base in "#*0123456789\ufe0f"
-        alone = not base or not (base.isalnum() or category(base).startswith("M") or _JOINED.match(base))
+        alone = not base or not (base.isalnum() or category(base).startswith("M") or _JOINING_SCRIPT.match(base))
         if not keycap and (height > 2 or alone or _OVERLAYS.match(char)):
             found.add(n)
     return found
 
 
 @cache
-def _looks_latin() -> frozenset[str]:
-    return frozenset("".join(_ALIKE.values()))
+def _latin_lookalikes() -> frozenset[str]:
+    return frozenset("".join(_LATIN_LOOKALIKES.values()))
 
 
 @cache
 def _script(char: str) -> str:
-    """Return the script of a letter, as far as it matters here."""
+    """Return the script of a letter: one of _RANGES, "Latin" or "other"."""
     code = ord(char)
     for script, ranges in _RANGES.items():
         if any(first <= code <= last for first, last in ranges):

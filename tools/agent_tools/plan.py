@@ -1,4 +1,4 @@
-"""The plan tools: ExitPlanMode proposes a plan to the user; TodoWrite, TodoRead and PlanProgress keep the todo list."""
+"""The plan tools: ExitPlanMode proposes a plan; TodoWrite, TodoRead and PlanProgress maintain the todo list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import TodoItem, TodoView
-from agent_tools.text import number_in, one_line, shorten
+from agent_tools.text import one_line, parse_number, shorten
 
 # Lists of a plan: arguments of ExitPlanMode to the headings of their sections in the text.
 SECTIONS = {
@@ -21,7 +21,7 @@ SECTIONS = {
     "tests": "Tests",
 }
 _TITLES = {title.lower(): name for name, title in SECTIONS.items()}
-BORDER = f"<!-- Sections below this line, one item a line: {', '.join(SECTIONS.values())} -->"
+SECTION_MARKER = f"<!-- Sections below this line, one item a line: {', '.join(SECTIONS.values())} -->"
 
 
 class PlanFormatError(ValueError):
@@ -58,8 +58,8 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
 
     def run(self, args: ExitPlanModeArgs, ctx: ToolContext) -> ToolResult:
         data: dict[str, Any] = {"plan": args.plan.strip("\n")}
-        data |= {name: _items(getattr(args, name)) for name in SECTIONS}
-        data["steps"] = data["steps"] or _items(plan_items(args.plan))
+        data |= {name: _clean_items(getattr(args, name)) for name in SECTIONS}
+        data["steps"] = data["steps"] or _clean_items(plan_items(args.plan))
         return ToolResult("", suspend=Suspend("plan", data))
 
 
@@ -68,25 +68,27 @@ def plan_text(data: dict[str, Any]) -> str:
 
     Steps that the text already lists are not repeated.
     """
-    prose = _prose(data)
+    prose = _prose_of(data)
     return "\n\n".join(part for part in (prose, *_sections(data, prose)) if part)
 
 
 def plan_for_editor(data: dict[str, Any]) -> str:
-    """Format a plan with a line between text and sections, so that `plan_from` can parse it."""
-    prose = _prose(data)
+    """Format a plan with a marker line between text and sections, so that `parse_plan` can parse it."""
+    prose = _prose_of(data)
     sections = list(_sections(data, prose))
-    border = [BORDER] if sections or any(_is_border(line) or _is_section(line) for line in prose.split("\n")) else []
+    border = (
+        [SECTION_MARKER] if sections or any(_is_marker(line) or _is_section(line) for line in prose.split("\n")) else []
+    )
     return "\n\n".join(part for part in (prose, *border, *sections) if part) + "\n"
 
 
-def plan_from(text: str) -> dict[str, Any]:
+def parse_plan(text: str) -> dict[str, Any]:
     """Parse an edited plan. Raises PlanFormatError with a message for the user."""
     lines = text.split("\n")
-    border = next((n for n in range(len(lines) - 1, -1, -1) if _is_border(lines[n])), None)
+    border = next((n for n in range(len(lines) - 1, -1, -1) if _is_marker(lines[n])), None)
     if border is None:
         if heading := next(filter(_is_section, lines), "").strip():
-            raise PlanFormatError(f'"{heading}" is a section: put this line above the first section: {BORDER}')
+            raise PlanFormatError(f'"{heading}" is a section: put this line above the first section: {SECTION_MARKER}')
         border = len(lines)
     prose = "\n".join(lines[:border]).strip("\n")
     found: dict[str, list[str]] = {name: [] for name in SECTIONS}
@@ -96,7 +98,7 @@ def plan_from(text: str) -> dict[str, Any]:
         if not line:
             blank += 1
             continue
-        if title := _heading(line):
+        if title := _heading_title(line):
             if title not in _TITLES:
                 known = ", ".join(SECTIONS.values())
                 raise PlanFormatError(f'There is no section "{line.strip()}"; the sections are {known}.')
@@ -111,42 +113,42 @@ def plan_from(text: str) -> dict[str, Any]:
                 "the lines that continue it."
             )
         blank = 0
-    data: dict[str, Any] = {"plan": prose} | {name: _items(items) for name, items in found.items()}
-    data["steps"] = data["steps"] or _items(plan_items(prose))
+    data: dict[str, Any] = {"plan": prose} | {name: _clean_items(items) for name, items in found.items()}
+    data["steps"] = data["steps"] or _clean_items(plan_items(prose))
     if not prose.strip() and not any(data[name] for name in SECTIONS):
         raise PlanFormatError("The plan is empty.")
     return data
 
 
-def _prose(data: dict[str, Any]) -> str:
+def _prose_of(data: dict[str, Any]) -> str:
     return str(data.get("plan") or "").strip("\n")
 
 
 def _sections(data: dict[str, Any], prose: str) -> Iterator[str]:
     for name, title in SECTIONS.items():
-        items = _items(item["content"] if isinstance(item, dict) else item for item in data.get(name, ()))
-        if not items or (name == "steps" and items == _items(plan_items(prose))):
+        items = _clean_items(item["content"] if isinstance(item, dict) else item for item in data.get(name, ()))
+        if not items or (name == "steps" and items == _clean_items(plan_items(prose))):
             continue
         rows = (re.sub(r"\n(?=[^\n])", "\n    ", item) for item in items)
         marked = (f"{n}. {row}" if name == "steps" else f"- {row}" for n, row in enumerate(rows, 1))
         yield "\n".join((f"## {title}", *marked))
 
 
-def _heading(line: str) -> str:
+def _heading_title(line: str) -> str:
     """Return the title of a heading line in lower case; "" for any other line."""
     found = re.match(r"#+\s+(\S.*?)\s*#*\s*$", line)
     return found[1].lower().rstrip(":") if found else ""
 
 
 def _is_section(line: str) -> bool:
-    return _heading(line) in _TITLES
+    return _heading_title(line) in _TITLES
 
 
-def _is_border(line: str) -> bool:
-    return line.rstrip() == BORDER
+def _is_marker(line: str) -> bool:
+    return line.rstrip() == SECTION_MARKER
 
 
-def _items(texts: Iterable[str]) -> list[str]:
+def _clean_items(texts: Iterable[str]) -> list[str]:
     return [item for text in texts if (item := str(text).strip())]
 
 
@@ -169,7 +171,7 @@ class PlanProgressArgs(Value):
 
 
 class PlanProgress(Tool[PlanProgressArgs]):
-    """Updates one step without sending the whole list again."""
+    """Updates one step without sending the whole list."""
 
     name = "PlanProgress"
     Args = PlanProgressArgs
@@ -209,15 +211,15 @@ class PlanProgress(Tool[PlanProgressArgs]):
             names = {item.id for item in plan}
             number = next(n for n in range(len(plan) + 1, 2 * len(plan) + 3) if str(n) not in names)
             plan.append(TodoItem(args.new_step.strip(), id=str(number)))
-            _check(tuple(plan))
+            _validate(tuple(plan))
             added = f"Step {number} was added. "
         if args.plan_status == "completed":
             plan = [t if t.status == "cancelled" else t.replace(status="completed") for t in plan]
         if args.step_id:
-            done = _find(plan, args.step_id)
+            done = _find_step(plan, args.step_id)
             plan[done] = plan[done].replace(status="completed")
         if args.next_step:
-            now = _find(plan, args.next_step)
+            now = _find_step(plan, args.next_step)
             plan = [t.replace(status="pending") if t.status == "in_progress" else t for t in plan]
             plan[now] = plan[now].replace(status="in_progress")
         ctx.plan = tuple(plan)
@@ -226,18 +228,18 @@ class PlanProgress(Tool[PlanProgressArgs]):
         return ToolResult(f"{added or 'Noted. '}{open_now}", TodoView(ctx.plan))
 
 
-def _find(plan: list[TodoItem], name: str) -> int:
+def _find_step(plan: list[TodoItem], name: str) -> int:
     """Return the index of a step given its ID, number or text. Raises ToolError."""
     for index, item in enumerate(plan):
         if name in (item.id, item.content):
             return index
-    if 1 <= number_in(name) <= len(plan):
-        return number_in(name) - 1
+    if 1 <= parse_number(name) <= len(plan):
+        return parse_number(name) - 1
     steps = ", ".join(f"{t.id or n}: {t.content}" for n, t in enumerate(plan, 1))
     raise ToolError(f"The plan has no step {name!r}. Its steps are: {steps}.")
 
 
-_SIGNS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+_STATUS_SIGNS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
 
 class TodoWriteArgs(Value):
@@ -270,7 +272,7 @@ class TodoWrite(Tool[TodoWriteArgs]):
         return f"Plan: {done} of {len(args.todos)} done"
 
     def run(self, args: TodoWriteArgs, ctx: ToolContext) -> ToolResult:
-        _check(args.todos)
+        _validate(args.todos)
         ctx.plan = args.todos
         if not ctx.plan:
             return ToolResult("The plan is empty now.", TodoView(()))
@@ -295,11 +297,11 @@ class TodoRead(Tool[TodoReadArgs]):
         return "Read the plan"
 
     def run(self, args: TodoReadArgs, ctx: ToolContext) -> ToolResult:
-        lines = [f"{_SIGNS[item.status]} {one_line(item.label)}" for item in ctx.plan]
+        lines = [f"{_STATUS_SIGNS[item.status]} {one_line(item.label)}" for item in ctx.plan]
         return ToolResult("\n".join(lines) or "There is no plan yet.", TodoView(ctx.plan))
 
 
-def _check(items: tuple[TodoItem, ...]) -> None:
+def _validate(items: tuple[TodoItem, ...]) -> None:
     """Raise ToolError for an invalid plan."""
     running = [item.content for item in items if item.status == "in_progress"]
     if len(running) > 1:

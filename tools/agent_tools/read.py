@@ -1,6 +1,6 @@
 """The Read tool: part of a text file with line numbers; images, PDFs and notebooks in a form for the model.
 
-Lines of a file that is too large to load are read piece by piece, in bounded memory.
+A file that is too large to load is read in chunks, in bounded memory.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.documents.notebook import parse_notebook, show_notebook
 from agent_tools.fs.encoding import (
-    MARKS,
+    BYTE_ORDER_MARKS,
     TextFile,
     decode_text,
+    describe_binary,
     fingerprint,
-    guess,
-    kind_of,
+    guess_encoding,
     line_end,
     looks_binary,
     split_lines,
     unmarked_utf16,
 )
-from agent_tools.fs.files import UnusableFileError, lstat_resolved, open_file, problem
+from agent_tools.fs.files import UnusableFileError, lstat_resolved, open_file, os_error
 from agent_tools.fs.paths import display_path, not_found_error
-from agent_tools.fs.workspace import LIMIT
+from agent_tools.fs.workspace import MAX_FILE_BYTES
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import FileView, Note
 from agent_tools.schema import FILE_NAMES
-from agent_tools.text import LINE, counted, cut_line, fit
+from agent_tools.text import MAX_LINE, counted, cut_line, fit
 
 with lazy_imports():
     from agent_tools.documents import images, pdf
     from agent_tools.search import ls
 
-PIECE = 1_000_000
-# About a minute of reading; lines further into a file are left to tools made for that.
-FURTHEST = 20_000_000_000
+CHUNK_BYTES = 1_000_000
+# About a minute of reading; beyond it, the error suggests other tools.
+MAX_OFFSET_BYTES = 20_000_000_000
 
 
 class FileWindow(Value):
     """Some lines of a file.
 
     lines: without their ends; long ones are truncated.
-    passed: number of lines before them; fewer than requested if the file ends earlier.
-    more: something follows them.
+    skipped: number of lines before them; fewer than requested if the file ends earlier.
+    more: more lines follow.
     """
 
     lines: tuple[str, ...]
-    passed: int
+    skipped: int
     more: bool
     size: int
     encoding: str
@@ -61,35 +61,35 @@ class FileWindow(Value):
 def read_window(path: Path, name: str, first: int, limit: int, characters: int, cancel: CancelToken) -> FileWindow:
     """Read at most `limit` lines from line `first`, which counts from 1, of about `characters` in all.
 
-    Raises ToolError if it is no regular file or no text, CancelledError when the turn is interrupted.
+    Raises ToolError if it is not a regular text file, CancelledError when the turn is interrupted.
     """
     descriptor = open_file(path)
     try:
         size = os.fstat(descriptor).st_size
         head = os.read(descriptor, 65_536)
-        mark, encoding = _encoding_of(head)
+        mark, encoding = _detect_encoding(head)
         if not encoding:
-            raise ToolError(f"{name} is {kind_of(head)} ({size:,} bytes), which Read cannot show.")
+            raise ToolError(f"{name} is {describe_binary(head)} ({size:,} bytes), which Read cannot show.")
         decoder = codecs.getincrementaldecoder(encoding)("replace")
         collector = _Collector(first, limit, characters)
-        piece, come = head[len(mark) :], len(head)
+        piece, bytes_read = head[len(mark) :], len(head)
         while piece and not collector.feed(decoder.decode(piece)):
             cancel.check()
-            if come > FURTHEST:
+            if bytes_read > MAX_OFFSET_BYTES:
                 text = f"{name} has {size:,} bytes, and line {first} is too far into it."
                 raise UnusableFileError(text, "Bash", "Use {} with tail.")
-            piece = os.read(descriptor, PIECE)
-            come += len(piece)
+            piece = os.read(descriptor, CHUNK_BYTES)
+            bytes_read += len(piece)
         return collector.window(size, encoding)
     except OSError as error:
-        raise problem(path, error) from None
+        raise os_error(path, error) from None
     finally:
         os.close(descriptor)
 
 
-def _encoding_of(head: bytes) -> tuple[bytes, str]:
+def _detect_encoding(head: bytes) -> tuple[bytes, str]:
     """Return the byte order mark and encoding of a file that begins with `head`; encoding "" for binary."""
-    for mark, encoding in MARKS:
+    for mark, encoding in BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return mark, encoding
     if b"\0" in head:
@@ -98,7 +98,7 @@ def _encoding_of(head: bytes) -> tuple[bytes, str]:
         codecs.getincrementaldecoder("utf-8")().decode(head)
         return b"", "utf-8"
     except UnicodeDecodeError:
-        return b"", "" if looks_binary(head) else guess(head) or "cp1252"
+        return b"", "" if looks_binary(head) else guess_encoding(head) or "cp1252"
 
 
 class _Collector:
@@ -109,53 +109,53 @@ class _Collector:
         self._limit = limit
         self._left = characters
         self._lines: list[str] = []
-        self._passed = 0
-        self._begun = ""
+        self._skipped = 0
+        self._line = ""
         self._length = 0
         self._more = False
 
     def feed(self, text: str) -> bool:
         """Add the next piece; return True when all requested lines are complete."""
         at = 0
-        if (missing := self._first - 1 - self._passed) > 0:
+        if (missing := self._first - 1 - self._skipped) > 0:
             if (count := text.count("\n")) < missing:
-                self._passed += count
+                self._skipped += count
                 return False
             for _ in range(missing):
                 at = text.index("\n", at) + 1
-            self._passed = self._first - 1
+            self._skipped = self._first - 1
         while at < len(text):
             if len(self._lines) >= self._limit or self._left <= 0:
                 self._more = True
                 return True
             end = text.find("\n", at)
-            self._take(text, at, len(text) if end < 0 else end)
+            self._add(text, at, len(text) if end < 0 else end)
             if end < 0:
                 break
             self._end_line()
             at = end + 1
         return False
 
-    def _take(self, text: str, start: int, end: int) -> None:
-        room = LINE + 1 - len(self._begun)
-        self._begun += text[start : min(end, start + room)] if room > 0 else ""
+    def _add(self, text: str, start: int, end: int) -> None:
+        room = MAX_LINE + 1 - len(self._line)
+        self._line += text[start : min(end, start + room)] if room > 0 else ""
         self._length += end - start
 
     def _end_line(self) -> None:
-        whole = self._length == len(self._begun)
-        line = cut_line(self._begun.rstrip("\r") if whole else self._begun, LINE, 0 if whole else self._length)
+        whole = self._length == len(self._line)
+        line = cut_line(self._line.rstrip("\r") if whole else self._line, MAX_LINE, 0 if whole else self._length)
         self._left -= len(line) + 8
         self._lines.append(line)
-        self._begun, self._length = "", 0
+        self._line, self._length = "", 0
 
     def window(self, size: int, encoding: str) -> FileWindow:
         """Return the collected lines, once the text ended or `feed` returned True."""
         if self._length:
             self._end_line()
-        return FileWindow(tuple(self._lines), self._passed, self._more, size, encoding)
+        return FileWindow(tuple(self._lines), self._skipped, self._more, size, encoding)
 
 
-LINES = 2_000
+DEFAULT_LINES = 2_000
 
 
 class ReadArgs(Value):
@@ -194,32 +194,34 @@ class Read(Tool[ReadArgs]):
         return f"Read {display_path(args.file_path, ctx)}{part}"
 
     def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
-        first, limit = (1 if args.offset is None else args.offset), (LINES if args.limit is None else args.limit)
+        first, limit = (
+            (1 if args.offset is None else args.offset),
+            (DEFAULT_LINES if args.limit is None else args.limit),
+        )
         if first < 0 or limit < 1:
             raise ToolError("offset counts lines from 1, and limit must be at least 1.")
         first = max(first, 1)
         path = ctx.workspace.resolve(args.file_path)
-        if ctx.small_model and path.is_dir():  # it has no other tool for that
+        if ctx.small_model and path.is_dir():  # it has no LS tool
             return ls.LS().run(ls.LSArgs(args.file_path), ctx)
         if _is_large(path):
-            return _part_of_large(path, first, limit, ctx)
+            return _show_large(path, first, limit, ctx)
         data = ctx.workspace.read_if_there(path)
         if data is None:
             raise not_found_error(path, ctx)
         name = ctx.workspace.spell(path)
         if data.startswith(b"%PDF-"):
-            # Imported lazily: every start loads this file, but PDFs and images are rare.
             return pdf.show_pdf(data, name, args.offset, args.limit, ctx)
         text = decode_text(data)
         if text is None:
-            return _not_text(data, name, ctx)
-        result = _shown(text, path, first, limit, ctx)
+            return _show_binary(data, name, ctx)
+        result = _show_text(text, path, first, limit, ctx)
         ctx.seen[str(path)] = fingerprint(data)
         return result
 
 
-def _shown(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
-    """Show a text as lines, a notebook as cells."""
+def _show_text(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
+    """Show a notebook as cells, any other text as lines."""
     name, note = ctx.workspace.spell(path), ""
     if path.suffix.lower() == ".ipynb" and text.content.strip():
         try:
@@ -228,17 +230,17 @@ def _shown(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext)
             note = f"{str(error).rstrip('.')}: shown as text"
         else:
             return show_notebook(notebook, name, ctx.workspace.show(path), ctx, first, limit)
-    return _part_of_text(text, path, first, limit, note, ctx)
+    return _show_lines(text, path, first, limit, note, ctx)
 
 
-def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str, ctx: ToolContext) -> ToolResult:
+def _show_lines(text: TextFile, path: Path, first: int, limit: int, note: str, ctx: ToolContext) -> ToolResult:
     """Show numbered lines of a file that is loaded."""
     name = ctx.workspace.spell(path)
     lines = split_lines(text.content)
     if first > max(len(lines), 1):
         raise ToolError(f"{name} has only {counted(len(lines), 'line')}; offset {first} is past its end.")
     shown = [
-        f"{_number(n, ctx)}{cut_line(line.rstrip(chr(13) + chr(10)))}"
+        f"{_line_prefix(n, ctx)}{cut_line(line.rstrip(chr(13) + chr(10)))}"
         for n, line in enumerate(lines[first - 1 : first - 1 + limit], first)
     ]
     count = fit(shown, ctx.result_limits.most("page"))
@@ -249,27 +251,27 @@ def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str,
     notes = [note] if note else []
     if first > 1 or last < len(lines):
         notes.append(f"lines {first}-{last} of {len(lines):,}")
-    notes += _nature(text)
+    notes += _encoding_notes(text)
     if last < len(lines):
         notes.append(f"continue with offset={last + 1}")
     return ToolResult("\n".join(shown[:count]) + (f"\n[{'; '.join(notes)}]" if notes else ""), view)
 
 
-def _number(line: int, ctx: ToolContext) -> str:
-    """Return the number before a line; none for a small model, which copies it into what it writes."""
+def _line_prefix(line: int, ctx: ToolContext) -> str:
+    """Return the number before a line; "" for a small model, which would copy it into its edits."""
     return "" if ctx.small_model else f"{line:>6}\t"
 
 
 def _is_large(path: Path) -> bool:
     """Return True if a file is too large to load."""
     try:
-        return lstat_resolved(path).st_size > LIMIT
+        return lstat_resolved(path).st_size > MAX_FILE_BYTES
     except OSError:
         return False
 
 
-def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
-    """Show numbered lines of a file that is not loaded. It does not count as read: it is too large to edit."""
+def _show_large(path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
+    """Show numbered lines of a large file. It does not count as read, since it is too large to edit."""
     name = ctx.workspace.spell(path)
     try:
         window = read_window(path, name, first, limit, ctx.result_limits.most("page"), ctx.cancel)
@@ -282,24 +284,24 @@ def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> Tool
     if window.encoding != "utf-8":
         notes.append(f"encoding {window.encoding}")
     search = ctx.workspace.advice("Grep", "or {} for what you need")
-    go_on = f"more follow: continue with offset={last + 1}{',' if search else ''}{search}"
-    notes.append(go_on if window.more else "the end")
+    hint = f"more follow: continue with offset={last + 1}{',' if search else ''}{search}"
+    notes.append(hint if window.more else "the end")
     shown = [f"{n:>6}\t{line}" for n, line in enumerate(window.lines, first)]
     return ToolResult("\n".join(shown) + f"\n[{'; '.join(notes)}]", Note(f"lines {first}-{last}"))
 
 
-def _not_text(data: bytes, name: str, ctx: ToolContext) -> ToolResult:
-    """Show an image, if the model accepts images. Raises ToolError for any other file, naming what it is."""
+def _show_binary(data: bytes, name: str, ctx: ToolContext) -> ToolResult:
+    """Show an image, if the model accepts images. Raises ToolError naming the kind of any other file."""
     if (image := images.sniff(data)) is not None:
         return images.read_image(data, image, name, ctx)
-    raise ToolError(f"{name} is {kind_of(data)} ({len(data):,} bytes), which Read cannot show.")
+    raise ToolError(f"{name} is {describe_binary(data)} ({len(data):,} bytes), which Read cannot show.")
 
 
-def _nature(text: TextFile) -> list[str]:
+def _encoding_notes(text: TextFile) -> list[str]:
     """Return notes about an unusual encoding or line ends, which the numbered lines do not show."""
     notes = []
     if text.encoding != "utf-8" or text.mark:
-        sure = any(text.encoding == encoding for _, encoding in MARKS)
+        sure = any(text.encoding == encoding for _, encoding in BYTE_ORDER_MARKS)
         how = " with byte order mark" if text.mark else "" if sure else " (a guess from its bytes)"
         notes.append(f"encoding {text.encoding}{how}; edits preserve it")
     if line_end(text.content) == "\r\n":

@@ -1,10 +1,9 @@
 """Frozen records, and their conversion to and from JSON data.
 
-A `Value` is declared like a dataclass. It exists because a dataclass costs about 1.5 ms to define (it compiles
-source) and this program has some ninety of them on the path to the first request; a `Value` costs microseconds.
-`to_json` and `from_json` are the only way between values and JSON, for tool arguments, settings and the session log
-alike. They accept exactly what the annotations declare; `schema.py` uses pydantic where input should be repaired or
-mistakes be worded for the model.
+A `Value` is declared like a dataclass. A dataclass costs about 1.5 ms to define (it compiles source), and
+about ninety records are defined on the path to the first request; a `Value` costs microseconds. `to_json` and
+`from_json` are the only way between values and JSON, for tool arguments, settings and the session log alike. They
+accept exactly what the annotations declare; `schema.py` uses pydantic to repair input or to word errors for the model.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 else:
 
     class Annotated:
-        """`typing.Annotated` for the two hundred fields that every start evaluates; that one takes 8 µs for each."""
+        """A fast `typing.Annotated`, which takes 8 µs for each of the two hundred fields that every start evaluates."""
 
         __slots__ = ("__metadata__", "__origin__")
 
@@ -41,14 +40,14 @@ else:
 
 
 T = TypeVar("T")
-_hints: dict[type, dict[str, Any]] = {}
-_tags: dict[Any, dict[str, type]] = {}
+_resolved_hints: dict[type, dict[str, Any]] = {}
+_classes_by_tag: dict[Any, dict[str, type]] = {}
 _required: dict[type, frozenset[str]] = {}
-_PLAIN = frozenset((str, int, float, bool, type(None)))
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class DecodeError(ValueError):
-    """Plain data does not have the expected shape. The message names the place."""
+    """JSON data does not have the expected shape. The message names the place."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -60,12 +59,12 @@ class Value:
 
     # Every start defines a hundred and seventy of these: this is kept short.
     def __init_subclass__(cls, *, tag: str = "") -> None:
-        """tag: name of the record in stored data, unchanged when the class is renamed; by default the class name."""
+        """tag: name of the record in stored data, which stays when the class is renamed; by default the class name."""
         cls._tag = tag or cls.__name__
         own: dict[str, Any] | None
         own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__")  # noqa: RUF063
         if own:
-            # The text of an annotation that is not a string is long to write out: it is not asked for.
+            # Do not convert other annotations to text, which is slow.
             names = [
                 n
                 for n, hint in own.items()
@@ -118,13 +117,13 @@ def required_fields(cls: type[Value]) -> frozenset[str]:
 
 def hints_of(cls: type) -> dict[str, Any]:
     """Return the resolved annotations of a value class by field name, with their `Annotated` wrappers."""
-    if cls not in _hints:
+    if cls not in _resolved_hints:
         fields = cls._fields  # type: ignore[attr-defined]
         every = {n: hint for base in reversed(cls.__mro__) for n, hint in vars(base).get("__annotations__", {}).items()}
         if any(isinstance(every.get(n, ""), str) for n in fields):
             every = get_type_hints(cls, include_extras=True)  # five times as slow
-        _hints[cls] = {n: every[n] for n in fields}
-    return _hints[cls]
+        _resolved_hints[cls] = {n: every[n] for n in fields}
+    return _resolved_hints[cls]
 
 
 def to_json(value: Any) -> Any:
@@ -132,12 +131,12 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Value):
         plain: dict[str, Any] = {"type": value._tag}
         for name, field in value.__dict__.items():
-            plain[name] = field if type(field) in _PLAIN else to_json(field)
+            plain[name] = field if type(field) in _SCALARS else to_json(field)
         return plain
     if isinstance(value, (list, tuple)):
-        return [v if type(v) in _PLAIN else to_json(v) for v in value]
+        return [v if type(v) in _SCALARS else to_json(v) for v in value]
     if isinstance(value, dict):
-        return {k: v if type(v) in _PLAIN else to_json(v) for k, v in value.items()}
+        return {k: v if type(v) in _SCALARS else to_json(v) for k, v in value.items()}
     return value
 
 
@@ -151,6 +150,8 @@ def from_json(hint: Any, data: Any, place: str = "") -> Any:
     if origin is Literal:
         if data in get_args(hint) and not isinstance(data, bool):
             return data
+        if isinstance(data, str):
+            raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {data[:80]!r}")
     elif origin in (Union, types.UnionType):
         return _from_union(hint, data, place)
     elif origin in (list, tuple):
@@ -177,7 +178,7 @@ def from_json(hint: Any, data: Any, place: str = "") -> Any:
             return None
     elif isinstance(hint, type) and type(data) is hint:
         return data
-    raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")
+    raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {type(data).__name__}")
 
 
 def _from_object(cls: type, data: Any, place: str) -> Any:
@@ -200,22 +201,22 @@ def _from_union(hint: Any, data: Any, place: str) -> Any:
     """Decode a tagged object as the class it names, anything else as the first member that accepts it."""
     members = get_args(hint)
     if isinstance(data, dict) and isinstance(data.get("type"), str):
-        if hint not in _tags:
-            _tags[hint] = {m._tag: m for m in members if isinstance(m, type) and issubclass(m, Value)}
-        if (cls := _tags[hint].get(data["type"])) is not None:
+        if hint not in _classes_by_tag:
+            _classes_by_tag[hint] = {m._tag: m for m in members if isinstance(m, type) and issubclass(m, Value)}
+        if (cls := _classes_by_tag[hint].get(data["type"])) is not None:
             return _from_object(cls, data, place)
     for member in members:
         try:
             return from_json(member, data, place)
         except DecodeError:
             continue
-    raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")
+    raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {type(data).__name__}")
 
 
-def name_of(hint: Any) -> str:
-    """Return a type in plain words: "text", "a whole number", "one of a, b"."""
+def describe_type(hint: Any) -> str:
+    """Describe a type in plain words: "text", "a whole number", "one of a, b"."""
     if hasattr(hint, "__metadata__"):
-        return name_of(hint.__origin__)
+        return describe_type(hint.__origin__)
     words = {
         str: "text",
         int: "a whole number",
@@ -229,9 +230,9 @@ def name_of(hint: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(str(a) for a in get_args(hint))
     if origin in (Union, types.UnionType):
-        return " or ".join(name_of(a) for a in get_args(hint))
+        return " or ".join(describe_type(a) for a in get_args(hint))
     if origin in (list, tuple):
-        return f"a list of {', '.join(name_of(inner) for inner in get_args(hint) if inner is not Ellipsis)}"
+        return f"a list of {', '.join(describe_type(inner) for inner in get_args(hint) if inner is not Ellipsis)}"
     if origin is dict or hint is dict or (isinstance(hint, type) and issubclass(hint, Value)):
         return "a table"
     return str(getattr(hint, "__name__", hint))

@@ -1,8 +1,8 @@
-"""The results of calls: effects, attachments, what a running tool yields, prompts to expand, and limits of length.
+"""The results of calls: effects, attachments, values that a running tool yields, prompts to expand, and size limits.
 
-How much of a result the model is shown is never more than a share of its window. A short result is shown whole. Of a
-longer one the model is shown the beginning and the end, and which file has all of it. Tools that show their results
-page by page stop at the end of a page, and name the offset to continue with.
+A result takes at most a share of the model's window. A short result is shown whole. Of a longer one, the model sees the
+beginning and the end, and the file that has all of it. Tools that page their results stop at the end of a page, and
+name the offset to continue with.
 
 A display is for the user: plain data, rendered by the front end.
 """
@@ -37,7 +37,7 @@ class Diffs(Value, tag="Diffs"):
 class Listing(Value, tag="Listing"):
     """Names found: files, matches, directory entries. more: number of lines not listed.
 
-    found: how many were found, where that is not the number of lines.
+    found: number found, if it is not the number of lines.
     """
 
     title: str
@@ -47,7 +47,7 @@ class Listing(Value, tag="Listing"):
 
 
 class FileView(Value, tag="FileView"):
-    """Part of a file that was read. first: first line, from 1. lines: how many. total: lines of the file.
+    """Part of a file that was read. first: first line, from 1. lines: number of lines. total: lines of the file.
 
     ended: the last line of the file ends with a line break.
     """
@@ -102,7 +102,7 @@ class TodoView(Value, tag="TodoView"):
 class Note(Value, tag="Note"):
     """A line of text for the user.
 
-    ended: the background command whose end it reports, and its exit code; None if it was stopped.
+    ended: the background command that has ended, with its exit code, None if it was stopped.
     """
 
     text: str
@@ -133,9 +133,9 @@ class TurnOverrides(Value, tag="Lent"):
     rules: permission rules for calls that need no approval.
     model: the model to use.
     flow: the workflow that the engine enforces.
-    source: the file that declares them, in words.
+    source: description of the file that declares them.
     own: the file belongs to the user, not to the project.
-    hooks: those of the file, as plain data.
+    hooks: its hooks, as JSON data.
     for_session: the hooks run until the session ends.
     """
 
@@ -155,7 +155,7 @@ class ExpandedPrompt(Value):
     """A prompt with shell commands or overrides.
 
     name: name of the command or skill.
-    pieces: text, command, text, ...: the output of each command goes in its place.
+    pieces: text, command, text, ...; each command is replaced by its output.
     below: paragraphs to append.
     lent: overrides for the turn.
     """
@@ -177,37 +177,38 @@ class ExpandedPrompt(Value):
         return "\n\n".join(["".join(words).strip(), *self.below])
 
 
-def prompted(prompt: str | ExpandedPrompt, name: str = "") -> ExpandedPrompt:
+def as_expanded_prompt(prompt: str | ExpandedPrompt, name: str = "") -> ExpandedPrompt:
     """Return any prompt as an ExpandedPrompt."""
     return prompt if isinstance(prompt, ExpandedPrompt) else ExpandedPrompt(name, (prompt,))
 
 
-# "short", "page": the limit of that name. "whole": never shortened, such as instructions of the user.
+# "short", "page": the limit of that name. "whole": never truncated, such as instructions of the user.
 ResultSize = Literal["short", "page", "whole"]
 # Assumed size of an unknown window, in tokens.
 ASSUMED_WINDOW = 128_000
 _BYTES_PER_TOKEN = 3.5
-_SHARE = 8
-_LEAST = 1_000
+_WINDOW_SHARE = 8
+_MIN_LIMIT = 1_000
 
 
 class ResultLimits(Value):
-    """Limits of results. short, page: bytes. window: the tokens that the model takes."""
+    """Limits of results. short, page: bytes. window: size of the model's window in tokens."""
 
     short: int = 10_000
     page: int = 25_000
     window: int = ASSUMED_WINDOW
 
     def most(self, size: ResultSize) -> int:
-        """Return the limit in bytes. What is never shortened has pages too, if it is read in parts."""
+        """Return the limit in bytes; for "whole", that of one page if it is read in parts."""
         most = self.short if size == "short" else max(self.short, self.page)
-        return max(min(most, int(self.window * _BYTES_PER_TOKEN / _SHARE)), _LEAST)
+        return max(min(most, int(self.window * _BYTES_PER_TOKEN / _WINDOW_SHARE)), _MIN_LIMIT)
 
     def buffer(self, size: ResultSize, scratch: Scratch, search: str) -> HeadTail:
-        """Return a buffer for a result that arrives in pieces; all of a long one is saved in a file.
+        """Return a buffer for a result that arrives in pieces; a long one is saved whole in a file.
 
-        Of a failure a third is the beginning and two thirds are the end; of other results less is shown, in equal
-        parts. search: how the model can look into the file; "" if it cannot.
+        Of a failure, a third is the beginning and two thirds are the end; of other results less is shown, half and
+        half.
+        search: how the model can search the file; "" if it cannot.
         """
         most = self.most(size)
         head = most * 7 // 20
@@ -224,8 +225,8 @@ EffectKind = Literal["read", "write", "run", "fetch", "state", "prompt", "call"]
 class Effect(Value, tag="Effect"):
     """One thing that a call is about to do.
 
-    kind: "state" changes only the conversation; "prompt" adds a saved prompt to it; "call" does something that this
-    program cannot see.
+    kind: "state" changes only the conversation; "prompt" adds a saved prompt to it; "call" has effects unknown to this
+    program.
     target: an absolute resolved path, a command line, a URL, or the name of the prompt or tool.
     """
 
@@ -234,7 +235,7 @@ class Effect(Value, tag="Effect"):
 
 
 class Suspend(Value, tag="Suspend"):
-    """The call needs an answer of the user. data: has `questions` for "questions", the plan to approve for "plan"."""
+    """The call needs the user's answer. data: has `questions` for "questions", the plan to approve for "plan"."""
 
     kind: Literal["questions", "plan"]
     data: dict[str, Any]

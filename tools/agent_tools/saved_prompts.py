@@ -1,4 +1,4 @@
-"""The Skill and SlashCommand tools: the model reads instructions, or runs a prompt, that the user saved by name."""
+"""The Skill and SlashCommand tools: let the model use the user's skills and prompts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, HasDescription, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
-from agent_tools.results import ExpandedPrompt, Note, prompted
-from agent_tools.shell.bash import fill
+from agent_tools.results import ExpandedPrompt, Note, as_expanded_prompt
+from agent_tools.shell.bash import expand_prompt
 from agent_tools.text import counted, one_line, shorten
 
-_SKILL_LIST = 8_000
+_SKILL_LIST_BYTES = 8_000
 # Line lengths to try until all skills fit; 0 for names only.
-_LINES = (1_000, 400, 200, 100, 0)
+_LINE_WIDTHS = (1_000, 400, 200, 100, 0)
 
 
 class SkillArgs(Value):
@@ -26,7 +26,7 @@ class SkillArgs(Value):
 
 
 class UseSkill(Tool[SkillArgs]):
-    """Loads a skill. Its text needs no approval; commands that it runs and rules that it brings do."""
+    """Loads a skill. Its text needs no approval, but the commands that it runs and the rules that it adds do."""
 
     name = "Skill"
     result_size = "whole"
@@ -35,17 +35,17 @@ class UseSkill(Tool[SkillArgs]):
     needs = "skills"
 
     def dynamic_description(self, ctx: ToolContext) -> str:
-        """Return the skills, one per line; with many, lines get shorter so that all fit, if possible."""
+        """Return the skills, one per line; with many, lines are shortened so that all fit, if possible."""
         return skill_list(ctx.skills)
 
     def effects(self, args: SkillArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        # The current content of the file, not that at the start, takes effect.
+        # Use the current content of the file, not that at the start.
         prompt = self._prompt(args, ctx)
         runs = tuple(Effect("run", command) for command in prompt.commands)
-        return (Effect("prompt" if runs or prompt.lent.rules else "state", _name(args)), *runs)
+        return (Effect("prompt" if runs or prompt.lent.rules else "state", _skill_name(args)), *runs)
 
     def summary(self, args: SkillArgs, ctx: ToolContext) -> str:
-        return f"Use the skill {shorten(one_line(f'{_name(args)} {args.args}'), 100).rstrip()}"
+        return f"Use the skill {shorten(one_line(f'{_skill_name(args)} {args.args}'), 100).rstrip()}"
 
     def preview(self, args: SkillArgs, ctx: ToolContext) -> Note:
         prompt = self._prompt(args, ctx)
@@ -56,41 +56,41 @@ class UseSkill(Tool[SkillArgs]):
         prompt = self._prompt(args, ctx)
         text = prompt.text()
         if prompt.commands:
-            text = yield from fill(prompt, ctx)
+            text = yield from expand_prompt(prompt, ctx)
         ctx.mark_mentions_read(text)
-        message = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
-        return ToolResult(message, Note(f"skill {_name(args)}"), lent=prompt.lent.replace(model=""))
+        message = f"The skill {_skill_name(args)} says this; work by it now:\n\n{text}"
+        return ToolResult(message, Note(f"skill {_skill_name(args)}"), lent=prompt.lent.replace(model=""))
 
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
-        skill = ctx.skills.get(_name(args))
+        skill = ctx.skills.get(_skill_name(args))
         if skill is None:
-            raise ToolError(f"Unknown skill {one_line(_name(args))!r}. The skills are: {', '.join(ctx.skills)}.")
-        return prompted(skill.expand(args.args, ctx), _name(args))
+            raise ToolError(f"Unknown skill {one_line(_skill_name(args))!r}. The skills are: {', '.join(ctx.skills)}.")
+        return as_expanded_prompt(skill.expand(args.args, ctx), _skill_name(args))
 
 
-def _name(args: SkillArgs) -> str:
+def _skill_name(args: SkillArgs) -> str:
     return args.skill.strip().removeprefix("/")
 
 
 def skill_list(skills: Mapping[str, HasDescription]) -> str:
     """Format names and descriptions within the size limit."""
-    for most in _LINES:
-        lines = [shorten(one_line(f"{n}: {s.description}"), most) if most else n for n, s in skills.items()]
-        if sum(len(line.encode("utf-8", "replace")) + 1 for line in lines) <= _SKILL_LIST:
+    for width in _LINE_WIDTHS:
+        lines = [shorten(one_line(f"{n}: {s.description}"), width) if width else n for n, s in skills.items()]
+        if sum(len(line.encode("utf-8", "replace")) + 1 for line in lines) <= _SKILL_LIST_BYTES:
             return "\n".join(lines)
     shown: list[str] = []
-    room = _SKILL_LIST
+    remaining = _SKILL_LIST_BYTES
     for name in skills:
-        room -= len(name.encode("utf-8", "replace")) + 1
-        if room < 0:
+        remaining -= len(name.encode("utf-8", "replace")) + 1
+        if remaining < 0:
             shown.append(f"and {len(skills) - len(shown)} more, which the user can name")
             break
         shown.append(name)
     return "\n".join(shown)
 
 
-_COMMAND_LIST = 2_000
-_LINE = 240
+_COMMAND_LIST_BYTES = 2_000
+_COMMAND_WIDTH = 240
 
 
 class SlashCommandArgs(Value):
@@ -112,49 +112,49 @@ class SlashCommand(Tool[SlashCommandArgs]):
     def dynamic_description(self, ctx: ToolContext) -> str:
         """Return the commands that fit, one per line, and the number of the others."""
         lines: list[str] = []
-        room = _COMMAND_LIST
+        remaining = _COMMAND_LIST_BYTES
         for name, command in ctx.commands.items():
             words = " ".join(
                 filter(None, [f"/{name}", command.hint, command.description and f"- {command.description}"])
             )
-            line = shorten(one_line(words), _LINE)
-            room -= len(line.encode("utf-8", "replace")) + 1
-            if room < 0:
+            line = shorten(one_line(words), _COMMAND_WIDTH)
+            remaining -= len(line.encode("utf-8", "replace")) + 1
+            if remaining < 0:
                 lines.append(f"and {len(ctx.commands) - len(lines)} more, which the user can name")
                 break
             lines.append(line)
         return "\n".join(lines)
 
     def effects(self, args: SlashCommandArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        uses = Effect("prompt", f"/{_split(args.command)[0]}")
+        uses = Effect("prompt", f"/{_split_command(args.command)[0]}")
         return (uses, *(Effect("run", command) for command in self._prompt(args, ctx).commands))
 
     def summary(self, args: SlashCommandArgs, ctx: ToolContext) -> str:
-        return f"Use the command {shorten(one_line('/' + ' '.join(_split(args.command))), 100).rstrip()}"
+        return f"Use the command {shorten(one_line('/' + ' '.join(_split_command(args.command))), 100).rstrip()}"
 
     def preview(self, args: SlashCommandArgs, ctx: ToolContext) -> Note:
         return Note(self._prompt(args, ctx).text())
 
     def run(self, args: SlashCommandArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
-        name, _ = _split(args.command)
+        name, _ = _split_command(args.command)
         prompt = self._prompt(args, ctx)
         text = prompt.text()
         if prompt.commands:
-            text = yield from fill(prompt, ctx)
+            text = yield from expand_prompt(prompt, ctx)
         ctx.mark_mentions_read(text)
         message = f"The user's command /{name} says this; do it now:\n\n{text}"
         return ToolResult(message, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
 
     def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> ExpandedPrompt:
-        name, arguments = _split(args.command)
+        name, arguments = _split_command(args.command)
         command = ctx.commands.get(name)
         if command is None:
             known = ", ".join(f"/{n}" for n in ctx.commands)
             raise ToolError(f"Unknown command /{one_line(name)}. The user's commands are: {known or 'none'}.")
-        return prompted(command.expand(arguments, ctx), name)
+        return as_expanded_prompt(command.expand(arguments, ctx), name)
 
 
-def _split(text: str) -> tuple[str, str]:
+def _split_command(text: str) -> tuple[str, str]:
     """Split a call, with or without the slash, into name and arguments."""
     name, _, arguments = text.strip().removeprefix("/").partition(" ")
     return name, arguments.strip()

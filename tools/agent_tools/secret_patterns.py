@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_NAMES = (
+_SECRET_NAMES = (
     r"(?i)(?:^|_)(?:\w*(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE)S?"
     r"|KEY|KEYS|PASS|PW|CREDENTIALS?|CREDS|COOKIES?|BEARER)(?:_|$)|[^_]_(?:AUTH|PAT|PWD)$"
 )
 # Each pattern with literals, one of which every match contains: searching for these first is much faster.
-_SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
+_KEY_PATTERNS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("sk-",), r"sk-[A-Za-z0-9_-]{16,}"),  # Anthropic, OpenAI, OpenRouter, DeepSeek
     (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
     (("github_pat_",), r"github_pat_\w{20,}"),
@@ -59,7 +59,7 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("eyJ",), r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON web tokens
     (("-----BEGIN ",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"),
 )
-MARKS = tuple(mark for marks, _ in _SHAPES for mark in marks)
+KEY_LITERALS = tuple(mark for marks, _ in _KEY_PATTERNS for mark in marks)
 # A password in a URL or in Go's `user:password@tcp(host)/name`, in a connection string or its query, or in a header.
 # For environments only: in free text most of them are examples.
 _PASSWORD = (
@@ -69,8 +69,8 @@ _PASSWORD = (
     r"|(?:access|auth|private)_?token|client_?secret|sig|x-amz-signature)\s*=\s*(?P<word>[^\s;&]+)"
     r"|(?:\A|:\s*)(?:bearer|basic)\s+(?=\S*[\d=])(?P<header>[\w.+/=~-]{8,})"
 )
-# Lower-case literals that a match contains: first the sign, then one of the words.
-_PASSWORD_MARKS = (
+# Lower-case literals that a match contains: the sign, and one of the words.
+_PASSWORD_LITERALS = (
     ("@", (":",)),
     ("=", ("passw", "pwd", "key", "token", "secret", "sig")),
     (" ", ("bearer", "basic")),
@@ -82,25 +82,25 @@ _AWS_SECRET = r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)(?!/)[A-Za-z0-9/+]{40}"
 @lru_cache(maxsize=4096)
 def looks_like_key(name: str) -> bool:
     """Return True if a variable's name indicates a secret: OPENAI_API_KEY, GH_TOKEN, DB_PASSWORD."""
-    return bool(re.search(_NAMES, name))
+    return bool(re.search(_SECRET_NAMES, name))
 
 
 @lru_cache(maxsize=1)
-def shapes() -> re.Pattern[str]:
+def key_pattern() -> re.Pattern[str]:
     """Return a pattern that matches keys anywhere in a text."""
-    return re.compile("|".join(shape for _, shape in _SHAPES), re.DOTALL)
+    return re.compile("|".join(shape for _, shape in _KEY_PATTERNS), re.DOTALL)
 
 
 @lru_cache(maxsize=1)
-def _shapes_at_a_word() -> re.Pattern[str]:
+def _key_pattern_at_word() -> re.Pattern[str]:
     # A folder named task-management-something contains no `sk-...` key.
-    return re.compile(f"(?<![A-Za-z0-9])(?:{shapes().pattern})", re.DOTALL)
+    return re.compile(f"(?<![A-Za-z0-9])(?:{key_pattern().pattern})", re.DOTALL)
 
 
 def passwords_in(value: str) -> tuple[str, ...]:
     """Return the passwords in a variable's value that is a URL, a connection string or a header."""
     small = value.lower()
-    if not any(sign in small and any(word in small for word in words) for sign, words in _PASSWORD_MARKS):
+    if not any(sign in small and any(word in small for word in words) for sign, words in _PASSWORD_LITERALS):
         return ()
     return tuple(found[found.lastgroup or 0] for found in re.finditer(f"(?i){_PASSWORD}", value))
 
@@ -108,13 +108,13 @@ def passwords_in(value: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def holds_secret(value: str) -> bool:
     """Return True if a value is or contains a secret, whatever its name: a known kind of key, or a password."""
-    if any(mark in value for mark in MARKS) and _shapes_at_a_word().search(value):
+    if any(mark in value for mark in KEY_LITERALS) and _key_pattern_at_word().search(value):
         return True
     return bool(passwords_in(value) or (len(value) == 40 and re.fullmatch(_AWS_SECRET, value)))
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return True if a variable is withheld from other programs because of its name or value."""
+    """Return True if a variable's name or value indicates a secret, so that other programs must not get it."""
     return looks_like_key(name) or holds_secret(value)
 
 

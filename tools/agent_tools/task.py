@@ -10,14 +10,14 @@ from agent_tools.text import one_line, shorten
 
 # The built-in types, with the names that models, rules and hooks of other programs use.
 COMMON_NAMES = {"general": "general-purpose", "explore": "Explore", "plan": "Plan"}
-_OURS = {alias.casefold(): name for name, alias in COMMON_NAMES.items()} | {name: name for name in COMMON_NAMES}
-LIST = 4_000
-_LINE = 400
+_TYPE_BY_NAME = {alias.casefold(): name for name, alias in COMMON_NAMES.items()} | {name: name for name in COMMON_NAMES}
+TYPE_LIST_BYTES = 4_000
+_LINE_WIDTH = 400
 
 
 def common_type(name: str) -> str:
-    """Return the built-in type that a name means in any program; any other name is returned unchanged."""
-    return _OURS.get(name.casefold(), name)
+    """Map the name of a built-in type in other programs to ours; return any other name unchanged."""
+    return _TYPE_BY_NAME.get(name.casefold(), name)
 
 
 class TaskArgs(Value):
@@ -33,7 +33,7 @@ class TaskArgs(Value):
 
 
 class Task(Tool[TaskArgs]):
-    """Runs a sub-agent. Each of its calls is checked by itself, so the Task call has no effect of its own."""
+    """Runs a sub-agent. Each of its calls is checked by itself, so the Task call itself has no effect."""
 
     name = "Task"
     result_size = "page"
@@ -47,11 +47,11 @@ class Task(Tool[TaskArgs]):
     def dynamic_description(self, ctx: ToolContext) -> str:
         """Return the user's own types of sub-agents, as many as fit."""
         lines: list[str] = []
-        room = LIST
+        remaining = TYPE_LIST_BYTES
         for name, kind in ctx.agents.items():
-            line = shorten(one_line(f"{name} - {kind.description}"), _LINE)
-            room -= len(line.encode("utf-8", "replace")) + 1
-            lines.append(line if room > 0 else one_line(name))
+            line = shorten(one_line(f"{name} - {kind.description}"), _LINE_WIDTH)
+            remaining -= len(line.encode("utf-8", "replace")) + 1
+            lines.append(line if remaining > 0 else one_line(name))
         return "Further types, for subagent_type:\n" + "\n".join(lines) if lines else ""
 
     def effects(self, args: TaskArgs, ctx: ToolContext) -> tuple[Effect, ...]:

@@ -14,7 +14,6 @@ from agent_tools.results import Diff
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted
 
-# Imported lazily, by the first change.
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
 

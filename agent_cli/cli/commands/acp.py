@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 
 from agent_cli.acp.server import serve_editor
-from agent_cli.cli.app import takes
+from agent_cli.cli.app import with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.run_options import RunOptions
 
@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog=examples("agent acp", "agent acp --model anthropic/claude-sonnet-5 --permission-mode plan"))
-@takes(
+@with_run_options(
     "model", "effort", "fallback_model", "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "trust",
     "add_dir", "tools", "settings", "bare", "system_prompt", "append_system_prompt", "mcp_config", "strict_mcp_config",
     "max_turns", "max_budget_usd", "allow_unknown_cost", "no_session_persistence",

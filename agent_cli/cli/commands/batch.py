@@ -15,7 +15,7 @@ from agent_cli.batch.results import BatchProgress, ResultsFile, batch_table, sum
 from agent_cli.batch.schedule import Batch, BatchTerms, LocalRunner, make_orders
 from agent_cli.batch.tasks import BatchTask, read_batch
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, takes
+from agent_cli.cli.app import AsJson, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, flags_of
 from agent_cli.config.run_options import RunOptions
@@ -31,7 +31,7 @@ with lazy_imports():
     from agent_cli.batch import cluster  # Dask, which only --scheduler needs
 
 app = typer.Typer(add_completion=False)
-_LARGEST = 256 << 20
+_MAX_TASKS_BYTES = 256 << 20
 
 
 @app.command(
@@ -46,7 +46,7 @@ _LARGEST = 256 << 20
         "agent batch tasks.jsonl --scheduler tcp://10.0.0.1:8786 --max-budget-usd 20",
     )
 )
-@takes(
+@with_run_options(
     "max_turns", "allow_unknown_cost", "effort", "settings", "bare", "permission_mode",
     "allowed_tools", "disallowed_tools", "tools", "trust", "mcp_config", "strict_mcp_config",
     "system_prompt", "append_system_prompt",
@@ -85,8 +85,8 @@ def batch(
     as_json: AsJson = False,
 ) -> int:  # fmt: skip
     if scheduler and find_spec("distributed") is None:
-        raise UsageError("--scheduler needs the package distributed beside agent: pip install distributed")
-    text, folder = _read(tasks)
+        raise UsageError("--scheduler needs the package distributed next to agent: pip install distributed")
+    text, folder = _read_tasks(tasks)
     found, wrong = read_batch(text, folder, Path.cwd())
     if options.permission_mode == "plan":
         raise UsageError("--permission-mode plan: nobody would be there to approve the plans; use another mode.")
@@ -109,10 +109,10 @@ def batch(
             retries=retries,
             model=absolute_file,
         )
-        file = ResultsFile(_output(output, tasks))
+        file = ResultsFile(_results_path(output, tasks))
         try:
             dropped = file.take_up(found, again=retry_failed)
-            progress = BatchProgress(len(found), len(found) - _missing(found, file), os.environ)
+            progress = BatchProgress(len(found), len(found) - _count_missing(found, file), os.environ)
             work = Batch(found, orders, terms, file, progress)
             print_notice(_first_line(found, file, scheduler, jobs))
             if not scheduler:
@@ -136,20 +136,20 @@ def _run_on_cluster(
         runner.close()
 
 
-def _read(name: str) -> tuple[str, Path]:
-    """Return the text of the tasks, and the folder where their paths start. Raises UsageError."""
+def _read_tasks(name: str) -> tuple[str, Path]:
+    """Return the text of the tasks, and the folder that their paths are relative to. Raises UsageError."""
     try:
         if name == "-":
-            return sys.stdin.buffer.read(_LARGEST).decode(), Path.cwd()
+            return sys.stdin.buffer.read(_MAX_TASKS_BYTES).decode(), Path.cwd()
         path = Path(name).expanduser().absolute()
-        return read_text(path, _LARGEST), path.parent
+        return read_text(path, _MAX_TASKS_BYTES), path.parent
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise UsageError(f"{name} is not text in UTF-8.") from None
 
 
-def _output(output: str, tasks: str) -> Path:
+def _results_path(output: str, tasks: str) -> Path:
     if not output and tasks == "-":
         raise UsageError("With tasks from standard input, name a file for the results: --output FILE.")
     return Path(output or f"{Path(tasks).stem}.results.jsonl").expanduser().absolute()
@@ -163,12 +163,12 @@ def _check_models(tasks: list[BatchTask], options: RunOptions, model: str | None
         ChosenModel(asked.model, asked, place)
 
 
-def _missing(tasks: list[BatchTask], file: ResultsFile) -> int:
+def _count_missing(tasks: list[BatchTask], file: ResultsFile) -> int:
     return sum(task.id not in file.lines for task in tasks)
 
 
 def _first_line(tasks: list[BatchTask], file: ResultsFile, scheduler: str, jobs: int | None) -> str:
-    missing = _missing(tasks, file)
+    missing = _count_missing(tasks, file)
     before = f"; {len(tasks) - missing} ended before" if missing < len(tasks) else ""
     where = f" on {scheduler}" if scheduler else f", {jobs or 1} at a time"
     return f"{counted(missing, 'task')} to run{where}{before}."

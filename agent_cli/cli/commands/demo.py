@@ -1,8 +1,8 @@
 """Watch the agent repair a small broken project. No key and no network needed.
 
-Only the model's words come from a script. In order: copy the project into a temporary folder, build an agent there as
-for any run (without anyone's settings), let it take one turn, in the real interface where there is a terminal for it,
-run the tests once more without it, say how to install it and connect a real model, and clean up.
+Only the model's words come from a script. The steps: copy the project into a temporary folder, build an agent there as
+for any run (but without settings), run one turn, in the real interface if there is a terminal, run the tests again
+without the agent, explain how to install it and connect a model, and clean up.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from agent_cli.core.rules import rule_for
 from agent_cli.headless.input import Signals
 from agent_cli.headless.run import deny
 from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.builder import build_agent
-from agent_cli.terminal.app.playback import LOOK, WORD, Pace, PlayedSession
+from agent_cli.terminal.app.playback import LOOK_SECONDS, WORD_SECONDS, Pace, PlayedSession
 from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.editor import read_line
@@ -58,10 +58,10 @@ def demo(
     return run_demo(yes=yes, keep=keep, slowness=1 / speed if speed else 0)
 
 
-HERE = Path(__file__).resolve().parents[2] / "demo"
+DEMO_FOLDER = Path(__file__).resolve().parents[2] / "demo"
 TASK = "One test of this project fails. Find out why and repair it."
 INTRO = "  This is a demo: the model's words come from a script, everything else is real."
-CONNECT = """\
+CONNECT_HELP = """\
   A model, by a key or on this machine:
     export ANTHROPIC_API_KEY=...    # or OPENAI_API_KEY, GEMINI_API_KEY, ...
     ollama serve                    # then: agent --model ollama/NAME
@@ -69,10 +69,9 @@ CONNECT = """\
 
 
 def run_demo(yes: bool, keep: bool, slowness: float = 1) -> int:
-    """Run the demo; return 1 if it did not go as planned, 0 if it did or the user refused or ended it.
+    """Run the demo; return 0, or 1 if it failed and the user neither refused nor ended it.
 
-    slowness: 1 at reading speed, 0 for all at once.
-
+    slowness: 1 for reading speed, 0 for all at once.
     Raises UsageError if it cannot begin.
     """
     install = how_to_install(os.environ)
@@ -91,20 +90,20 @@ def run_demo(yes: bool, keep: bool, slowness: float = 1) -> int:
 
 
 def how_to_install(env: Mapping[str, str]) -> str:
-    """Return how `agent` gets onto the PATH, in a clone as seen from its folder; "" if it is there."""
+    """Explain how to get `agent` onto the PATH; "" if it is there."""
     if shutil.which("agent", path=env.get("PATH")) is not None:
         return ""
-    ways = ["pipx install .", "uv tool install ."] if (HERE.parents[1] / "pyproject.toml").is_file() else []
+    ways = ["pipx install .", "uv tool install ."] if (DEMO_FOLDER.parents[1] / "pyproject.toml").is_file() else []
     program = Path(sys.executable or "python3").with_name("agent")
     if program.is_file():
-        near = program.is_relative_to(HERE.parents[1]) and ways
-        ways.append(shlex.quote(str(program.relative_to(HERE.parents[1]) if near else program)))
+        near = program.is_relative_to(DEMO_FOLDER.parents[1]) and ways
+        ways.append(shlex.quote(str(program.relative_to(DEMO_FOLDER.parents[1]) if near else program)))
     choices = "   or   ".join(ways)
     return f"  `agent` is not on your PATH yet:\n    {choices}" if ways else ""
 
 
-class Actor:
-    """The script as a model, at a reader's pace, with other replies for when the user or the result is not as planned.
+class ScriptedActor:
+    """A model that plays a script at reading pace, with other replies for a refusal or an unexpected result.
 
     script: the file with the replies.
     """
@@ -112,41 +111,41 @@ class Actor:
     def __init__(self, script: Path, pace: Pace) -> None:
         import tomllib
 
-        self._script = Scripted.load(script)
+        self._script = ScriptedClient.load(script)
         self._others: dict[str, list[dict[str, Any]]] = tomllib.loads(script.read_text("utf-8"))
         self._pace = pace
 
-    def heard(self, answer: Answer) -> None:
+    def note_answer(self, answer: Answer) -> None:
         """Note the answer of the user."""
         if isinstance(answer, Reject):
-            self._turn_to("refused")
+            self._switch_script("refused")
 
-    def listening_to(self, approver: Approver) -> Approver:
+    def observe(self, approver: Approver) -> Approver:
         """Wrap the approver to note its answers."""
 
         def ask(request: ApprovalRequested) -> Answer:
             answer = approver(request)
-            self.heard(answer)
+            self.note_answer(answer)
             return answer
 
         return ask
 
-    def _turn_to(self, name: str) -> None:
+    def _switch_script(self, name: str) -> None:
         if self._script.name != name:
-            self._script = Scripted(self._others[name], name)
+            self._script = ScriptedClient(self._others[name], name)
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         pace, words = self._pace, 0
         pace.begin()
-        # What came of the last calls is looked at first.
+        # Leave time to read the results of the last calls.
         seen = request.messages and isinstance(request.messages[-1], ToolMessage)
-        pace.wait(LOOK if seen else LOOK / 2, cancel)
+        pace.wait(LOOK_SECONDS if seen else LOOK_SECONDS / 2, cancel)
         for chunk in self._reply(request, cancel):
             if isinstance(chunk, TextChunk):
                 words += 1
-                pace.wait(WORD, cancel)
+                pace.wait(WORD_SECONDS, cancel)
             elif words:
-                pace.wait(words * WORD, cancel)
+                pace.wait(words * WORD_SECONDS, cancel)
                 words = 0
             yield chunk
 
@@ -155,7 +154,7 @@ class Actor:
         try:
             first = next(chunks)
         except ModelError:
-            self._turn_to("unforeseen")
+            self._switch_script("unforeseen")
             chunks = self._script.stream(request, cancel)
             first = next(chunks)
         yield first
@@ -163,7 +162,7 @@ class Actor:
 
 
 class _Demo:
-    """One run of the demo in its directory. asks: a user answers; else the demo's own rules do."""
+    """One run of the demo in its directory. asks: a user answers; otherwise the demo's own rules do."""
 
     def __init__(self, folder: Path, asks: bool, install: str, slowness: float) -> None:
         self._folder = folder
@@ -180,23 +179,23 @@ class _Demo:
             raise UsageError(f"The demo's project cannot be written: {error.strerror}.") from None
         layers = self._settings()
         place = RunEnvironment(cwd=self._project, root=self._project, home=None, env=self._env)
-        play = self._play if is_drawable(RunOptions(), layers.settings(), self._env) else self._print
+        play = self._run_interface if is_drawable(RunOptions(), layers.settings(), self._env) else self._run_lines
         result, stopped = play(place, layers)
         if keep:
-            self._say(f"The project stays in {self._project}")
+            self._echo(f"The project stays in {self._project}")
         if stopped:
             return stopped
-        self._say("")
-        code = self._judge(result)
-        self._say("")
-        self._say("\n".join(filter(None, ["To use it on your own code:", self._install, CONNECT])))
+        self._echo("")
+        code = self._report_result(result)
+        self._echo("")
+        self._echo("\n".join(filter(None, ["To use it on your own code:", self._install, CONNECT_HELP])))
         return code
 
-    def _play(self, place: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
+    def _run_interface(self, place: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
         """Run it in the interface; return the result, and the exit code if the user interrupted it."""
         pace = Pace(self._slowness)
-        actor = Actor(self._script(), pace)
-        session = PlayedSession(place, layers, TASK, intro=INTRO, model=actor, pace=pace, answered=actor.heard)
+        actor = ScriptedActor(self._script(), pace)
+        session = PlayedSession(place, layers, TASK, intro=INTRO, model=actor, pace=pace, answered=actor.note_answer)
         self._check(session.agent.conversation.deps.tools)
         try:
             session.run("")
@@ -205,13 +204,13 @@ class _Demo:
             session.agent.close("prompt_input_exit")
         return last, 128 + signal.SIGINT if session.stopped == "interrupted" else 0
 
-    def _print(self, place: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
+    def _run_lines(self, place: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
         """Run it line by line; return the result, and the exit code if it was interrupted."""
         self._introduce()
-        actor = Actor(self._script(), Pace(self._slowness if os.isatty(1) else 0))
+        actor = ScriptedActor(self._script(), Pace(self._slowness if os.isatty(1) else 0))
         lines = LineDialogs(self._console, read_line)
         approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
-        agent = build_agent(RunOptions(bare=True), place, layers, actor.listening_to(approver), self._say)
+        agent = build_agent(RunOptions(bare=True), place, layers, actor.observe(approver), self._echo)
         agent.conversation.deps = agent.conversation.deps.replace(transport=actor)
         self._check(agent.conversation.deps.tools)
         watch = Signals(agent.conversation.interrupt)
@@ -223,13 +222,13 @@ class _Demo:
         return result, 0
 
     def _introduce(self) -> None:
-        self._say("This is a demo: the model's words come from a script; all else is real.")
-        self._say(f"It runs in a copy of a small broken project: {self._project}")
+        self._echo("This is a demo: the model's words come from a script; all else is real.")
+        self._echo(f"It runs in a copy of a small broken project: {self._project}")
         if self._asks:
-            self._say("Before a file changes you are asked: y approves, anything else refuses.")
+            self._echo("Before a file changes you are asked: y approves, anything else refuses.")
         else:
-            self._say("Nobody is asked here: the demo's own rules allow its test command and edits in its folder.")
-        self._say("")
+            self._echo("Nobody is asked here: the demo's own rules allow its test command and edits in its folder.")
+        self._echo("")
         self._console.print(styled(f"> {TASK}", "tool"))
 
     def _script(self) -> Path:
@@ -237,7 +236,7 @@ class _Demo:
         path = self._folder / "demo"
         # A backslash or quote in a path must survive in a TOML string.
         spelled = shlex.join(self._argv).replace("\\", "\\\\").replace('"', '\\"')
-        path.write_text((HERE / "script.toml").read_text("utf-8").replace("$COMMAND", spelled), "utf-8")
+        path.write_text((DEMO_FOLDER / "script.toml").read_text("utf-8").replace("$COMMAND", spelled), "utf-8")
         return path
 
     def _settings(self) -> Layers:
@@ -247,7 +246,7 @@ class _Demo:
         """
         allow = [rule_for("run", shlex.join(self._argv)), *([] if self._asks else [rule_for("write", "/**")])]
         layers = Layers()
-        # It runs its own code, possibly with an interpreter that the sandbox hides.
+        # The demo runs its own code, possibly with an interpreter that the sandbox hides.
         settings = {"sandbox": "off", "model": "scripted:demo", "save_sessions": False}
         settings["permissions"] = {"allow": allow}
         layers.add(settings, "the demo", self._project)
@@ -257,30 +256,30 @@ class _Demo:
         if SHELL.name not in tools:
             raise UsageError("The demo runs a command, and there is no bash on this machine.")
 
-    def _judge(self, result: TurnResult | None) -> int:
-        """Report the result, by running the tests independently of the agent."""
+    def _report_result(self, result: TurnResult | None) -> int:
+        """Run the tests independently of the agent, and report the result."""
         passed, count = run_tests(self._argv, self._project, self._env)
         finished = isinstance(result, Complete) and not result.degraded
         if passed and finished and result is not None and not result.end.denials:
-            self._say(f"Checked once more, without the agent: {count} tests ran and all pass.", "good")
+            self._echo(f"Checked once more, without the agent: {count} tests ran and all pass.", "good")
             return 0
         state = "pass" if passed else "still fail"
         if result is None or result.end.denials or result.end.diagnostics.terminal_reason == "interrupted":
             why = "you ended it" if result is None or not result.end.denials else "a call was refused"
-            self._say(f"The demo stopped because {why}; the tests {state}. Try again: agent demo", "ask")
+            self._echo(f"The demo stopped because {why}; the tests {state}. Try again: agent demo", "ask")
             return 0
-        self._say(f"The demo did not go as planned; the tests {state}.", "bad")
+        self._echo(f"The demo did not go as planned; the tests {state}.", "bad")
         return 1
 
-    def _say(self, text: str, style: str = "") -> None:
+    def _echo(self, text: str, style: str = "") -> None:
         for row in prose(text, self._console, style, "  "):
             self._console.print(row)
 
 
 def copy_project(target: Path) -> None:
-    """Copy the project. Its files have the suffix .txt here, so that no tool takes them for part of this program."""
+    """Copy the project. Its files have the suffix .txt, so that no tool takes them for part of this program."""
     target.mkdir()
-    for source in sorted((HERE / "project").glob("*.txt")):
+    for source in sorted((DEMO_FOLDER / "project").glob("*.txt")):
         shutil.copyfile(source, target / source.name.removesuffix(".txt"))
 
 

@@ -1,6 +1,6 @@
-"""Say what is configured, found and missing.
+"""Show what is configured, found and missing.
 
-Also `agent memory`, which says the same of the memory files.
+Also `agent memory`, which shows the memory files.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.cli.app import AsJsonObject, takes
+from agent_cli.cli.app import AsJsonObject, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment
 from agent_cli.headless.output import echo, print_json, print_notice
-from agent_cli.memory.files import Memory, lines, load_memory, memory_data
+from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_data
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.tools import make_context, make_policy, make_workspace
 from agent_tools.lazy import lazy_imports
@@ -44,7 +44,7 @@ def _group() -> None:
 
 
 @memory.command("show", epilog=examples("agent memory show", "agent memory show --text"))
-@takes("settings", "trust")
+@with_run_options("settings", "trust")
 def show_memory(
     options: RunOptions,
     as_json: AsJsonObject = False,
@@ -61,7 +61,7 @@ def show_memory(
     elif as_json:
         print_json(memory_data(found))
     else:
-        echo("\n".join(lines(found)))
+        echo("\n".join(describe_memory(found)))
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import choice, takes
+from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_flags import absolute_file, flags_of, is_file
 from agent_cli.config.layers import Layers
@@ -28,15 +28,15 @@ from agent_tools.text import counted
 
 app = typer.Typer(add_completion=False)
 _FORMATS = ("text", "json", "jsonl")
-# What a model may do besides editing: any command in the sandbox, those that destroy work too, for it is a copy.
-_UNASKED = {"sandbox": {"mode": "require", "auto_allow": True, "auto_allow_destructive": True}}
+# Besides editing, a model may run any command in the sandbox, even destructive ones, as the work tree is a copy.
+_UNATTENDED_SETTINGS = {"sandbox": {"mode": "require", "auto_allow": True, "auto_allow_destructive": True}}
 
 
 @app.command(
     epilog="Exit codes:\n0 all passed, 1 some did not, 2 usage or tasks, 130 interrupted.\n\n"
     + examples("agent eval tasks", "agent eval tasks --model openai/gpt-5.6 --model ollama/qwen3:8b --jobs 2")
 )
-@takes(
+@with_run_options(
     "max_budget_usd", "max_turns", "allow_unknown_cost", "effort", "settings", "bare", "permission_mode",
     "allowed_tools", "disallowed_tools", "tools", "trust", "mcp_config", "strict_mcp_config",
     "system_prompt", "append_system_prompt",
@@ -66,11 +66,11 @@ def evaluate(
     output_format: Annotated[
         str, typer.Option("--output-format", help=f"Format of the results: {one_of(_FORMATS)}.", metavar="FORMAT",
                           autocompletion=completion.one_of_choices(_FORMATS),
-                          callback=choice(_FORMATS))
+                          callback=check_choice(_FORMATS))
     ] = "text",
 ) -> int:  # fmt: skip
     tasks = read_tasks(Path(folder), only or ())
-    # Runs work elsewhere: settings of the project around this folder say nothing about them.
+    # Runs happen elsewhere, so settings of the current project do not apply.
     place = find_place(os.environ, tempfile.gettempdir())
     variants = _variants(model or [], compare or [], options, place)
     layers = read_settings(options, place)
@@ -81,7 +81,7 @@ def evaluate(
         sandbox=sandbox,
         timeout=timeout or 0.0,
         budget=options.max_budget_usd is not None,
-        keep=_folder_to_keep(keep),
+        keep=_make_keep_folder(keep),
     )
     evaluation = Evaluation(tasks, variants, repeat)
     total = counted(len(tasks) * len(variants) * repeat, "run")
@@ -104,13 +104,11 @@ def evaluate(
     return 0 if all(run.verdict == "passed" for run in runs) else 1
 
 
-def _variants(
-    models: list[str], compared: list[str], options: RunOptions, place: RunEnvironment
-) -> tuple[Variant, ...]:
+def _variants(models: list[str], compare: list[str], options: RunOptions, place: RunEnvironment) -> tuple[Variant, ...]:
     """Return each model under each of the settings. Raises UsageError for what no run could start with."""
     found = []
     for name in dict.fromkeys(models) or [""]:
-        for text in dict.fromkeys(compared) or [""]:
+        for text in dict.fromkeys(compare) or [""]:
             settings = (*options.settings, *((text,) if text else ()))
             asked = read_settings(options.replace(model=name or None, settings=settings), place).settings()
             chosen = ChosenModel(asked.model, asked, place)
@@ -121,22 +119,22 @@ def _variants(
 
 
 def _label(text: str) -> str:
-    """Return the name of compared settings: of their file, or the text itself."""
+    """Return a label for compared settings: the name of their file, or the text itself."""
     return Path(text).stem if is_file(text) else " ".join(text.split())
 
 
 def _unattended(
     options: RunOptions, layers: Layers, place: RunEnvironment
 ) -> tuple[list[str], SandboxMaker | None, str]:
-    """Return the flags that let a model work without a user, what makes the sandbox of a check, and how that is.
+    """Return flags for running without a user, the maker of sandboxes for checks, and a description of the mode.
 
-    Raises UsageError where commands would run with the user's rights, which only a mode on the command line can say.
+    Raises UsageError if commands would run with the user's rights, which only a mode on the command line allows.
     """
     sandbox = check_sandboxes(layers.settings(), place)
     if options.permission_mode is not None:
         return [], sandbox, f"permission mode {options.permission_mode}"
     if sandbox is not None:
-        argv = ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNASKED)}"]
+        argv = ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNATTENDED_SETTINGS)}"]
         return argv, sandbox, "commands run in the sandbox"
     if in_container(place.env):
         return ["--permission-mode=bypassPermissions"], sandbox, "commands run without a sandbox, in this container"
@@ -146,7 +144,7 @@ def _unattended(
     )
 
 
-def _folder_to_keep(name: str) -> Path | None:
+def _make_keep_folder(name: str) -> Path | None:
     """Make the folder of --keep. Raises UsageError if it cannot be written, or has something in it."""
     if not name:
         return None

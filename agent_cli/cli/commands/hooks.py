@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, takes
+from agent_cli.cli.app import AsJson, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -31,39 +31,41 @@ from agent_tools.record import Value
 from agent_tools.registry import SHELL, find_tool, tool_traits
 from agent_tools.text import one_line
 
-_LARGEST = 1 << 20
+_MAX_ENV_FILE = 1 << 20
 
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
-class Row(Value):
-    """A hook in the list. standing: "runs", or why it does not."""
+class HookListEntry(Value):
+    """A hook in the list. status: "runs", or why it does not."""
 
     hook: Hook
-    standing: str
+    status: str
 
 
-def hook_rows(layers: Layers) -> list[Row]:
-    """Return all configured hooks, in the order they run, and those held back."""
+def hook_rows(layers: Layers) -> list[HookListEntry]:
+    """Return all configured hooks in the order they run, then those that are held."""
     settings = layers.settings()
     running = active_hooks(settings, layers)
-    found = [Row(h, "runs" if h in running else "disabled (disable_hooks)") for h in settings.hooks]
-    return found + [Row(h, "held: the project is not trusted") for h in layers.held_hooks]
+    found = [HookListEntry(h, "runs" if h in running else "disabled (disable_hooks)") for h in settings.hooks]
+    return found + [HookListEntry(h, "held: the project is not trusted") for h in layers.held_hooks]
 
 
-def front_rows(found: Extensions) -> list[Row]:
+def front_matter_rows(found: Extensions) -> list[HookListEntry]:
     """Return the hooks in the front matter of agents, skills and commands, with when they run."""
-    return [Row(hook, f"runs {when}") for when, hook in found.front_hooks]
+    return [HookListEntry(hook, f"runs {when}") for when, hook in found.front_hooks]
 
 
 @app.command("list", epilog=examples("agent hooks list"))
-@takes("settings", "trust")
+@with_run_options("settings", "trust")
 def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
     """List the hooks in the order they run, where they are configured, and whether they run."""
     place = find_place(os.environ)
     layers = _layers(options, place)
-    rows = hook_rows(layers) + front_rows(load_extensions(options, place, layers, layers.settings(), print_notice))
+    rows = hook_rows(layers) + front_matter_rows(
+        load_extensions(options, place, layers, layers.settings(), print_notice)
+    )
     if as_json:
         print_json([_plain(row) for row in rows])
     elif rows:
@@ -73,9 +75,9 @@ def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
     return 0
 
 
-def hook_table_lines(rows: list[Row], place: RunEnvironment) -> list[str]:
+def hook_table_lines(rows: list[HookListEntry], place: RunEnvironment) -> list[str]:
     """Format the hooks as a table."""
-    cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
+    cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.status) for r in rows]
     return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
 
 
@@ -91,13 +93,13 @@ def _source(hook: Hook, place: RunEnvironment) -> str:
     return inside or (hook.source.replace(home, "~", 1) if home and hook.source.startswith(f"{home}/") else hook.source)
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: HookListEntry) -> dict[str, Any]:
     hook = row.hook
     return {
         "event": hook.event, "matcher": hook.matcher, "if": hook.only, "type": hook.kind, "command": hook.command,
         "args": list(hook.args), "headers": hook.headers, "allowed_env_vars": list(hook.variables),
         "timeout": hook.timeout, "strict": hook.strict, "source": hook.source, "own": hook.own,
-        "standing": row.standing,
+        "standing": row.status,
     }  # fmt: skip
 
 
@@ -107,7 +109,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "agent hooks test SessionStart", 'agent hooks test PreToolUse --tool Bash --input \'{"command": "make"}\''
     ),
 )
-@takes("settings", "trust")
+@with_run_options("settings", "trust")
 def test_hooks(
     options: RunOptions,
     event: Annotated[
@@ -129,7 +131,7 @@ def test_hooks(
     if row is None:
         raise UsageError(f"Unknown hook event {event!r}. Known events: {', '.join(HOOK_EVENTS)}.")
     name = row.name
-    data = _data(row, given, tool)
+    data = _event_data(row, given, tool)
     place = find_place(os.environ)
     layers = _layers(options, place)
     held = [h for h in layers.held_hooks if h.event == name]
@@ -155,12 +157,12 @@ def test_hooks(
                 if isinstance(found, HookFinished):
                     ran.append(found)
                     if not as_json:
-                        _tell(found)
+                        _print_run(found)
                 elif isinstance(found, Warned) and not as_json:
                     echo(f"  to you: {found.text}")
 
             result = consume(hooks.run(name, {**data, **more}, CancelToken()), show)
-            exported = read_regular(file.name, _LARGEST).decode("utf-8", "replace").strip()
+            exported = read_regular(file.name, _MAX_ENV_FILE).decode("utf-8", "replace").strip()
     if as_json:
         print_json(
             {
@@ -170,7 +172,7 @@ def test_hooks(
             }
         )  # fmt: skip
     elif chosen:
-        for line in in_words(row, result):
+        for line in describe_result(row, result):
             echo(line)
         if exported:
             echo(f"for commands: {exported}")
@@ -193,15 +195,15 @@ def _resolve(data: dict[str, Any], context: ToolContext) -> None:
     data["tool_input"] = absolute(given, context.workspace.cwd)
 
 
-def _tell(ran: HookFinished) -> None:
+def _print_run(ran: HookFinished) -> None:
     echo(f"{hook_line(ran)} ({ran.source})")
     for what, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
         for number, line in enumerate(text.splitlines()):
             echo(f"  {what if not number else ' ' * len(what)} | {line}")
 
 
-def in_words(event: HookEventRow, result: HookResult) -> list[str]:
-    """Describe the combined result of the answers."""
+def describe_result(event: HookEventRow, result: HookResult) -> list[str]:
+    """Describe the combined result of the hooks."""
     why = f": {result.reason}" if result.reason else ""
     lines = [f"{event.verdicts[result.verdict][1]}{why}"] if result.verdict in event.verdicts else []
     if result.changed is not None:
@@ -219,7 +221,7 @@ def _layers(options: RunOptions, place: RunEnvironment) -> Layers:
     return layers
 
 
-def _data(event: HookEventRow, given: str, tool: str) -> dict[str, Any]:
+def _event_data(event: HookEventRow, given: str, tool: str) -> dict[str, Any]:
     """Return the fields of the event: samples, overridden by the user's input."""
     data: dict[str, Any] = {"permission_mode": "default", **event.example}
     if event.about_call:

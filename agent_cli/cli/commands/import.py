@@ -19,16 +19,16 @@ from agent_cli.headless.output import echo, print_json, table
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.saved_settings import save_setting
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.text import counted, one_line, shorten
 
 app = typer.Typer(add_completion=False)
-_LIMIT = 8 << 20
-THERE = "there already"
+_MAX_FILE_BYTES = 8 << 20
+ALREADY_THERE = "there already"
 
 
 @app.command(epilog=examples("agent import", "agent import codex gemini --apply"))
-def take_over(
+def import_settings(
     programs: Annotated[
         list[str] | None, typer.Argument(metavar="[PROGRAM]...", help=f"Of these: {one_of(PROGRAMS)}; all by default.")
     ] = None,
@@ -45,12 +45,12 @@ def take_over(
     own.add_file(home / ".agentrc", "own")
     rows = []
     for item in foreign_items(home, wanted):
-        state = item.why or _standing(item, home, own)
+        state = item.why or _conflict(item, home, own)
         if not state and apply:
             state = _write(item, home) or "taken"
         rows.append((item, state))
         if not item.why and state in ("", "taken"):
-            # The first of a name wins, also before anything is written.
+            # Of several items with one name the first wins, even if nothing is written.
             own.add(_as_data(item), str(item.source), home)
             own.read.append(_target(item))
     if as_json:
@@ -61,7 +61,7 @@ def take_over(
 
 
 def _target(item: ForeignItem) -> str:
-    """Return where an item belongs, in words."""
+    """Describe where an item is written."""
     if item.server is not None:
         return f"~/.agentrc [mcp.servers.{item.key}]"
     return f"~/.agentrc {item.key} = {item.value}" if item.text is None else f"~/.agent/{item.key}"
@@ -71,26 +71,28 @@ def _as_data(item: ForeignItem) -> dict[str, object]:
     return {item.key: item.value} if item.text is None and item.server is None else {}
 
 
-def _standing(item: ForeignItem, home: Path, own: Layers) -> str:
-    """Return why an item is not to be written: it is there, or something else has its place; "" if it is."""
+def _conflict(item: ForeignItem, home: Path, own: Layers) -> str:
+    """Return why an item is not written: it is there already, or another one is; "" if it is to be written."""
     if item.server is not None:
         if why := declaration_problem(DeclaredServer(item.key, item.server, str(item.source), "own")):
             return why
         found = next((d.server for d in own.servers if d.name == item.key), None)
         taken = _target(item) in own.read
         same = found == item.server
-        return THERE if same else "you have a server of that name" if found or taken else ""
+        return ALREADY_THERE if same else "you have a server of that name" if found or taken else ""
     if item.text is None:
         now = str(getattr(own.settings(), item.key) or "")
-        return THERE if now == item.value else f"yours is {now}" if item.key in own.origins else _check(item, home)
+        return (
+            ALREADY_THERE if now == item.value else f"yours is {now}" if item.key in own.origins else _check(item, home)
+        )
     path = home / ".agent" / item.key
     try:
-        same = read_regular(path, _LIMIT).decode("utf-8", "replace") == item.text
+        same = read_regular(path, _MAX_FILE_BYTES).decode("utf-8", "replace") == item.text
     except (FileNotFoundError, NotADirectoryError):
         return "another file here has that name" if _target(item) in own.read else ""
     except OSError as error:
         return str(error.strerror or error)
-    return THERE if same else "you have a file of that name"
+    return ALREADY_THERE if same else "you have a file of that name"
 
 
 def _check(item: ForeignItem, home: Path) -> str:
@@ -114,7 +116,7 @@ def _write(item: ForeignItem, home: Path) -> str:
             save_setting(settings, item.key, item.value)
         else:
             runs = stat.S_IMODE(item.source.stat().st_mode) & stat.S_IXUSR
-            write_whole(home / ".agent" / item.key, item.text.encode(), 0o700 if runs else 0o600)
+            write_atomic(home / ".agent" / item.key, item.text.encode(), 0o700 if runs else 0o600)
     except (McpEditError, SettingsError) as error:
         return f"not taken: {error}"
     except OSError as error:
@@ -135,9 +137,9 @@ def _plain(item: ForeignItem, state: str) -> dict[str, str]:
 
 
 def _print(rows: list[tuple[ForeignItem, str]], home: Path, *, applied: bool) -> None:
-    """Print what is taken, then what is not and why."""
-    taken = [(item, state) for item, state in rows if state in ("", "taken", THERE)]
-    left = [(item, state) for item, state in rows if state not in ("", "taken", THERE)]
+    """Print the items that are taken, then the others with the reason."""
+    taken = [(item, state) for item, state in rows if state in ("", "taken", ALREADY_THERE)]
+    left = [(item, state) for item, state in rows if state not in ("", "taken", ALREADY_THERE)]
     if not rows:
         echo("Nothing of Claude Code, Codex, Gemini CLI or OpenCode is in your home folder.")
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, choice, takes
+from agent_cli.cli.app import AsJson, check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -56,7 +56,7 @@ Name = Annotated[
 ]
 Scope = Annotated[
     str,
-    typer.Option("--scope", "-s", metavar="SCOPE", callback=choice(_SCOPES),
+    typer.Option("--scope", "-s", metavar="SCOPE", callback=check_choice(_SCOPES),
                  autocompletion=completion.one_of_choices(_SCOPES),
                  help="Where to declare it: user (~/.agentrc) or project (.mcp.json)."),
 ]  # fmt: skip
@@ -66,8 +66,8 @@ Config = Annotated[
 ]
 
 
-def here(options: RunOptions | None = None) -> tuple[RunEnvironment, Layers, dict[str, DeclaredServer]]:
-    """Return the servers in effect, by name, and report problems of declarations. Raises UsageError."""
+def load_servers(options: RunOptions | None = None) -> tuple[RunEnvironment, Layers, dict[str, DeclaredServer]]:
+    """Return the servers in effect by name, and report problems of declarations. Raises UsageError."""
     options = options or RunOptions()
     place = find_place(os.environ)
     layers = read_settings(options, place)
@@ -95,7 +95,7 @@ def _state(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> str:
 @app.command("list", epilog=examples("agent mcp list"))
 def list_servers(as_json: AsJson = False) -> int:
     """List the declared servers, and whether they may start. Starts nothing."""
-    place, layers, found = here()
+    place, layers, found = load_servers()
     if as_json:
         print_json([
             {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source,
@@ -112,13 +112,13 @@ def list_servers(as_json: AsJson = False) -> int:
 @app.command("get", epilog=examples("agent mcp get github"))
 def get_server(name: Name) -> int:
     """Show how a server is declared; values of your environment variables and headers are hidden."""
-    place, layers, found = here()
-    echo("\n".join(described(find_server(name, found, layers), place, layers)))
+    place, layers, found = load_servers()
+    echo("\n".join(declaration_lines(find_server(name, found, layers), place, layers)))
     return 0
 
 
-def described(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> list[str]:
-    """Format a declaration; of the user's own secrets only the names."""
+def declaration_lines(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> list[str]:
+    """Format a declaration; of secrets only the names."""
     server = found.server
     lines = [
         f"{found.name}: {_state(found, place, layers)}",
@@ -144,7 +144,7 @@ def add_server(
     scope: Scope = "user",
     transport: Annotated[
         str,
-        typer.Option("--transport", "-t", metavar="TRANSPORT", callback=choice(("", *_TRANSPORTS)),
+        typer.Option("--transport", "-t", metavar="TRANSPORT", callback=check_choice(("", *_TRANSPORTS)),
                      autocompletion=completion.one_of_choices(_TRANSPORTS),
                      help=f"How to connect: {one_of(_TRANSPORTS)}.",
                      show_default="http for a URL, else stdio"),
@@ -232,13 +232,13 @@ def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | No
     try:
         if found.scope == "own":
             if place.home is None:
-                raise UsageError("There is no home folder to keep settings in; use --scope project.")
+                raise UsageError("There is no home folder for settings; use --scope project.")
             change_toml(place.home / ".agentrc", found.name, server)
         elif place.root == place.home:
-            raise UsageError("Your home folder is no project; use --scope user.")
+            raise UsageError("Your home folder is not a project; use --scope user.")
         elif read_settings(RunOptions(), place).trust.state == "plain":
             change_json(root / PROJECT_FILE, found.name, server)
-            # The project brought nothing before, so it brings only this now.
+            # The project had no settings before, so trusting it covers only this change.
             grant_trust(root, state, fingerprints(root))
         else:
             keep_trust(root, state, lambda: change_json(root / PROJECT_FILE, found.name, server))
@@ -250,17 +250,17 @@ def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | No
         print_notice(f"agent: the approval of {found.name}: {why}.")
 
 
-def _pairs(texts: list[str], between: str, flag: str) -> dict[str, str]:
+def _pairs(texts: list[str], separator: str, flag: str) -> dict[str, str]:
     found = {}
     for text in texts:
-        name, there, value = text.partition(between)
+        name, there, value = text.partition(separator)
         if not there or not name.strip():
-            raise UsageError(f"{flag}: {shorten(text, 60)!r} is not NAME{between}VALUE.")
-        found[name.strip()] = value.strip() if between == ":" else value
+            raise UsageError(f"{flag}: {shorten(text, 60)!r} is not NAME{separator}VALUE.")
+        found[name.strip()] = value.strip() if separator == ":" else value
     return found
 
 
-def _brought_up(
+def _start_server(
     found: DeclaredServer, place: RunEnvironment, layers: Layers, *, trusted: bool
 ) -> tuple[Servers, Server, float]:
     """Start a server and wait for it; the caller closes it."""
@@ -279,9 +279,9 @@ def _brought_up(
 @app.command("test", epilog=examples("agent mcp test time"))
 def test_server(name: Name, as_json: AsJson = False) -> int:
     """Start a server and list what it offers. Exits with 1 if it does not start."""
-    place, layers, every = here()
+    place, layers, every = load_servers()
     found = find_server(name, every, layers)
-    servers, server, seconds = _brought_up(found, place, layers, trusted=False)
+    servers, server, seconds = _start_server(found, place, layers, trusted=False)
     try:
         if as_json:
             print_json(_report(server, seconds))
@@ -316,12 +316,12 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
 @app.command("approve", epilog=examples("agent mcp approve git"))
 def approve_server(name: Name) -> int:
     """Approve a project server as it is declared now, and the tools of a server as they are now."""
-    place, layers, every = here()
+    place, layers, every = load_servers()
     found = find_server(name, every, layers)
-    echo("\n".join(described(found, place, layers)))
+    echo("\n".join(declaration_lines(found, place, layers)))
     approvals = approvals_of(place)
     entry = approvals.find(found)
-    servers, server, _ = _brought_up(found, place, layers, trusted=True)
+    servers, server, _ = _start_server(found, place, layers, trusted=True)
     try:
         marks = server.fingerprints if server.status == "ready" else None
         if marks is None:
@@ -347,19 +347,19 @@ def login_to_server(
     ] = True,
 ) -> int:
     """Log in to a server with OAuth: sign in in the browser within 5 minutes. The address is also printed."""
-    place, layers, found = here(RunOptions(mcp_config=tuple(mcp_config or ())))
+    place, layers, found = load_servers(RunOptions(mcp_config=tuple(mcp_config or ())))
     return mcp_login.log_in_to(find_server(name, found, layers), place, browser=browser)
 
 
 @app.command("logout", epilog=examples("agent mcp logout docs"))
 def logout_of_server(name: Name, mcp_config: Config = None) -> int:
     """Log out of a server and delete the stored login."""
-    place, layers, found = here(RunOptions(mcp_config=tuple(mcp_config or ())))
+    place, layers, found = load_servers(RunOptions(mcp_config=tuple(mcp_config or ())))
     return mcp_login.log_out_of(find_server(name, found, layers), place)
 
 
 @app.command("serve", epilog=examples("agent mcp serve --allowedTools Read,Grep,Glob"))
-@takes(
+@with_run_options(
     "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "tools", "add_dir",
     "settings", "trust", "bare", print=True,
 )  # fmt: skip

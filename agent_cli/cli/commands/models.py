@@ -26,11 +26,11 @@ MARKS = {"configured": "*", "default": "+"}
 LEGEND = "Prices are dollars per million tokens."
 
 
-class Chosen(Value):
-    """The model a run would use now, and whether it was configured or found ("default")."""
+class CurrentModel(Value):
+    """The model that a run would use now. origin: "configured", or "default" if it was found."""
 
     name: str
-    how: str
+    origin: str
 
 
 app = typer.Typer(add_completion=False)
@@ -43,8 +43,8 @@ def models(
     ] = "",
     as_json: AsJson = False,
 ) -> int:
-    chosen = chosen_model()
-    listed = _with_chosen(known_models(search), chosen, search)
+    chosen = current_model()
+    listed = _with_current(known_models(search), chosen, search)
     if not listed:
         print_notice(
             f"No known model's name contains {escape_controls(search)!r}; models that are not listed can be used too."
@@ -59,14 +59,17 @@ def models(
     note = f"{len(listed)} model{'' if len(listed) == 1 else 's'}. {LEGEND}"
     if chosen and any(m.name == chosen.name for m in listed):
         words = {"configured": "the configured model", "default": "found, and used because none is configured"}
-        note += f" {MARKS[chosen.how]} {words[chosen.how]}."
+        note += f" {MARKS[chosen.origin]} {words[chosen.origin]}."
     echo("\n".join(lines))
     print_notice(note)
     return 0
 
 
-def chosen_model() -> Chosen | None:
-    """Return the model a run would use here. An error in the settings is reported, but does not prevent the list."""
+def current_model() -> CurrentModel | None:
+    """Return the model that a run would use here.
+
+    An error in the settings is reported, but does not prevent the list.
+    """
     place = find_place(os.environ)
     try:
         settings = read_settings(RunOptions(), place).settings()
@@ -81,11 +84,11 @@ def chosen_model() -> Chosen | None:
         )
     except ModelSetupError:
         # It cannot be called without its key, but it is still the configured model.
-        return Chosen(settings.model, "configured") if settings.model else None
-    return Chosen(resolved.name, "configured" if settings.model else "default")
+        return CurrentModel(settings.model, "configured") if settings.model else None
+    return CurrentModel(resolved.name, "configured" if settings.model else "default")
 
 
-def _with_chosen(models: list[ModelInfo], chosen: Chosen | None, search: str) -> list[ModelInfo]:
+def _with_current(models: list[ModelInfo], chosen: CurrentModel | None, search: str) -> list[ModelInfo]:
     """Add the chosen model to the list even if the catalog does not know it (usually a local one)."""
     if chosen is None or any(m.name == chosen.name for m in models) or chosen.name.startswith("scripted:"):
         return models
@@ -95,8 +98,8 @@ def _with_chosen(models: list[ModelInfo], chosen: Chosen | None, search: str) ->
     return [lookup(provider, model) or ModelInfo(name=chosen.name, provider=provider), *models]
 
 
-def _row(model: ModelInfo, chosen: Chosen | None) -> tuple[str, ...]:
-    mark = MARKS[chosen.how] if chosen and chosen.name == model.name else ""
+def _row(model: ModelInfo, chosen: CurrentModel | None) -> tuple[str, ...]:
+    mark = MARKS[chosen.origin] if chosen and chosen.name == model.name else ""
     price_in, price_out = _prices(model)
     return (
         mark,
@@ -108,7 +111,7 @@ def _row(model: ModelInfo, chosen: Chosen | None) -> tuple[str, ...]:
     )
 
 
-def _plain(model: ModelInfo, chosen: Chosen | None) -> dict[str, Any]:
+def _plain(model: ModelInfo, chosen: CurrentModel | None) -> dict[str, Any]:
     price_in, price_out = _prices(model)
     return {
         "name": model.name,
@@ -122,7 +125,7 @@ def _plain(model: ModelInfo, chosen: Chosen | None) -> dict[str, Any]:
         "vision": bool(model.vision),
         "pdf": bool(model.pdf),
         "deprecated": model.deprecated or None,
-        "chosen": chosen.how if chosen and chosen.name == model.name else None,
+        "chosen": chosen.origin if chosen and chosen.name == model.name else None,
     }
 
 

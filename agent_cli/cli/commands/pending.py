@@ -1,6 +1,6 @@
 """List what waits for your decision in this project, and the commands to decide it.
 
-These commands are here too: approve, reject, answer, and resume, which continues an interrupted turn.
+Also the commands approve, reject, answer, and resume, which continues an interrupted turn.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import age, project_folders
 from agent_cli.terminal.dialogs.questions import review_lines
 from agent_tools.lazy import lazy_imports
-from agent_tools.lookalikes import named_lookalikes, visible
+from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.text import escape_controls, one_line, shorten
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.cli import decide_calls, run  # the engine, which the list does not need
 
-_WORDS = 400
+_MAX_CHARS = 400
 
 app = typer.Typer(add_completion=False)
 shared = typer.Typer()
@@ -85,15 +85,15 @@ def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> It
     first = items[0]
     where = f" in {escape_controls(session['root'])}" if with_root and session["root"] else ""
     opened = session["open_in"]
-    held = f" (open in {opened}: answer it there)" if opened else ""
-    yield f"session {session_id}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago{held}"
+    note = f" (open in {opened}: answer it there)" if opened else ""
+    yield f"session {session_id}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago{note}"
     if first["request"]:
-        yield f"  request: {_in_short(first['request'])}"
+        yield f"  request: {_shorten(first['request'])}"
     text = ""
     for item in items:
         if item["said"] and item["said"] != text:
             text = item["said"]
-            yield f"  assistant: {_in_short(text)}"
+            yield f"  assistant: {_shorten(text)}"
         yield f"  {_KINDS[item['kind']]}: {headline(item)}"
         for line in _details(item):
             yield f"      {line}"
@@ -109,8 +109,8 @@ def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> It
 _KINDS = {"approval": "call", "plan": "plan", "review": "review", "question": "question"}
 
 
-def _in_short(text: str) -> str:
-    return escape_controls(shorten(" ".join(text.split()), _WORDS))
+def _shorten(text: str) -> str:
+    return escape_controls(shorten(" ".join(text.split()), _MAX_CHARS))
 
 
 def _details(item: dict[str, Any]) -> list[str]:
@@ -127,15 +127,15 @@ def _details(item: dict[str, Any]) -> list[str]:
         return pending_question_lines(item["questions"])
     preview = item["preview"] or {}
     targets = [e["target"] for e in item["effects"] if e["kind"] != "state"]
-    effects = [f"{e['kind']} {visible(e['target'])}" for e in item["effects"] if e["kind"] != "state"]
-    odd = named_lookalikes(item["summary"], *targets)
+    effects = [f"{e['kind']} {escape_lookalikes(e['target'])}" for e in item["effects"] if e["kind"] != "state"]
+    lookalikes = describe_lookalikes(item["summary"], *targets)
     diffs = preview.get("files", (preview,))
-    changes = [([d["path"]] if len(diffs) > 1 else []) + _shown(d).splitlines() for d in diffs]
-    facts = [visible(fact) for fact in (*([odd] if odd else []), *item["facts"])]
+    changes = [([d["path"]] if len(diffs) > 1 else []) + _preview_text(d).splitlines() for d in diffs]
+    facts = [escape_lookalikes(fact) for fact in (*([lookalikes] if lookalikes else []), *item["facts"])]
     return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes), f"asked because it {item['reason']}", *facts]
 
 
-def _shown(preview: dict[str, Any]) -> str:
+def _preview_text(preview: dict[str, Any]) -> str:
     return str(preview.get("patch", preview.get("text", "")))
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, AsJsonObject, takes
+from agent_cli.cli.app import AsJson, AsJsonObject, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Decision, Level
@@ -37,7 +37,7 @@ from agent_tools.registry import find_tool
 from agent_tools.text import counted, escape_controls, one_line
 
 # In order of precedence: a deny rule beats all others.
-ORDER = ("deny", "ask", "allow")
+PRECEDENCE = ("deny", "ask", "allow")
 
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -81,7 +81,7 @@ def check_call(
 
 
 @app.command("list", epilog=examples("agent permissions list"))
-@takes("permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "settings", "trust", "bare")
+@with_run_options("permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "settings", "trust", "bare")
 def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
     """List the rules of a run with these options, and where each comes from."""
     place = find_place(os.environ)
@@ -90,7 +90,7 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
         print_notice(f"agent: {one_line(text)}.")
     mode = layers.settings().permissions.mode
     origin = layers.origins.get("permissions.mode", "default")
-    rules = sorted(layers.rules, key=lambda r: ORDER.index(r.list))
+    rules = sorted(layers.rules, key=lambda r: PRECEDENCE.index(r.list))
     trust = layers.trust
     if as_json:
         print_json(
@@ -108,8 +108,8 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
             }
         )  # fmt: skip
         return 0
-    standing = f"{trust.state} ({trust.by})" if trust.by else trust.state
-    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(place.root)), ("trust", standing)):
+    trust_status = f"{trust.state} ({trust.by})" if trust.by else trust.state
+    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(place.root)), ("trust", trust_status)):
         echo(f"{name:<9}  {one_line(value)}")
     echo("")
     if rules:
@@ -122,10 +122,10 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
 
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
 # Isolated from the machine: no file is in the home directory.
-_NO_HOME = "/nonexistent"
+_MISSING_HOME = "/nonexistent"
 
 
-class Checker:
+class CallChecker:
     """Answers requests: plain dictionaries with a tool, its input, and overrides of the defaults."""
 
     def __init__(self, *, isolated: bool, settings: tuple[str, ...] = ()) -> None:
@@ -142,14 +142,14 @@ class Checker:
     def decide(self, request: Mapping[str, Any], *, narrowest: bool = False) -> dict[str, Any]:
         """Return decision, reason, rule and parts as plain data. Raises UsageError for an invalid request.
 
-        narrowest: with the rules that are lacking, which costs a few more decisions.
+        narrowest: also return the narrowest rules that would allow the call; takes more decisions.
         """
         tool, given = request.get("tool"), request.get("input", {})
         if not isinstance(tool, str) or not isinstance(given, dict):
             raise UsageError("A request needs a tool by name and its input as a JSON object.")
         cwd = self._place.cwd / (_text(request, "cwd") or ".")
         root = Path(_text(request, "workspace") or self._root(cwd))
-        home = _text(request, "home") or (_NO_HOME if self._isolated else str(self._place.home or _NO_HOME))
+        home = _text(request, "home") or (_MISSING_HOME if self._isolated else str(self._place.home or _MISSING_HOME))
         extra = tuple(Path(d) for d in (*self._extra, *_texts(request, "add_dirs")))
         workspace = Workspace(root, extra, cwd, home=home)
         policy = Policy(
@@ -160,7 +160,7 @@ class Checker:
             env={} if self._isolated else os.environ,
             git_use="trusted" if request.get("trusted", True) is True else "unknown",
             state=None if self._isolated else state_folder(os.environ),
-            # Isolated, only the rules count: a broad rule is not narrowed as for a user who could be asked.
+            # Isolated, only the rules count: broad rules are not narrowed as if a user could be asked.
             answered=not self._isolated,
         )
         context = ToolContext(workspace, env={} if self._isolated else dict(os.environ))
@@ -238,13 +238,13 @@ def _texts(request: Mapping[str, Any], key: str) -> list[str]:
 
 
 def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str, ...], as_json: bool) -> int:
-    """Explain one decision. Exit 0 whatever it is. Raises UsageError."""
+    """Explain one decision. Returns 0 for any decision. Raises UsageError."""
     given = request.get("input", "")
     try:
         decoded = json.loads(given) if given else {}
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--input is not JSON: {error}") from None
-    answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded}, narrowest=True)
+    answer = CallChecker(isolated=isolated, settings=settings).decide({**request, "input": decoded}, narrowest=True)
     if as_json:
         print_json(answer)
         return 0
@@ -262,8 +262,8 @@ def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str
 
 
 def check_batch(options: Mapping[str, Any], *, isolated: bool, settings: tuple[str, ...]) -> int:
-    """Answer each line of standard input with one line, at once. options: defaults; rules of both hold."""
-    checker = Checker(isolated=isolated, settings=settings)
+    """Answer each line of standard input with one line, immediately. options: defaults; rules of both apply."""
+    checker = CallChecker(isolated=isolated, settings=settings)
     for line in sys.stdin.buffer:
         if not line.strip():
             continue
@@ -293,18 +293,18 @@ def learn_rules(
     as_json: AsJsonObject = False,
     days: Annotated[int, typer.Option(min=1, help="Days to look back.")] = 30,
 ) -> int:
-    """Propose the narrowest rules that would have spared the questions that you answered with yes."""
+    """Propose the narrowest rules that would have avoided the questions that you answered with yes."""
     place = find_place(os.environ)
     rules = read_settings(RunOptions(), place).rules
     since = time.time() - days * 86_400
-    approved = [r for r in _approved(project_store(place), since) if not _allowed(r, place, rules)]
-    spared: Counter[str] = Counter()
+    approved = [r for r in _approved_requests(project_store(place), since) if not _is_allowed(r, place, rules)]
+    counts: Counter[str] = Counter()
     left = 0
     for request in approved:
-        proposed = _proposed(request, place, rules)
-        spared.update(proposed)
+        proposed = _propose_rules(request, place, rules)
+        counts.update(proposed)
         left += not proposed
-    found = [(rule, count, describe_rule(_rule(rule, place))) for rule, count in spared.most_common()]
+    found = [(rule, count, describe_rule(_rule(rule, place))) for rule, count in counts.most_common()]
     if as_json:
         rows = [{"rule": rule, "count": count, "grants": grants} for rule, count, grants in found]
         print_json({"questions": len(approved), "not_spared": left, "days": days, "rules": rows})
@@ -321,8 +321,8 @@ def learn_rules(
     return 0
 
 
-def _approved(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
-    """Return the questions that users answered with yes, in sessions changed since then."""
+def _approved_requests(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
+    """Yield the requests that users approved in sessions changed since then."""
     for session_id in store.ids():
         path = store.path(session_id)
         try:
@@ -353,15 +353,15 @@ def _policy(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]
     return Policy(workspace, rules, home=str(place.home or ""), env=place.env)
 
 
-def _allowed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> bool:
+def _is_allowed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> bool:
     return _policy(request, place, rules).decide(request.tool, request.effects).level is Level.ALLOW
 
 
-def _proposed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> tuple[str, ...]:
+def _propose_rules(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> tuple[str, ...]:
     """Return the rules that together would have avoided a question; () if there are none."""
     policy = _policy(request, place, rules)
     found = tuple(split_rules(policy.suggest_rule(request.tool, request.effects)))
-    return found if found and _allowed(request, place, [*rules, *(_rule(r, place) for r in found)]) else ()
+    return found if found and _is_allowed(request, place, [*rules, *(_rule(r, place) for r in found)]) else ()
 
 
 def _rule(text: str, place: RunEnvironment) -> Rule:

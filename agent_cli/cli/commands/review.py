@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import choice, takes
+from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.prompts import prompt
 from agent_cli.config.run_options import RunOptions
@@ -67,7 +67,7 @@ _DIFF, _FILE, _SHARE = 240_000, 60_000, 1.2
         'agent review --base main "Look at error handling only"',
     )
 )
-@takes(
+@with_run_options(
     "model", "effort", "fallback_model", "max_turns", "max_budget_usd", "allow_unknown_cost", "settings", "bare",
     "trust", "no_session_persistence", "append_system_prompt", "report", "record", "debug", "verbose",
     print=True, tools=_READERS, json_schema=json.dumps(SCHEMA),
@@ -85,13 +85,13 @@ def review(
         str, typer.Option("--comments", metavar="FILE", help="Write comments as GitHub's API takes them.")
     ] = "",
     fail_on: Annotated[
-        str, typer.Option("--fail-on", metavar="SEVERITY", callback=choice(("", *SEVERITIES)), show_default=False,
+        str, typer.Option("--fail-on", metavar="SEVERITY", callback=check_choice(("", *SEVERITIES)), show_default=False,
                           help=f"Exit 7 if a finding is as bad as this: {one_of(SEVERITIES)}.",
                           autocompletion=completion.one_of_choices(SEVERITIES))
     ] = "",
     output_format: Annotated[
         str, typer.Option("--output-format", metavar="FORMAT", help=f"Format of the findings: {one_of(_FORMATS)}.",
-                          autocompletion=completion.one_of_choices(_FORMATS), callback=choice(_FORMATS))
+                          autocompletion=completion.one_of_choices(_FORMATS), callback=check_choice(_FORMATS))
     ] = "text",
 ) -> int:  # fmt: skip
     place = find_place(os.environ)

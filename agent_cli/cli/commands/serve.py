@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from agent_cli.cli.app import AsJson, choice
+from agent_cli.cli.app import AsJson, check_choice
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import ServeSettings
@@ -143,7 +143,7 @@ def add_token(
     role: Annotated[
         str,
         typer.Option(
-            "--role", metavar="ROLE", callback=choice(ROLES),
+            "--role", metavar="ROLE", callback=check_choice(ROLES),
             help=f"{one_of(ROLES).capitalize()}: see; decide what waits, too; start, steer and undo, too.",
         ),
     ] = "read",

@@ -29,7 +29,14 @@ from agent_cli.session.records import SessionInfo, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, contains_text, find_session, is_id_like, resolve_reference
 from agent_cli.session.store import SessionStore, info_of, remove_session, state_folder
-from agent_cli.session.summary import SessionSummary, age, glance, glances, size, summaries_of_all_projects
+from agent_cli.session.summary import (
+    SessionSummary,
+    age,
+    size,
+    summaries_of_all_projects,
+    summarize_session,
+    summarize_sessions,
+)
 from agent_cli.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words, stage_of
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, to_json
@@ -177,7 +184,9 @@ def find_sessions(every: bool) -> list[SessionSummary]:
     """Return the sessions of this project, or of all; the latest first."""
     place = find_place(os.environ)
     state = state_folder(place.env)
-    return summaries_of_all_projects(state) if every else list(glances(SessionStore(state, place.root).folder))
+    return (
+        summaries_of_all_projects(state) if every else list(summarize_sessions(SessionStore(state, place.root).folder))
+    )
 
 
 SHORT = 8
@@ -313,7 +322,7 @@ def remove_sessions(
     else:
         paths = list(dict.fromkeys(log_of(text, every) for text in sessions or ()))
         # An unreadable session can be removed by its ID too.
-        chosen = [glance(path) or SessionSummary(path.stem, path) for path in paths]
+        chosen = [summarize_session(path) or SessionSummary(path.stem, path) for path in paths]
     if not chosen:
         print_notice(f"No session is older than {older_than}.")
         return 0

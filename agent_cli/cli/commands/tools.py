@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import takes
+from agent_cli.cli.app import with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -33,7 +33,7 @@ from agent_cli.headless.input import Signals
 from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.environment import check_mode, find_place, read_settings
 from agent_cli.runtime.hooks import make_hooks
 from agent_cli.runtime.tools import make_context, make_policy, make_workspace, tool_specs
@@ -62,7 +62,7 @@ def list_tools(
 
 
 @app.command("run", epilog=examples('agent tools run Grep \'{"pattern": "TODO"}\''))
-@takes(
+@with_run_options(
     "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "add_dir",
     "settings", "trust", "bare", print=True,
 )  # fmt: skip
@@ -200,7 +200,7 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
 
     # The engine needs a model; this script without replies must never be called.
     deps = TurnDeps(
-        Scripted([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
+        ScriptedClient([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
     )
     options = TurnOptions(model="none", label="none", system="")
     # The arguments are the caller's own words, including URLs.

@@ -25,7 +25,7 @@ from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.fs.safe_files import read_regular
-from agent_tools.text import counted, escape_controls, number_in
+from agent_tools.text import counted, escape_controls, parse_number
 
 app = typer.Typer(add_completion=False)
 shared = typer.Typer()
@@ -136,7 +136,7 @@ _LARGEST = 20_000_000
 @shared.command(epilog=examples("agent why src/app.py:42"))
 def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a file, as in src/app.py:42.")]) -> int:
     name, _, number = line.rpartition(":")
-    if not name or number_in(number) < 1:
+    if not name or parse_number(number) < 1:
         raise UsageError("Name a line, as in: agent why src/app.py:42")
     place = find_place(os.environ)
     path = os.path.realpath(place.cwd / name)

@@ -24,7 +24,7 @@ from agent_cli.core.messages import (
     is_user_message,
     without_note,
 )
-from agent_cli.core.window import tokens_of_text, truncate_to_tokens
+from agent_cli.core.window import count_text_tokens, truncate_to_tokens
 from agent_cli.engine.progress import format_plan
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn
@@ -71,7 +71,7 @@ def superseded(
         keys = _keys(call, kind, cwd)
         if (
             any(key in later for key in keys)
-            and tokens_of_text(message.text) > _MIN_CUT_TOKENS
+            and count_text_tokens(message.text) > _MIN_CUT_TOKENS
             and message.text not in kept
         ):
             found[call.id] = f"[Cut: {_cut_reason(kind)}. The later result is the one that counts.]"
@@ -152,7 +152,7 @@ class CarryOver(Value):
 
     @property
     def tokens(self) -> int:
-        return sum(map(tokens_of_text, self.texts))
+        return sum(map(count_text_tokens, self.texts))
 
 
 def build_carry_over(turn: Turn, border: int, room: int, files: int) -> CarryOver:
@@ -237,7 +237,7 @@ def _files(turn: Turn, gone: Sequence[Message], stay: Sequence[Message], room: i
         if text is None:
             continue
         text = truncate_to_tokens(text, min(room, room * 2 // 3 + 200), f"{_CUT_NOTE}; read the file for the rest")
-        room -= tokens_of_text(text)
+        room -= count_text_tokens(text)
         found.append((turn.deps.context.workspace.spell(Path(path)), text))
     return found
 

@@ -22,7 +22,13 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.core.results import Failure
-from agent_cli.core.window import CLEARED_WINDOW, tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
+from agent_cli.core.window import (
+    CLEARED_WINDOW,
+    count_message_tokens,
+    count_text_tokens,
+    count_tokens,
+    truncate_to_tokens,
+)
 from agent_cli.engine.compaction.carry_over import CarryOver, build_carry_over, superseded
 from agent_cli.engine.compaction.measure import compaction_limit, overhead_tokens, scaled, used_tokens, window_tokens
 from agent_cli.engine.compaction.summarize import fits_whole, write_summary
@@ -57,13 +63,13 @@ def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
     if not reached or (reached == 1 < len(shares) and turn.deps.state.window.uncleared):
         return {}, 0
     found = _clearable(turn, everything=reached == len(shares), newest=int(size * _NEWEST_SHARE))
-    freed = scaled(turn.deps.state.window, sum(tokens_of_message(m) for m in found) - 60 * len(found))
+    freed = scaled(turn.deps.state.window, sum(count_message_tokens(m) for m in found) - 60 * len(found))
     if freed < size * _CLEARING_FREES:
         return {}, 0
     again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
     cuts = {m.call_id: again.get(m.call_id) or _replacement_line(turn, m) for m in found}
-    kept = sum(tokens_of_text(line) for line in cuts.values())
-    return cuts, scaled(turn.deps.state.window, sum(tokens_of_message(m) for m in found) - kept)
+    kept = sum(count_text_tokens(line) for line in cuts.values())
+    return cuts, scaled(turn.deps.state.window, sum(count_message_tokens(m) for m in found) - kept)
 
 
 def _clearable(turn: Turn, *, everything: bool, newest: int) -> list[ToolMessage]:
@@ -76,7 +82,7 @@ def _clearable(turn: Turn, *, everything: bool, newest: int) -> list[ToolMessage
         if not isinstance(message, ToolMessage) or message.call_id in cuts or message.text in window.pins:
             continue
         kind = turn.deps.traits_of(message.name)
-        if _is_never_cleared(kind) or tokens_of_message(message) < _MIN_CLEARED_TOKENS:
+        if _is_never_cleared(kind) or count_message_tokens(message) < _MIN_CLEARED_TOKENS:
             continue
         if everything or message.call_id in again or not (message.is_error or _cleared_last(kind)):
             found.append(message)
@@ -88,7 +94,7 @@ def _newest_rounds(view: Sequence[Message], room: int) -> int:
     border, total, rounds = len(view), 0, 0
     for place in range(len(view) - 1, -1, -1):
         message = view[place]
-        total += tokens_of_message(message)
+        total += count_message_tokens(message)
         if rounds and total > room:
             break
         if isinstance(message, AssistantMessage) and message.calls:
@@ -118,7 +124,7 @@ def _replacement_line(turn: Turn, message: ToolMessage) -> str:
     workspace = turn.deps.context.workspace
     search = workspace.advice("Grep Read", "{} shows any part of it")
     known = _SAVED_IN.search(message.text)
-    path = Path(known[1]) if known and workspace.scratch.holds(Path(known[1])) else None
+    path = Path(known[1]) if known and workspace.scratch.contains(Path(known[1])) else None
     if search and (path or not message.media):
         path = path or workspace.scratch.save(message.text)
         if path is not None:
@@ -188,7 +194,7 @@ def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool
     turn.refused_at = len(turn.history)
     size = window_tokens(window, options)
     if size is None or used <= size:
-        window.learnt = size = max(used * 9 // 10, 1)
+        window.refused_tokens = size = max(used * 9 // 10, 1)
     if turn.refusals < _MAX_ATTEMPTS and not (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
         return True
     raise ModelError(failure.replace(message=f"{failure.message} {too_large(turn, size)}"))
@@ -233,11 +239,11 @@ def compact(
             head=head,
             cuts=layout.cuts,
             tokens_before=used,
-            tokens_after=scaled(window, overhead_tokens(options) + tokens_of(head) + layout.kept),
+            tokens_after=scaled(window, overhead_tokens(options) + count_tokens(head) + layout.kept),
             by=by,  # type: ignore[arg-type]
             restated=layout.carried.labels if head else (),
             seen=layout.carried.seen,
-            usage=turn.usage.less(usage),
+            usage=turn.usage.since(usage),
         ),
     )
     if head and not turn.deps.depth and turn.deps.hooks.wants("SessionStart", "compact"):
@@ -280,7 +286,7 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
     cuts = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.traits_of)
     texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
     cuts = {call: line for call, line in cuts.items() if texts[call] != line}
-    freed = scaled(window, sum(tokens_of_text(texts[call]) - tokens_of_text(line) for call, line in cuts.items()))
+    freed = scaled(window, sum(count_text_tokens(texts[call]) - count_text_tokens(line) for call, line in cuts.items()))
     if freed < limit * _MIN_SHARE_FREED or used - freed > limit * _MAX_SHARE_AFTER:
         return False
     yield from _apply(turn, _only_cuts(turn, "auto", cuts, used, freed))
@@ -309,23 +315,23 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
     summary = min(max(room // 10, _MIN_SUMMARY_TOKENS), _MAX_SUMMARY_TOKENS)
     tail = view[head:]
     # A manual compaction must shrink even a short conversation.
-    most = room if trigger == "auto" else min(room, tokens_of(tail))
+    most = room if trigger == "auto" else min(room, count_tokens(tail))
     layout: _Layout | None = None
     for part in _TAIL_DIVISORS:
         keep = most // part
         border = _tail_start(tail, keep)
         cuts = _shorten_results(tail[border:], keep, window.pins)
         kept = sum(
-            tokens_of_text(cuts[m.call_id])
+            count_text_tokens(cuts[m.call_id])
             if isinstance(m, ToolMessage) and m.call_id in cuts
-            else tokens_of_message(m)
+            else count_message_tokens(m)
             for m in tail[border:]
         )
         gone = len(turn.history) - len(tail) + border
         files = 0 if bare or part != _TAIL_DIVISORS[0] else most // 6
         carried = build_carry_over(turn, gone, room, files) if border else CarryOver((), ())
         if border or cuts:
-            layout = _Layout(head + border if border else 0, cuts, kept + (0 if border else tokens_of(view[:head])),
+            layout = _Layout(head + border if border else 0, cuts, kept + (0 if border else count_tokens(view[:head])),
                              carried, summary)  # fmt: skip
         if summary + carried.tokens + kept <= room * _TARGET_SHARE:
             break
@@ -336,7 +342,7 @@ def _tail_start(tail: Sequence[Message], keep: int) -> int:
     """Return the start of the newest rounds that fit into `keep` tokens; the very last always stays."""
     border, total = len(tail), 0
     for place in range(len(tail) - 1, -1, -1):
-        total += tokens_of_message(tail[place])
+        total += count_message_tokens(tail[place])
         if total > keep and border < len(tail):
             break
         if not isinstance(tail[place], ToolMessage):
@@ -346,14 +352,14 @@ def _tail_start(tail: Sequence[Message], keep: int) -> int:
 
 def _shorten_results(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str, str]:
     """Return shortened results, by call id, if the messages have more than `keep` tokens."""
-    if tokens_of(kept) <= keep:
+    if count_tokens(kept) <= keep:
         return {}
     results = [m for m in kept if isinstance(m, ToolMessage) and m.text not in pins]
     each = max(keep // max(len(results), 1), 200)
     return {
         m.call_id: truncate_to_tokens(m.text, each, _CUT_NOTE)
         for m in results
-        if tokens_of_text(m.text) > each or m.media
+        if count_text_tokens(m.text) > each or m.media
     }
 
 
@@ -366,8 +372,8 @@ def too_large(turn: Turn, size: int) -> str:
             f"The system prompt and the tools alone fill about {fixed:,} of the {size:,} tokens that {options.label} "
             "takes. Offer fewer tools (setting tools), shorten the memory files, or use a model with a larger window."
         )
-    largest = max(turn.view, key=tokens_of_message)
-    count = scaled(window, tokens_of_message(largest))
+    largest = max(turn.view, key=count_message_tokens)
+    count = scaled(window, count_message_tokens(largest))
     whose = "Your message" if is_user_message(largest) else "One message"
     if count > size * 0.5:
         return (

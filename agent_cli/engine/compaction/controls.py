@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message, new_uuid
-from agent_cli.core.window import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
+from agent_cli.core.window import count_message_tokens, count_text_tokens, count_tokens, count_tool_tokens
 from agent_cli.engine.compaction.measure import compaction_limit, used_tokens, window_tokens
 from agent_cli.engine.conversation import Conversation, Listener, consume
 from agent_cli.engine.loop import run_turn
@@ -68,18 +68,20 @@ def context_usage(conversation: Conversation) -> ContextUsage:
     window, options, history = conversation.deps.state.window, conversation.options, conversation.live_history
     used, size = context_used(conversation)
     view = window.view(history)
-    memory = tokens_of_text(options.system.partition(MEMORY)[2])
+    memory = count_text_tokens(options.system.partition(MEMORY)[2])
     near = [m for m in view if isinstance(m, UserMessage) and m.text.startswith(_MEMORY_TAG)]
     files = [m for m in view if isinstance(m, ToolMessage) and conversation.deps.traits_of(m.name).shows_file]
     summaries = [m for m in view[: len(window.head)] if m in window.head]
     ours = {
-        "system prompt": tokens_of_text(options.system) - memory,
-        "tools": tokens_of_tools(options.tools),
-        "memory": memory + tokens_of(near),
-        "summary": tokens_of(summaries),
-        "files read": tokens_of(files),
+        "system prompt": count_text_tokens(options.system) - memory,
+        "tools": count_tool_tokens(options.tools),
+        "memory": memory + count_tokens(near),
+        "summary": count_tokens(summaries),
+        "files read": count_tokens(files),
     }
-    ours["conversation"] = max(0, tokens_of(view) - tokens_of(near) - tokens_of(summaries) - tokens_of(files))
+    ours["conversation"] = max(
+        0, count_tokens(view) - count_tokens(near) - count_tokens(summaries) - count_tokens(files)
+    )
     scale = used / max(sum(ours.values()), 1)
     parts = tuple((name, round(count * scale)) for name, count in ours.items() if count)
     limit = compaction_limit(size, options) if size and options.compact_at else None
@@ -143,7 +145,7 @@ def pin(conversation: Conversation, message: Message, show: Listener) -> str:
     size = window_tokens(window, conversation.options)
     if on and size is not None:
         there = {m.text: m for m in conversation.history}
-        count = sum(tokens_of_message(there[text]) for text in window.pins if text in there) + tokens_of_message(
+        count = sum(count_message_tokens(there[text]) for text in window.pins if text in there) + count_message_tokens(
             message
         )
         if count > size * _MAX_PINNED_SHARE:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_cli.core.messages import Message, has_media
-from agent_cli.core.modes import WORDS, thinking_budget
-from agent_cli.core.window import Window, tokens_of, tokens_of_text, tokens_of_tools
+from agent_cli.core.modes import ANSWER_TOKENS, thinking_budget
+from agent_cli.core.window import Window, count_text_tokens, count_tokens, count_tool_tokens
 from agent_cli.engine.types import TurnOptions
 
 # Bounds for that ratio.
@@ -23,7 +23,7 @@ DEFAULT_SHARE = 0.92
 
 def overhead_tokens(options: TurnOptions) -> int:
     """Return our own count of the fixed start of every request: the system prompt and the tools."""
-    return tokens_of_text(options.system) + tokens_of_tools(options.tools)
+    return count_text_tokens(options.system) + count_tool_tokens(options.tools)
 
 
 def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]) -> int:
@@ -31,16 +31,16 @@ def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]
     report, fixed = window.report, overhead_tokens(options)
     if report is not None and report.messages <= len(history):
         sent = window.view(history[: max(0, report.messages - 1)])
-        ours = fixed + tokens_of(sent)
+        ours = fixed + count_tokens(sent)
         if ours < _MIN_COMPARABLE_TOKENS:
-            return report.filled + scaled(window, tokens_of(history[report.messages :]))
+            return report.filled + scaled(window, count_tokens(history[report.messages :]))
         factor = report.input / ours
         # Some providers count only what is not in their cache. With media, our own count is too rough to question the
         # report.
         if factor >= _MIN_PLAUSIBLE_FACTOR or any(map(has_media, sent)):
             window.factor = min(max(factor, _MIN_FACTOR), _MAX_FACTOR)
-            return report.filled + scaled(window, tokens_of(history[report.messages :]))
-    return scaled(window, fixed + tokens_of(window.view(history)))
+            return report.filled + scaled(window, count_tokens(history[report.messages :]))
+    return scaled(window, fixed + count_tokens(window.view(history)))
 
 
 def scaled(window: Window, ours: float) -> int:
@@ -50,7 +50,7 @@ def scaled(window: Window, ours: float) -> int:
 
 def window_tokens(window: Window, options: TurnOptions) -> int | None:
     """Return the size of the window in tokens; None if unknown."""
-    return min((s for s in (options.context_window, window.learnt) if s), default=None)
+    return min((s for s in (options.context_window, window.refused_tokens) if s), default=None)
 
 
 def compaction_limit(size: int, options: TurnOptions) -> int:
@@ -60,4 +60,4 @@ def compaction_limit(size: int, options: TurnOptions) -> int:
         return min(share, size - min(options.max_tokens, size // 2))
     thinking = thinking_budget(options.effort, options.thinking_tokens)
     # Some providers refuse a request without room for all the thinking that its effort allows; few answers need it.
-    return min(share, size - min(thinking + WORDS, size // 3)) if thinking else share
+    return min(share, size - min(thinking + ANSWER_TOKENS, size // 3)) if thinking else share

@@ -16,7 +16,7 @@ from agent_cli.core.messages import (
     user_text,
 )
 from agent_cli.core.results import Failure
-from agent_cli.core.window import tokens_of, tokens_of_text, truncate_to_tokens
+from agent_cli.core.window import count_text_tokens, count_tokens, truncate_to_tokens
 from agent_cli.engine.compaction.carry_over import file_argument_of
 from agent_cli.engine.helper_model import complete_text
 from agent_cli.engine.progress import format_plan
@@ -64,7 +64,7 @@ def write_summary(
                     raise
         handle = turn.deps.small() if turn.deps.small is not None else own
         room = (handle.window or _SMALL_WINDOW) * 7 // 10
-        rendered = render_history(shown, room - tokens_of_text(ask))
+        rendered = render_history(shown, room - count_text_tokens(ask))
         request = Request(handle.model, "", (UserMessage(f"{rendered}\n\n{ask}"),), aside=True)
         return truncate_to_tokens((yield from _ask_model(turn, handle, request)), max_tokens, _CUT_NOTE), True
     except ModelError as error:
@@ -83,7 +83,7 @@ def _ask_model(turn: Turn, handle: ModelHandle, request: Request) -> Generator[E
 def render_history(messages: Sequence[Message], room: int) -> str:
     """Render the conversation as text; omit older messages if it is too long."""
     lines = [_render_message(message) for message in messages]
-    sizes = [tokens_of_text(line) for line in lines]
+    sizes = [count_text_tokens(line) for line in lines]
     # An earlier summary comes first, and is worth more than what follows it.
     first = 1 if messages and isinstance(messages[0], UserMessage) else 0
     left = room - sum(sizes[:first])
@@ -160,7 +160,7 @@ def _newest_lines(lines: Sequence[str], room: int) -> str:
     """Return the newest lines that fit into `room` tokens."""
     kept: list[str] = []
     for line in reversed(lines):
-        room -= tokens_of_text(line) + 1
+        room -= count_text_tokens(line) + 1
         if room < 0:
             kept.insert(0, f"- {len(lines) - len(kept)} more before")
             break
@@ -170,4 +170,4 @@ def _newest_lines(lines: Sequence[str], room: int) -> str:
 
 def fits_whole(turn: Turn, shown: Sequence[Message], max_tokens: int, fixed: int, size: int) -> bool:
     """Return True if the model can be asked at the end of these messages."""
-    return (fixed + tokens_of(shown) + 600) * turn.deps.state.window.factor + 2 * max_tokens < size
+    return (fixed + count_tokens(shown) + 600) * turn.deps.state.window.factor + 2 * max_tokens < size

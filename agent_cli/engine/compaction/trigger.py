@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event
-from agent_cli.core.messages import characters_of
+from agent_cli.core.messages import count_characters
 from agent_cli.core.window import CLEARED_WINDOW
 from agent_tools.lazy import lazy_imports
 
@@ -51,7 +51,7 @@ def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, Non
 def _may_be_near(turn: Turn) -> bool:
     """Return False if the window is certainly far from full; a character is hardly ever more than a token."""
     options, window = turn.options, turn.deps.state.window
-    size = options.context_window or window.learnt
+    size = options.context_window or window.refused_tokens
     compacts = bool(size and options.compact_at)
     if not compacts and not options.clear_at:
         return False
@@ -61,7 +61,7 @@ def _may_be_near(turn: Turn) -> bool:
     used = turn.characters
     # Some providers count only what is not in their cache, or nothing.
     if report and report.filled * _MAX_CHARS_PER_TOKEN > used:
-        used = report.filled + sum(map(characters_of, turn.history[report.messages :]))
+        used = report.filled + sum(map(count_characters, turn.history[report.messages :]))
     limits = [size / 2] if compacts and size else []
     if options.clear_at:
         limits.append(min(turn.window_size, CLEARED_WINDOW) * min(options.clear_at) * _CLEARING_MARGIN)

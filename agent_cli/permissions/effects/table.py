@@ -27,12 +27,13 @@ class Program:
     flags: harmless options without a value; if listed, every unlisted option counts as one that runs something.
     most: after this many operands, options are no longer those of this program.
     whole: with these options a copy keeps the whole path of its source, not only its name.
+    remote: a name with a colon is on another machine.
     """
 
     def __init__(
         self, operands: Operands = "none", *, write: str = "", read: str = "", run: str = "", act: str = "",
         into: str = "", value: str = "", tree: str = "", here: bool = False, flags: str = "", most: int = 0,
-        whole: str = "",
+        whole: str = "", remote: bool = False,
     ) -> None:  # fmt: skip
         self.operands = operands
         self.roles: dict[str, Role] = {}
@@ -45,6 +46,7 @@ class Program:
         self.tree = frozenset(tree.split())
         self.here = here
         self.most = most
+        self.remote = remote
         self.whole = tuple(whole.split())
         self.unlisted: Role = "run" if flags else "maybe"
 
@@ -126,7 +128,7 @@ PROGRAMS: dict[str, Program] = {
     "cpio": Program("none", write="-O -F --file", read="-I", run="--rsh-command",
         act="-i --extract -p --pass-through", into="-D --directory"),
     "rsync": Program(
-        "copy", whole="-R --relative", run="-e --rsh --rsync-path -M --remote-option",
+        "copy", remote=True, whole="-R --relative", run="-e --rsh --rsync-path -M --remote-option",
         act="--delete --del --delete-before --delete-during "
         "--delete-after --delete-delay --delete-excluded --remove-source-files --daemon --config", tree="*",
         write="--log-file --backup-dir --partial-dir -T --temp-dir --write-batch --only-write-batch",
@@ -143,7 +145,7 @@ PROGRAMS: dict[str, Program] = {
         "--list-only --backup --cvs-exclude --dirs --no-motd --executability --specials --fuzzy --delay-updates "
         "--omit-dir-times --mkpath --no-implied-dirs --no-compress --version --help",
     ),
-    "scp": Program("copy", run="-S -o -F -D -J", value="-P -c -l -i", tree="-r",
+    "scp": Program("copy", remote=True, run="-S -o -F -D -J", value="-P -c -l -i", tree="-r",
         flags="-3 -4 -6 -A -B -C -p -q -r -T -v -R -O -s"),
     "sftp": Program("none", run="-S -o -F -D -b -J", value="-P -c -l -B -R -i",
         flags="-4 -6 -A -a -C -f -N -p -q -r -v"),
@@ -209,6 +211,12 @@ PROGRAMS: dict[str, Program] = {
         "none", write="--log --report", into="-t --target --prefix --root --cache-dir -d --dest -w --wheel-dir",
         run="--python", read="-r --requirement -c --constraint -e --editable",
         value="-i --index-url --extra-index-url -f --find-links",
+    ),
+    "npm": Program(
+        "none", into="-C --prefix --cache", act="-g --global",
+        run="--script-shell --node-options --userconfig --globalconfig --shell --git --editor --viewer --init-module "
+        "--onload-script --pager --call --registry --location",
+        value="-w --workspace --loglevel --tag --otp --access --omit --include --depth --workspaces-update",
     ),
     "ruff": Program("none", write="-o --output-file --cache-dir", value=f"{_FORMATTER} --config --extend-select"),
     "black": Program("write", value=f"{_FORMATTER} --config", run="--code"),

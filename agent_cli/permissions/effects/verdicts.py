@@ -24,6 +24,7 @@ from agent_cli.permissions.effects.git import files_of_patch, members
 from agent_cli.permissions.effects.programs import OWN
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
+from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, decide_path, holds_protected, secret
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
 from agent_cli.permissions.shell.words import SimpleCommand, Word
@@ -107,13 +108,13 @@ def _operands(
         target = [] if into or len(operands) < 2 else [operands[-1]]
         sources = operands if into or len(operands) < 2 else operands[:-1]
         for source in sources:
-            if not REMOTE.match(source.text):
+            if not (program.remote and REMOTE.match(source.text)):
                 yield Touch("tree" if kind == "move" else read, source)
                 if kind == "move":
                     yield Touch("remove", source)
         # A file copied into a directory keeps its own name there.
         for place in target or into or [Word(".")]:
-            if not REMOTE.match(place.text):
+            if not (program.remote and REMOTE.match(place.text)):
                 yield Touch("write", place)
                 for source in sources:
                     path = source.text.strip("/")
@@ -206,11 +207,11 @@ class EffectVerdicts:
     def _names_unread(self, part: SimpleCommand) -> Iterator[EffectFinding]:
         """Yield findings for unreadable files among the words of an unknown program."""
         for word in part.words[1:]:
-            named = re.split(r"[=@:]", word.text)[-1]
-            if word.why or not named:
+            if word.why or not word.text:
                 continue
             placed = part if part.cwds is not None else part.replace(cwds=(str(self._around.workspace.cwd),))
-            for path in self._paths(placed, word.replace(text=named)):
+            ends = dict.fromkeys((word.text, re.split(r"[=@:]", word.text)[-1]))
+            for named, path in ((n, p) for n in ends if n for p in self._paths(placed, word.replace(text=n))):
                 verdict = decide_path(self._matcher, self._around.workspace, Effect("read", real_path(path)))
                 hidden = verdict.level is Level.ASK and verdict.final and of_process(verdict.text)
                 if verdict.level is Level.DENY or hidden:
@@ -392,7 +393,7 @@ class EffectVerdicts:
         if not os.path.isdir(folder) or os.path.islink(folder):  # noqa: PTH112, PTH114
             return ""
         every = (os.path.join(here, name) for here, folders, names in os.walk(folder) for name in (*folders, *names))
-        return next((p for p in islice(every, _MOST_BELOW) if any(k.match(p) for k in kept)), "")
+        return next((p for p in islice(every, _MOST_BELOW) if any(k.match(comparable(p)) for k in kept)), "")
 
     def _named(self, part: SimpleCommand, word: Word) -> Iterator[EffectFinding]:
         """Yield findings for the files that a patch would write."""
@@ -422,7 +423,8 @@ def _is_no_file(touch: Touch) -> bool:
 def _may_be_path(word: Word) -> bool:
     """Return True if an option value looks like a relevant file: elsewhere, hidden, or named like a secret."""
     text = word.text
-    return not REMOTE.match(text) and bool(re.search(r"/|^[.~]", text) or secret(Path(text)))
+    remote = REMOTE.match(text) and ".." not in text.split("/")
+    return not remote and bool(re.search(r"/|^[.~]", text) or secret(Path(text)))
 
 
 def _may_matter(pieces: list[str]) -> bool:

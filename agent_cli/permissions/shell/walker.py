@@ -21,6 +21,7 @@ from agent_cli.permissions.shell.words import (
     Word,
     node_source,
     read_word,
+    sets_variable,
 )
 
 MOST_PARTS = 400
@@ -406,5 +407,6 @@ def _changes(words: tuple[Word, ...]) -> bool:
     if name == "wait":
         return any(w.why or w.text.startswith("-p") for w in rest)
     if name == "printf":
-        return bool(rest) and (bool(rest[0].why) or rest[0].pattern or first.startswith("-"))
+        odd = bool(rest) and (bool(rest[0].why) or rest[0].pattern or first.startswith("-"))
+        return odd or sets_variable([w.text for w in rest])
     return name in _CHANGING

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from agent_tools.record import Value
@@ -33,6 +33,16 @@ PLAIN_VARIABLES = re.compile(
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE"
 )
 _MOST_PLACES = 8
+
+
+# The conversion that assigns how much was written so far: %n, with flags, a width and so on.
+_ASSIGNS = re.compile(r"%[^%A-Za-z(]*[hlLjztqI]*n")
+
+
+def sets_variable(arguments: Sequence[str]) -> bool:
+    """Return True if the format in the arguments of the builtin `printf` assigns to variables."""
+    rest = arguments[1:] if arguments[:1] in (["--"], ("--",)) else arguments
+    return bool(rest) and _ASSIGNS.search(rest[0].replace("%%", "")) is not None
 
 
 class Scope:

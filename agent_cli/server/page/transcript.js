@@ -3,7 +3,7 @@
 import { counted, shortCount, shortDuration, shorten, dollars, oneLine } from "./text.js";
 
 // Beginnings of messages that the program writes on its own.
-const OF_PROGRAM = [
+const SYNTHETIC_PREFIXES = [
   "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
   "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ", "(A message was lost here",
 ];
@@ -15,7 +15,7 @@ export function userText(text) {
   const own = text.replace(PLAN_MODE, "");
   const feedback = FEEDBACK.exec(own);
   if (feedback) return feedback[1];
-  if (OF_PROGRAM.some((start) => own.startsWith(start))) return "";
+  if (SYNTHETIC_PREFIXES.some((start) => own.startsWith(start))) return "";
   return own.split(/\n\n<file path=/)[0];
 }
 

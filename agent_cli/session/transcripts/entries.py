@@ -1,11 +1,11 @@
-"""Messages as entries of a transcript, in Claude Code's shape: one entry per content block, chained by `parentUuid`.
+"""Messages as entries of a transcript, in Claude Code's format: one entry per content block, chained by `parentUuid`.
 
-Where transcripts are: beside the session, or under Claude Code's configuration folder, where its readers look.
+Transcripts are stored beside the session, or in Claude Code's configuration folder, where its tools look for them.
 
     <configuration>/projects/<encoded working directory>/<session id>.jsonl
     <configuration>/projects/<encoded working directory>/<session id>/subagents/agent-<agent id>.jsonl
 
-Also where a conversation is cut off that is resumed at an earlier message.
+Also finds where to cut off a conversation that is resumed at an earlier message.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from agent_cli.session.records import Partial, SessionNotFoundError
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.results import CommandOutput, Media
 
-# Longest name of a folder before a checksum replaces the rest.
-_LONGEST = 200
+# Longer names of folders end in a checksum.
+_MAX_CHARS = 200
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -50,7 +50,7 @@ def is_session_id(text: str) -> bool:
 
 
 def projects_folder(env: Mapping[str, str], home: Path | None) -> Path:
-    """Return the folder that holds the transcripts of all projects."""
+    """Return the folder with the transcripts of all projects."""
     chosen = env.get("CLAUDE_CONFIG_DIR")
     return Path(unicodedata.normalize("NFC", chosen or str((home or Path.home()) / ".claude"))) / "projects"
 
@@ -61,14 +61,14 @@ def project_folder(env: Mapping[str, str], home: Path | None, cwd: Path) -> Path
 
 
 def encoded_path(cwd: Path) -> str:
-    """Return a directory as one name: other characters than letters and digits of ASCII become hyphens."""
+    """Encode a directory as one name: characters other than ASCII letters and digits become hyphens."""
     text = unicodedata.normalize("NFC", os.path.realpath(cwd))
     name = re.sub(r"[^a-zA-Z0-9]", "-", text)
-    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}-{_checksum(text)}"
+    return name if len(name) <= _MAX_CHARS else f"{name[:_MAX_CHARS]}-{_checksum(text)}"
 
 
 def _checksum(text: str) -> str:
-    """Return the string hash of JavaScript programs (31 times the sum, 32 bits) to base 36."""
+    """Return the usual string hash of JavaScript programs (h * 31 + code, 32 bits) in base 36."""
     sum_ = 0
     for character in text:
         sum_ = (sum_ * 31 + ord(character)) & 0xFFFFFFFF
@@ -81,7 +81,7 @@ def _checksum(text: str) -> str:
 
 
 def subagent_path(transcript: Path, call_id: str) -> Path:
-    """Return the transcript of the sub-agent that works for a call of this session."""
+    """Return the transcript of the sub-agent that works for a call."""
     return transcript.with_suffix("") / "subagents" / f"agent-{subagent_id(call_id)}.jsonl"
 
 
@@ -101,18 +101,19 @@ def find_transcripts(env: Mapping[str, str], home: Path | None, session_id: str)
 
 _KINDS = events_by_tag("MessageAdded Rewound TurnStarted")
 _REJECTED = "Resume rejected by --resume-drops-turn:"
-# A notice that comes on its own, perhaps in the middle of a turn.
+# A notice that the program adds, perhaps in the middle of a turn.
 _NOTICE = "[Background command "
 
 
 def messages_to_keep(
     history: Sequence[Message], uuids: Sequence[Sequence[str]], at: str, drops: str | None = None
 ) -> int:
-    """Return how many messages are left up to the one with the UUID `at`.
+    """Return how many messages there are up to the one with the UUID `at`.
 
     uuids: those of each message.
-    drops: UUID of the user's message whose turn is to be dropped, and nothing else.
-    Raises SessionNotFoundError, also if the cut would drop more.
+    drops: UUID of the user's message whose turn, and nothing else, is to be dropped.
+
+    Raises SessionNotFoundError, also if more would be dropped.
     """
     count = _number(uuids, at) + 1
     if not count:
@@ -133,22 +134,22 @@ def messages_to_keep(
 
 
 def _number(uuids: Sequence[Sequence[str]], uuid: str) -> int:
-    """Return the place of the last message with this UUID; -1 if none has it."""
+    """Return the index of the last message with this UUID; -1 if there is none."""
     return next((n for n in reversed(range(len(uuids))) if uuid.lower() in uuids[n]), -1)
 
 
 def uuids_in(log: Path, session_id: str) -> list[tuple[str, ...]]:
     """Return the UUIDs of each message in a session's history. Raises OSError."""
-    reading = _Reading(session_id)
+    reader = _UuidReader(session_id)
     with open_log(log) as file:
         for line in read(file):
             if line is not None:
-                reading.take(line)
-    return reading.end()
+                reader.take(line)
+    return reader.end()
 
 
-class _Reading:
-    """Follows a log as `restore` does, for the places of its messages."""
+class _UuidReader:
+    """Replays a log like `restore`, to find the UUIDs of its messages."""
 
     def __init__(self, session_id: str) -> None:
         self._history = History()
@@ -158,7 +159,7 @@ class _Reading:
     def take(self, line: LogLine) -> None:
         try:
             if line.type == "Partial":
-                self._history.came(from_json(Partial, line.data))
+                self._history.add_partial(from_json(Partial, line.data))
                 return
             cls = _KINDS.get(line.type)
             event = from_json(cls, line.data) if cls else None
@@ -171,7 +172,7 @@ class _Reading:
                 self._history.rewind(messages)
                 del self._uuids[messages:]
             case MessageAdded(message=message):
-                self._ids.take(event)
+                self._ids.observe(event)
                 self._history.add(message)
                 blocks = len(message.parts) if isinstance(message, AssistantMessage) else 2
                 known = tuple(self._ids.latest("", block) for block in range(max(blocks, 1)))
@@ -182,12 +183,15 @@ class _Reading:
 
 
 Entry = dict[str, Any]
-# Characters of an ID that no other answer has.
-_OWN = 16
+# A provider's ID this long is unique.
+_MIN_UNIQUE_CHARS = 16
 
 
 class EntryContext(Value):
-    """What all entries of a session say. agent_id: of the sub-agent whose transcript it is."""
+    """The fields that all entries of a session share.
+
+    agent_id: the sub-agent whose transcript it is.
+    """
 
     session_id: str
     cwd: str
@@ -205,9 +209,9 @@ class EntryContext(Value):
 
 
 def user_parts(message: UserMessage) -> list[tuple[Any, bool]]:
-    """Return the contents of the entries for a user message, each with whether the program wrote it.
+    """Return the contents of the entries for a user message, each with True if the program wrote it.
 
-    The user's own words come first; what the program added to them is an entry of its own.
+    The user's own words come first; what the program added to them gets its own entry.
     """
     if not is_user_message(message):
         return [(_content(message.text, message.media), True)]
@@ -245,10 +249,13 @@ def content_block(part: Part) -> dict[str, Any]:
 def assistant_body(
     message: AssistantMessage, block: dict[str, Any], name: str, usage: Usage, *, last: bool
 ) -> dict[str, Any]:
-    """Return the `message` of an assistant entry. name: its ID where the provider's is none of its own."""
+    """Return the `message` of an assistant entry.
+
+    name: its ID if the provider's is not unique.
+    """
     return {
-        # Readers join the blocks of one ID, which a counter of the provider's would give to several answers.
-        "id": message.provider_id if len(message.provider_id) >= _OWN else name,
+        # Readers join the blocks with the same ID, which a provider that counts its answers would repeat.
+        "id": message.provider_id if len(message.provider_id) >= _MIN_UNIQUE_CHARS else name,
         "type": "message",
         "role": "assistant",
         "model": message.model,
@@ -265,7 +272,7 @@ def assistant_body(
 
 
 def result_fields(message: ToolMessage, display: object) -> dict[str, Any]:
-    """Return the fields of a user entry that holds a tool's result."""
+    """Return the fields of a user entry with a tool's result."""
     block = {
         "tool_use_id": message.call_id,
         "type": "tool_result",

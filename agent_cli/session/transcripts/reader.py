@@ -1,7 +1,7 @@
-"""Read a conversation from a transcript in Claude Code's shape, to continue it in a session of ours.
+"""Read a conversation from a transcript in Claude Code's format, to continue it in one of our sessions.
 
-The conversation is the chain that ends in the last message of the file. A call's result may stand beside the chain,
-where calls ran at the same time; it belongs to it all the same. A torn or foreign line is skipped.
+The conversation is the chain that ends in the last message of the file. If calls ran at the same time, their results
+may be outside the chain; they still belong to it. Torn and unknown lines are skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agent_cli.core.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    media_of,
+    parse_media,
 )
 from agent_cli.core.results import Usage
 from agent_cli.session.files import open_log
@@ -41,7 +41,7 @@ def read_transcript(path: Path, session_id: str) -> Restored:
     uuids: list[tuple[str, ...]] = []
     for message, known in _messages(_conversation(entries)):
         history.add(message)
-        # What the history adds to hold together has no UUID.
+        # Messages that the history adds have no UUID.
         uuids += [()] * (len(history.messages) - len(uuids) - 1) + [known]
     if not history.messages:
         raise SessionNotFoundError(f"There is no message in the transcript {path}.")
@@ -65,7 +65,7 @@ def read_transcript(path: Path, session_id: str) -> Restored:
 
 
 def working_directory(path: Path) -> str:
-    """Return the directory that a transcript's session worked in; "" if it does not say."""
+    """Return the directory that a transcript's session worked in; "" if unknown."""
     try:
         with open_log(path) as file:
             for line in file:
@@ -105,24 +105,27 @@ def _entries(path: Path) -> tuple[list[Entry], str]:
 
 
 def _conversation(entries: list[Entry]) -> list[Entry]:
-    """Return the entries of the conversation that the file ends in, in order."""
+    """Return the entries of the conversation at the end of the file, in order."""
     by_uuid = {entry["uuid"]: entry for entry in entries}
     leaf = next((e for e in reversed(entries) if _is_message(e) and not e.get("isMeta")), None)
-    chain = _upwards(leaf, by_uuid)
+    chain = _chain_to(leaf, by_uuid)
     named = {_message_id(e) for e in chain if e["type"] == "assistant"} - {""}
     begun = entries.index(chain[0]) if chain else 0
     of_chain = {e["uuid"] for e in chain}
-    # Blocks of the same answer, and results of their calls, which other branches hold.
+    # Blocks of the same answer, and results of their calls, that are in other branches.
     blocks = [e for e in entries[begun:] if e["uuid"] in of_chain or _message_id(e) in named]
     calls = {b["id"] for e in blocks for b in _blocks(e) if b.get("type") == "tool_use" and "id" in b}
     of_chain |= {e["uuid"] for e in blocks}
-    of_chain |= {e["uuid"] for e in entries[begun:] if _is_message(e) and calls & _answered(e)}
+    of_chain |= {e["uuid"] for e in entries[begun:] if _is_message(e) and calls & _add_answer(e)}
     found = [e for e in entries if e["uuid"] in of_chain]
     return [*_preserved(found, by_uuid), *found]
 
 
-def _upwards(entry: Entry | None, by_uuid: dict[str, Entry], until: str = "") -> list[Entry]:
-    """Return the chain that ends in an entry, from its first entry on. until: UUID of an entry to begin with."""
+def _chain_to(entry: Entry | None, by_uuid: dict[str, Entry], until: str = "") -> list[Entry]:
+    """Return the chain that ends in an entry, from its first entry on.
+
+    until: UUID of the entry to begin with.
+    """
     chain: list[Entry] = []
     seen: set[str] = set()
     while entry is not None and entry["uuid"] not in seen:
@@ -142,7 +145,7 @@ def _preserved(found: list[Entry], by_uuid: dict[str, Entry]) -> list[Entry]:
         return []
     known = {e["uuid"] for e in found}
     tail = by_uuid.get(str(segment.get("tailUuid")))
-    kept = _upwards(tail, by_uuid, str(segment.get("headUuid")))
+    kept = _chain_to(tail, by_uuid, str(segment.get("headUuid")))
     return [e for e in kept if e["uuid"] not in known]
 
 
@@ -163,7 +166,7 @@ def _blocks(entry: Entry) -> list[dict[str, Any]]:
     return [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
 
 
-def _answered(entry: Entry) -> set[str]:
+def _add_answer(entry: Entry) -> set[str]:
     return {str(b.get("tool_use_id")) for b in _blocks(entry) if b.get("type") == "tool_result"}
 
 
@@ -171,7 +174,7 @@ def _messages(entries: Iterable[Entry]) -> list[tuple[Message, tuple[str, ...]]]
     """Return the messages of the entries with the UUIDs of their blocks."""
     made: list[tuple[Message, tuple[str, ...]]] = []
     names: dict[str, str] = {}
-    # The answer that further blocks may belong to: its ID and its place.
+    # The answer that further blocks may belong to: its ID and index.
     last = "", -1
     for entry in entries:
         uuid, blocks = entry["uuid"], _blocks(entry)
@@ -207,7 +210,7 @@ def _messages(entries: Iterable[Entry]) -> list[tuple[Message, tuple[str, ...]]]
 
 
 def _part(block: dict[str, Any]) -> Part | None:
-    """Return a block of an answer; None for one of another kind."""
+    """Return a block of an answer as a part; None for other kinds."""
     match block:
         case {"type": "text", "text": str(text)}:
             return Text(text)
@@ -229,7 +232,7 @@ def _content(content: Any) -> tuple[str, tuple[Media, ...]]:
     media: list[Media] = []
     for block in blocks:
         try:
-            media += media_of([block])
+            media += parse_media([block])
         except (KeyError, TypeError, ValueError):
             continue
     return text, tuple(media)

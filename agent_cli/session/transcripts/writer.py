@@ -1,8 +1,8 @@
-"""Write a session's transcript in Claude Code's shape, from the events that its log records.
+"""Write a session's transcript in Claude Code's format, from the events that its log records.
 
-The log is the truth. A transcript begins when somebody wants one: it is then caught up from the log, which adds what
-is missing and nothing twice, since the UUIDs of its entries follow from the log. From there on it follows the events.
-Lines are appended whole; a torn last line is left alone and ended.
+The log is the source of truth. A transcript begins when it is first needed: it is then caught up from the log, which
+adds what is missing and nothing twice, since the UUIDs of its entries are derived from the log. From then on it follows
+the events. Lines are appended whole; a torn last line is terminated and otherwise left alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from agent_cli.session.transcripts.entries import (
     subagent_path,
     user_parts,
 )
-from agent_tools.fs.safe_files import open_regular, private_folder, write_whole
+from agent_tools.fs.safe_files import open_regular, private_folder, write_atomic
 from agent_tools.record import DecodeError, from_json
 from agent_tools.text import utc_stamp
 
@@ -58,8 +58,8 @@ class TranscriptWriter:
     """The transcript of a session and of its sub-agents. Not safe for several threads at once.
 
     log: the session's log.
-    mirror: called with the path and the entries of each write, and with what is caught up.
-    warn: called once if it cannot be written; the session goes on without it.
+    mirror: called with the path and the entries of each write, also while catching up.
+    warn: called once if it cannot be written; the session continues without it.
     """
 
     def __init__(self, log: SessionLog, path: Path, context: EntryContext, warn: Callable[[str], None]) -> None:
@@ -79,7 +79,7 @@ class TranscriptWriter:
         self._write()
 
     def __call__(self, event: Event) -> None:
-        """Write what an event adds that has just been recorded."""
+        """Write what an event adds, right after it was recorded."""
         self._take(event, utc_stamp(milliseconds=True))
         self._write()
 
@@ -95,10 +95,10 @@ class TranscriptWriter:
             return
 
     def _replay(self, line: LogLine, history: History) -> None:
-        """Take a line of the log; `history` says which messages a resumed session made of broken records."""
+        """Apply a line of the log; `history` shows which messages a resumed session rebuilt from damaged records."""
         try:
             if line.type == "Partial":
-                history.came(from_json(Partial, line.data))
+                history.add_partial(from_json(Partial, line.data))
                 return
             cls = _KINDS.get(line.type)
             event = from_json(cls, line.data) if cls else None
@@ -118,7 +118,7 @@ class TranscriptWriter:
             self._take(event, line.time)
 
     def _take(self, event: Event, now: str) -> None:
-        self._ids.take(event)
+        self._ids.observe(event)
         chain = self._chain(scope_of(event), event)
         match unwrap(event):
             case UsageAdded(usage=usage, aside=False):
@@ -140,11 +140,11 @@ class TranscriptWriter:
         if scope not in self._chains:
             path = subagent_path(self.path, scope) if scope else self.path
             context = self._context.replace(agent_id=subagent_id(scope)) if scope else self._context
-            self._chains[scope] = _Chain(path, context, self._ids, scope, _about(event) if scope else None)
+            self._chains[scope] = _Chain(path, context, self._ids, scope, _subagent_facts(event) if scope else None)
         return self._chains[scope]
 
     def _write(self) -> None:
-        """Append the new entries to their files, one write for each."""
+        """Append the new entries to their files, with one write each."""
         for chain in self._chains.values():
             entries, chain.written = chain.written, []
             if not entries or self._failed:
@@ -165,7 +165,7 @@ class _Chain:
 
     heads, tails: UUIDs of the first and of the last entry of each message of the history.
     written: entries that are not on disk yet.
-    about: what is known of a sub-agent.
+    about: facts about the sub-agent.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class _Chain:
         self._unannounced = about is not None
 
     def add(self, message: Message, now: str) -> None:
-        """Add a message. A tool's result waits for what the tool displays, which comes right after it."""
+        """Add a message. A tool's result is delayed until its display is known, which follows right after it."""
         self.settle()
         if isinstance(message, ToolMessage):
             self._result = message, self._ids.latest(self._scope), now
@@ -195,7 +195,7 @@ class _Chain:
             self._add(message, now, lambda block: self._ids.latest(self._scope, block))
 
     def add_restored(self, message: Message, now: str) -> None:
-        """Add a message that is no record, but was made of broken ones."""
+        """Add a message that has no record, but was rebuilt from damaged ones."""
         number = len(self.tails)
         if isinstance(message, ToolMessage):
             self._put_result(message, derived_uuid(self._context.session_id, "restored", number), now)
@@ -205,8 +205,8 @@ class _Chain:
     def _add(self, message: Message, now: str, uuid: Callable[[int], str]) -> None:
         self.heads.append(uuid(0))
         if isinstance(message, UserMessage):
-            for number, (content, of_program) in enumerate(user_parts(message)):
-                more: dict[str, Any] = {"isMeta": True} if of_program else {}
+            for number, (content, is_synthetic) in enumerate(user_parts(message)):
+                more: dict[str, Any] = {"isMeta": True} if is_synthetic else {}
                 self._put("user", uuid(number), now, message={"role": "user", "content": content}, **more)
         elif isinstance(message, AssistantMessage):
             parts, usage, self.usage = shown_parts(message), self.usage, Usage()
@@ -219,7 +219,10 @@ class _Chain:
         self.tails.append(self._parent or "")
 
     def settle(self, call_id: str = "", display: object = None) -> None:
-        """Write the result that waits; call_id: only that of this call."""
+        """Write the delayed result.
+
+        call_id: only if it is of this call.
+        """
         if self._result is None or (call_id and self._result[0].call_id != call_id):
             return
         (message, uuid, now), self._result = self._result, None
@@ -278,7 +281,7 @@ class _Chain:
         if self.about is not None and self._unannounced:
             about = self.path.with_suffix(".meta.json")
             if not about.exists():
-                write_whole(about, json.dumps(self.about, separators=(",", ":")).encode("ascii"), sync=False)
+                write_atomic(about, json.dumps(self.about, separators=(",", ":")).encode("ascii"), sync=False)
         fd = open_regular(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(fd).st_size
@@ -291,13 +294,13 @@ class _Chain:
             os.close(fd)
 
     def take_about(self) -> list[Entry]:
-        """Return what is known of the sub-agent as an entry for the mirror, the first time."""
+        """Return the facts about the sub-agent as an entry for the mirror, only the first time."""
         first, self._unannounced = self._unannounced, False
         return [{"type": "agent_metadata", **self.about}] if first and self.about else []
 
 
-def _about(event: Event | None) -> dict[str, str]:
-    """Return what is known of the innermost sub-agent of an event."""
+def _subagent_facts(event: Event | None) -> dict[str, str]:
+    """Return the facts about the innermost sub-agent of an event."""
     about: dict[str, str] = {}
     parent = ""
     while isinstance(event, SubagentEvent):
@@ -325,7 +328,7 @@ def _present(path: Path) -> set[Any]:
 
 
 def _line(entry: Entry) -> str:
-    """Return an entry as one line; in ASCII where it has characters that UTF-8 has not."""
+    """Return an entry as one line; as ASCII if it has characters that UTF-8 cannot encode."""
     text = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
     try:
         text.encode("utf-8")

@@ -23,35 +23,40 @@ from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.keys import Controls, make_keys
-from agent_cli.terminal.app.layout import Line, Marker, above, below_input, make_layout, most_typed, style_of
+from agent_cli.terminal.app.layout import Line, Marker, above, below_input, make_layout, max_input_rows, style_of
 from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, BackgroundQuestion, InlineApp
-from agent_cli.terminal.app.protocol import LOOK, Appearance, Panel, ScreenSession
+from agent_cli.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
-from agent_cli.terminal.editor import in_pager
+from agent_cli.terminal.editor import show_in_pager
 from agent_cli.terminal.key_map import KeyMap
-from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title, with_links
-from agent_cli.terminal.render.console import by_words
-from agent_cli.terminal.render.theme import TRUE, Colors, Palette
+from agent_cli.terminal.render.ansi import (
+    ATTENTION,
+    ATTENTION_SECONDS,
+    RESTORE_TITLE,
+    SAVE_TITLE,
+    title_sequence,
+    with_links,
+)
+from agent_cli.terminal.render.console import wrap_words
+from agent_cli.terminal.render.theme import TRUE_COLOR, Colors, Palette
 from agent_cli.terminal.render.transcript import Transcript, user_bar
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 
-FRAME = 1 / 15
-SLICE = 0.008
-# Seconds between redraws of a panel that stays.
-WATCH = 0.5
-# Seconds after the prompt is drawn until the renderer of the first answer is loaded.
-IDLE = 0.4
+FRAME_SECONDS = 1 / 15
+HANDLE_SECONDS = 0.008
+PANEL_SECONDS = 0.5  # between redraws of an open panel that stays
+WARM_UP_SECONDS = 0.4  # after the first prompt, until the answer renderer is imported
 _DEPTHS = {
     0: ColorDepth.DEPTH_1_BIT,
     16: ColorDepth.DEPTH_4_BIT,
     256: ColorDepth.DEPTH_8_BIT,
-    TRUE: ColorDepth.DEPTH_24_BIT,
+    TRUE_COLOR: ColorDepth.DEPTH_24_BIT,
 }
 
 
-def _warm() -> None:
+def _import_renderer() -> None:
     """Import the answer renderer in the background, so that no key waits for it."""
     threading.Thread(target=import_module, args=("agent_cli.terminal.render.markdown",), daemon=True).start()
 
@@ -67,7 +72,7 @@ class TerminalApp:
         screen: AtomicOutput,
         colors: Colors,
         *,
-        look: Appearance = LOOK,
+        look: Appearance = DEFAULT_APPEARANCE,
         key_map: KeyMap | None = None,
         source: Input | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -94,7 +99,7 @@ class TerminalApp:
                 line,
                 self._above,
                 lambda: below_input(self),
-                lambda: most_typed(screen.get_size().rows, asks=self.questions.ask is not None),
+                lambda: max_input_rows(screen.get_size().rows, asks=self.questions.ask is not None),
                 lambda: self.app.frame_number,
             ),
             style=DynamicStyle(self._style),
@@ -104,8 +109,6 @@ class TerminalApp:
             color_depth=_DEPTHS[colors.palette.depth],
         )
         self.app.key_processor.after_key_press += self._after_key
-
-    # On the drawing thread, from start to end.
 
     def run(self, first: Callable[[], None] | None = None) -> None:
         """Own the terminal until the user leaves. first: job to start with."""
@@ -128,7 +131,7 @@ class TerminalApp:
         if self.worker.failed is not None:
             raise self.worker.failed
 
-    def rest(self) -> list[str]:
+    def take_rest(self) -> list[str]:
         """Return lines that were finished too late to be drawn."""
         lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
         return lines
@@ -136,14 +139,14 @@ class TerminalApp:
     def _start(self) -> None:
         assert self.app.loop is not None
         self.app.take_typed_ahead()
-        self.transcript.writer.printed()
+        self.transcript.writer.mark_printed()
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         if self.look.ask_background and self.palette.depth:
             self._extra += self._background.ask(self.app.input)
         self.draw_soon()
-        self.app.loop.call_later(IDLE, _warm)
-        # The seconds of work that began before the loop are counted from here.
-        self.marker.beat()
+        self.app.loop.call_later(WARM_UP_SECONDS, _import_renderer)
+        # Starts the timer for work that began before the loop.
+        self.marker.tick()
 
     def _style(self) -> BaseStyle:
         return style_of(self.palette)
@@ -153,7 +156,7 @@ class TerminalApp:
         """The colours now."""
         return self.colors.palette
 
-    def wear(self, **changes: Any) -> None:
+    def change_appearance(self, **changes: Any) -> None:
         """Change the appearance; from any thread."""
         self.look = self.look.replace(**changes)
 
@@ -182,7 +185,7 @@ class TerminalApp:
         """Schedule a redraw: once per frame, immediately after a pause."""
         if not self._frame_planned and self.app.loop is not None:
             self._frame_planned = True
-            self.app.loop.call_later(max(0.0, self._frame_at + FRAME - self.clock()), self._tick)
+            self.app.loop.call_later(max(0.0, self._frame_at + FRAME_SECONDS - self.clock()), self._tick)
 
     def _tick(self) -> None:
         """Handle pending items for at most a slice of time, so that keys never wait, and draw."""
@@ -193,10 +196,10 @@ class TerminalApp:
             loop.call_later(0.05, self._tick)
             return
         self._frame_planned = False
-        until = time.monotonic() + SLICE
+        until = time.monotonic() + HANDLE_SECONDS
         while time.monotonic() < until and (item := self.bridge.take()) is not None:
             self._handle(item)
-        if self.bridge.empty or self.clock() >= self._frame_at + 2 * FRAME:
+        if self.bridge.empty or self.clock() >= self._frame_at + 2 * FRAME_SECONDS:
             self._frame()
             if not self.bridge.empty:
                 self.draw_soon()
@@ -212,11 +215,11 @@ class TerminalApp:
             self.app.loop.call_later(wait, self.draw_soon)
         extra, self._extra = self._extra, ""
         if lines or extra:
-            self.app.commit([self._finished(line) for line in lines], extra)
+            self.app.commit([self._finished_row(line) for line in lines], extra)
         else:
             self.app.redraw()
 
-    def _finished(self, line: str) -> str:
+    def _finished_row(self, line: str) -> str:
         """Return a finished row as the terminal gets it."""
         row = self.palette.apply(line)
         root = self.look.links
@@ -234,19 +237,18 @@ class TerminalApp:
             case Printed(text=text):
                 # Output of a command during the turn does not break the open paragraph.
                 self._write(text.removesuffix("\n").split("\n"), settle=False)
-                self.transcript.writer.printed()
+                self.transcript.writer.mark_printed()
             case UserEcho(text=text):
                 self.echo(text)
             case OpenDialog():
                 self.questions.put(item)
             case JobFinished(leave=leave):
-                self._idle(leave)
+                self._job_done(leave)
             case MessageAdded(message=UserMessage(text=text)):
-                # What the question refers to is on the screen by now.
                 match = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
                 if match is not None:
                     self.queued.remove(match)
-                    self._keep()
+                    self._save_draft()
                     self.echo(match)
             case _:
                 self.transcript(item)
@@ -264,7 +266,7 @@ class TerminalApp:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the current work, without those of the user at questions."""
+        """Seconds of the current work, excluding the time of open questions."""
         return self.marker.seconds
 
     def send_quietly(self, sequences: str) -> None:
@@ -273,14 +275,14 @@ class TerminalApp:
         self.draw_soon()
 
     def ring(self) -> None:
-        """Ring the bell: the user may be looking elsewhere."""
-        self.send_quietly((RING if self.look.notify else "") + self._title("? "))
+        """Ring the bell, as the user may be looking elsewhere."""
+        self.send_quietly((ATTENTION if self.look.notify else "") + self._title("? "))
 
     def answered(self) -> None:
         self.send_quietly(self._title("* "))
 
     def _title(self, state: str = "") -> str:
-        return title(self._task, state) if self.look.title else ""
+        return title_sequence(self._task, state) if self.look.title else ""
 
     def _work(self, job: Callable[[], None], task: str = "") -> None:
         self.busy, self.stopping = True, False
@@ -299,8 +301,8 @@ class TerminalApp:
         self.queued.append(text)
         self.session.queue(text)
 
-    def _idle(self, leave: bool) -> None:
-        if self.seconds > LONG and not self.queued:
+    def _job_done(self, leave: bool) -> None:
+        if self.seconds > ATTENTION_SECONDS and not self.queued:
             self.ring()
         self.busy = self.stopping = False
         self._extra += self._title()
@@ -308,8 +310,8 @@ class TerminalApp:
             self.leave()
         elif self.queued:
             text = self.queued.pop(0)
-            self._keep()
-            self.session.take_back(text)
+            self._save_draft()
+            self.session.unqueue(text)
             self.send(text)
 
     def _after_key(self, sender: object) -> None:
@@ -318,10 +320,10 @@ class TerminalApp:
         if self._panel_keys == 1:
             self.close_panel()
         self._panel_keys = max(0, self._panel_keys - 1)
-        self._keep()
+        self._save_draft()
 
-    def _keep(self) -> None:
-        self.session.keep(self.questions.guard.draft_of(self.line.draft), self.queued)
+    def _save_draft(self) -> None:
+        self.session.keep(self.questions.guard.without_held(self.line.draft), self.queued)
 
     def interrupt(self) -> None:
         """Stop the work; the conversation stays."""
@@ -344,7 +346,7 @@ class TerminalApp:
 
         threading.Thread(target=run, name="aside", daemon=True).start()
 
-    def aside_of(self, text: str) -> bool:
+    def run_aside(self, text: str) -> bool:
         """Run a line as a command during the turn; return False if it is not such a command."""
         if not text.startswith("/") or not self.session.may_aside(text.strip()):
             return False
@@ -376,7 +378,7 @@ class TerminalApp:
 
         def show() -> None:
             with suppress(CancelledError):
-                if not self.outside(lambda: in_pager(text)):
+                if not self.outside(lambda: show_in_pager(text)):
                     self.soon(lambda: self.say(text))
 
         threading.Thread(target=show, name="pager", daemon=True).start()
@@ -401,19 +403,19 @@ class TerminalApp:
     def show_panel(self, panel: Panel, *, stays: bool = False) -> None:
         """Show rows below the input line until the next key; stays: until Esc."""
         self.panel, self._panel_keys = panel, 0 if stays else 2
-        # Not at once: within a key's handler the key itself would be drawn.
+        # Not immediately: within a key handler, the key itself would be drawn.
         self.draw_soon()
         if stays:
             self._watch(panel)
 
     def _watch(self, panel: Panel) -> None:
-        """Redraw while a panel is open, as what it shows changes."""
+        """Redraw repeatedly while a panel is open, as its content changes."""
         if self.panel is panel and self.app.loop is not None:
             self.draw_soon()
-            self.app.loop.call_later(WATCH, lambda: self._watch(panel))
+            self.app.loop.call_later(PANEL_SECONDS, lambda: self._watch(panel))
 
     def close_panel(self) -> bool:
-        """Close the panel; False if there is none."""
+        """Close the panel; return False if there is none."""
         had, self.panel, self._panel_keys = self.panel is not None, None, 0
         if had:
             self.draw_soon()
@@ -440,8 +442,8 @@ class TerminalApp:
 
     def say(self, text: str) -> None:
         """Write lines; from the drawing thread."""
-        self._write([row for line in text.split("\n") for row in self._by_words(line)])
+        self._write([row for line in text.split("\n") for row in self._wrap_words(line)])
         self.draw_soon()
 
-    def _by_words(self, line: str) -> Iterator[str]:
-        return (row.plain for row in by_words(line, self.transcript.writer.console))
+    def _wrap_words(self, line: str) -> Iterator[str]:
+        return (row.plain for row in wrap_words(line, self.transcript.writer.console))

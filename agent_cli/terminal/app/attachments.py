@@ -14,22 +14,22 @@ from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import one_line
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_CHIP = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
+_PLACEHOLDER = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
 _MENTION = re.compile(r"(?<![\w@`])@(\S+\.(?:png|jpe?g|gif|webp))(?![\w.])", re.IGNORECASE)
-_SECONDS, _MOST = 5.0, 20_000_000
+_SECONDS, _MAX_BYTES = 5.0, 20_000_000
 # Commands that write the clipboard image as PNG to stdout, by the variable of the display they need.
 _CLIPBOARDS = (
     ("WAYLAND_DISPLAY", ["wl-paste", "--no-newline", "--type", "image/png"]),
     ("DISPLAY", ["xclip", "-selection", "clipboard", "-target", "image/png", "-out"]),
 )
-_MAC = ["osascript", "-e", "the clipboard as «class PNGf»"]
+_MAC_COMMAND = ["osascript", "-e", "the clipboard as «class PNGf»"]
 
 
-class Pictures:
+class ImageAttachments:
     """The images of a session, by the number in their placeholder."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, Path] = {}
+        self._paths: dict[int, Path] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def from_clipboard(self) -> str | None:
@@ -37,15 +37,15 @@ class Pictures:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="agent-", ignore_cleanup_errors=True)
         path = clipboard_image(Path(self._folder.name))
-        return self.word(path) if path is not None else None
+        return self.add(path) if path is not None else None
 
-    def word(self, path: Path) -> str:
+    def add(self, path: Path) -> str:
         """Return the placeholder for an image."""
-        number = len(self._kept) + 1
-        self._kept[number] = path
+        number = len(self._paths) + 1
+        self._paths[number] = path
         return f"[Image #{number} {one_line(path.name).replace(']', '')}]"
 
-    def pasted(self, text: str) -> str | None:
+    def from_paste(self, text: str) -> str | None:
         """Return the placeholder for a pasted image path, as terminals insert dropped files; None for other text."""
         if "\n" in text.strip() or len(text) > 4096:
             return None
@@ -56,16 +56,18 @@ class Pictures:
         path = Path(os.path.expanduser(words[0])) if len(words) == 1 else None
         if path is None or not path.is_absolute() or path.suffix.lower() not in SUFFIXES or not _is_file(path):
             return None
-        return self.word(path)
+        return self.add(path)
 
-    def at_end(self, text: str) -> int:
+    def placeholder_length(self, text: str) -> int:
         """Return the length of the placeholder that a text ends with; 0 for none."""
-        found = next((m for m in _CHIP.finditer(text) if m.end() == len(text) and int(m[1]) in self._kept), None)
+        found = next(
+            (m for m in _PLACEHOLDER.finditer(text) if m.end() == len(text) and int(m[1]) in self._paths), None
+        )
         return len(found[0]) if found else 0
 
-    def within(self, text: str, *folders: Path) -> list[Path]:
+    def images_in(self, text: str, *folders: Path) -> list[Path]:
         """Return the images of a message: by placeholder, and mentioned as `@path` in the first folder that has it."""
-        found = [self._kept[int(n)] for n in _CHIP.findall(text) if int(n) in self._kept]
+        found = [self._paths[int(n)] for n in _PLACEHOLDER.findall(text) if int(n) in self._paths]
         for name in _MENTION.findall(text):
             paths = [path for folder in folders if _is_file(path := folder / os.path.expanduser(name))]
             found += paths[:1]
@@ -79,23 +81,23 @@ def _is_file(path: Path) -> bool:
 
 def clipboard_image(folder: Path) -> Path | None:
     """Save the clipboard image in `folder`; None if there is none, or no program to read it."""
-    commands = [_MAC] if sys.platform == "darwin" else [c for name, c in _CLIPBOARDS if os.environ.get(name)]
+    commands = [_MAC_COMMAND] if sys.platform == "darwin" else [c for name, c in _CLIPBOARDS if os.environ.get(name)]
     env = without_secrets(os.environ)
     for command in commands:
         try:
             # AppleScript prints each byte as two hex digits.
-            done = run_child(command, seconds=_SECONDS, most=2 * _MOST + 100, env=env)
+            done = run_child(command, seconds=_SECONDS, most=2 * _MAX_BYTES + 100, env=env)
         except (OSError, TimeoutError, OverflowError):
             continue
-        data = _decoded(done.out) if sys.platform == "darwin" else done.out
-        if done.code == 0 and data.startswith(b"\x89PNG") and len(data) <= _MOST:
+        data = _decode_applescript(done.out) if sys.platform == "darwin" else done.out
+        if done.code == 0 and data.startswith(b"\x89PNG") and len(data) <= _MAX_BYTES:
             path = folder / f"clipboard-{os.urandom(4).hex()}.png"
             path.write_bytes(data)
             return path
     return None
 
 
-def _decoded(encoded: bytes) -> bytes:
+def _decode_applescript(encoded: bytes) -> bytes:
     """Decode AppleScript's form of bytes, «data PNGf8950…»."""
     match = re.search(rb"PNGf([0-9A-F]+)", encoded)
     return bytes.fromhex(match[1].decode()) if match else b""

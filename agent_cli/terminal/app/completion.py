@@ -15,21 +15,21 @@ from agent_tools.search.ripgrep import find_rg, walk_files
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import escape_controls, one_line
 
-MOST, FILES = 50, 100_000
+MAX_ENTRIES, MAX_FILES = 50, 100_000
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND = re.compile(r"/([\w:.-]*)$")
-_LISTED = 64 << 20
-# Folders of files that programs write for themselves, and that nobody means.
+_MAX_LIST_BYTES = 64 << 20
+# Folders of generated files, which nobody mentions.
 _CACHES = re.compile(r"(?:^|/)(?:__pycache__|node_modules|\.(?:mypy|pytest|ruff)_cache|\.tox|\.nox)/")
 _ARGUMENT = re.compile(r"/([\w:.-]+) ([^\n@]*)")
-# An argument value: the value, and what it means.
+# An argument value and its description.
 ArgumentValue = tuple[str, str]
 
 
 class CommandEntry(Value):
     """A slash command for the menu.
 
-    usage: its arguments; what is not in brackets is required.
+    usage: its arguments; those without brackets are required.
     values: returns the values of its argument.
     strict: the argument is one of these values.
     """
@@ -50,10 +50,10 @@ class CommandEntry(Value):
 class Completion(Value):
     """An entry of the menu.
 
-    start: where it is inserted, up to the cursor.
+    start: start of the text that it replaces, up to the cursor.
     place: index of an option to pick.
-    runs: Enter runs the line with it, as nothing is missing.
-    first: Enter takes it although no key has chosen it.
+    runs: with it the line is complete, so that Enter runs it.
+    first: Enter accepts it even if no key has selected it.
     """
 
     text: str
@@ -67,9 +67,9 @@ class Completion(Value):
 def complete(before: str, commands: Iterable[CommandEntry], files: Callable[[], tuple[str, ...]]) -> list[Completion]:
     """Return the completions for the text before the cursor, best first. commands: in the order of the menu."""
     if match := _COMMAND.fullmatch(before):
-        return _names(match[1].lower(), commands)[:MOST]
+        return _names(match[1].lower(), commands)[:MAX_ENTRIES]
     if match := _ARGUMENT.fullmatch(before):
-        return _values(match[1], match[2], match.start(2), commands)[:MOST]
+        return _values(match[1], match[2], match.start(2), commands)[:MAX_ENTRIES]
     if match := _MENTION.search(before):
         start = match.start(1) - 1
         return [Completion(f"@{name} ", "", start) for name in fuzzy_matches(match[1], files()) if name != match[1]]
@@ -77,7 +77,7 @@ def complete(before: str, commands: Iterable[CommandEntry], files: Callable[[], 
 
 
 def _names(typed: str, commands: Iterable[CommandEntry]) -> list[Completion]:
-    """Return the commands that have the typed letters: the exact name, those that begin with them, the others."""
+    """Return the commands that match the typed letters: the exact name, those that begin with them, the others."""
     found: list[tuple[int, Completion]] = []
     for entry in commands:
         low = entry.name.lower()
@@ -105,7 +105,7 @@ def _values(name: str, typed: str, start: int, commands: Iterable[CommandEntry])
     return [Completion(value, text, start, runs=not value.endswith(" "), first=first) for value, text in fitting]
 
 
-def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Completion]:
+def filter_options(typed: str, options: Iterable[tuple[str, str]]) -> list[Completion]:
     """Return the options whose label or description contains every typed word, in their order."""
     words = typed.lower().split()
     return [
@@ -122,7 +122,7 @@ def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
     names first.
     """
     if not typed:
-        return sorted(names, key=lambda n: (n.count("/"), n))[:MOST]
+        return sorted(names, key=lambda n: (n.count("/"), n))[:MAX_ENTRIES]
     letters = re.compile(".*?".join(re.escape(c) for c in typed), re.IGNORECASE | re.DOTALL)
     low = typed.lower()
 
@@ -132,44 +132,44 @@ def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
         fits = (base.startswith(low), low in base, path.startswith(low), low in path, True)
         return fits.index(True), len(name), name
 
-    return sorted((n for n in names if letters.search(n)), key=rank)[:MOST]
+    return sorted((n for n in names if letters.search(n)), key=rank)[:MAX_ENTRIES]
 
 
 class FileNames:
-    """Workspace files that are not ignored, listed in the background on first use and after `forget`."""
+    """Workspace files that are not ignored, listed in the background on first use and after `mark_stale`."""
 
     def __init__(self, root: Path, ctx: ToolContext, ready: Callable[[], None]) -> None:
         self._root, self._ctx, self._ready = root, ctx, ready
         self._names: tuple[str, ...] = ()
-        self._reading = self._fresh = False
+        self._is_reading = self._is_fresh = False
 
     def __call__(self) -> tuple[str, ...]:
         """Return the names known so far."""
-        if not self._fresh and not self._reading:
-            self._reading = True
+        if not self._is_fresh and not self._is_reading:
+            self._is_reading = True
             threading.Thread(target=self._read, daemon=True).start()
         return self._names
 
-    def forget(self) -> None:
-        """Mark the names as stale; they are used until they have been read again."""
-        self._fresh = False
+    def mark_stale(self) -> None:
+        """Mark the names as stale; they are used until the new ones have been read."""
+        self._is_fresh = False
 
     def _read(self) -> None:
         found = tuple(
-            name for name in self._list()[:FILES] if escape_controls(name) == name and not re.search(r"\s", name)
+            name for name in self._list()[:MAX_FILES] if escape_controls(name) == name and not re.search(r"\s", name)
         )
-        self._names, self._fresh, self._reading = tuple(n for n in found if not _CACHES.search(n)), True, False
+        self._names, self._is_fresh, self._is_reading = tuple(n for n in found if not _CACHES.search(n)), True, False
         self._ready()
 
     def _list(self) -> list[str]:
         rg = find_rg(self._ctx)
         if rg is None:
             fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)
-            return [name for name, _ in zip(walk_files(self._root, False, fresh), range(FILES), strict=False)]
+            return [name for name, _ in zip(walk_files(self._root, False, fresh), range(MAX_FILES), strict=False)]
         env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
         command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--no-require-git", "--null"]
         try:
-            done = run_child(command, seconds=20, most=_LISTED, cwd=self._root, env=env)
+            done = run_child(command, seconds=20, most=_MAX_LIST_BYTES, cwd=self._root, env=env)
         except (OSError, TimeoutError, OverflowError):
             return []
         return [os.fsdecode(name).removeprefix("./") for name in done.out.split(b"\0") if name]

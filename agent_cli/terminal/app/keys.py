@@ -27,7 +27,7 @@ from prompt_toolkit.keys import Keys
 from agent_cli.terminal.app.layout import key_rows
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.dialogs.model import EXPLAIN, KEYS, MARK, VIEW
-from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_cli.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.slash import as_command
@@ -49,7 +49,7 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
 
     bind("newline", lambda event: line.buffer.newline(copy_margin=False))
     bind("mode", lambda event: None if controls.live.questions.mode_key() else controls.next_mode())
-    bind("expand", lambda event: None if controls.live.questions.show_all() else controls.show_more())
+    bind("expand", lambda event: None if controls.live.questions.show_all() else controls.show_details())
     bind("search", lambda event: controls.search_history())
     bind("send_now", lambda event: controls.send_now())
     bind("editor", lambda event: controls.edit_draft())
@@ -122,7 +122,7 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     def _up(event: KeyPressEvent) -> None:
         if controls.live.questions.move(-1):
             return
-        if line.buffer.text or not controls.take_back():
+        if line.buffer.text or not controls.unqueue():
             line.buffer.auto_up(count=event.arg)
         line.close_menu()
 
@@ -151,15 +151,15 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     @keys.add("c", "w", filter=vi_navigation_mode & ~vi_waiting_for_text_object_mode & in_word & ~empty & writing)
     def _change_word(event: KeyPressEvent) -> None:
         # In vi `cw` on a word leaves the space behind it.
-        words = re.match(_WORDS % (event.arg - 1), line.buffer.document.text_after_cursor)
+        words = re.match(_WORD_PATTERN % (event.arg - 1), line.buffer.document.text_after_cursor)
         event.app.clipboard.set_text(line.buffer.delete(len(words[0]) if words else 0))
         event.app.vi_state.input_mode = InputMode.INSERT
 
     return keys
 
 
-TWICE = 1.0
-_WORDS = r"(?:\w+|[^\w\s]+)(?:\s*(?:\w+|[^\w\s]+)){0,%d}"
+TWICE_SECONDS = 1.0
+_WORD_PATTERN = r"(?:\w+|[^\w\s]+)(?:\s*(?:\w+|[^\w\s]+)){0,%d}"
 
 
 class Controls:
@@ -168,14 +168,14 @@ class Controls:
     def __init__(self, live: LiveScreen) -> None:
         self.live = live
         self.line = live.line
-        self._ctrl_c_at = self._escape_at = -TWICE
+        self._ctrl_c_at = self._escape_at = -TWICE_SECONDS
 
     def enter(self) -> None:
         """Send the line: as a reply, as a message, or into the queue. An empty line answers a question."""
         live = self.live
         live.clear_hint()
         if self.line.searching:
-            self.line.take_found()
+            self.line.accept_found()
             return
         if self.line.replying:
             live.questions.reply(self.line.text)
@@ -184,15 +184,15 @@ class Controls:
             return
         if not self.line.text.strip():
             return
-        text = as_command(self.line.take().strip())
+        text = as_command(self.line.take_message().strip())
         if not live.busy:
             live.send(text)
-        elif not live.aside_of(text):
+        elif not live.run_aside(text):
             live.queue(text)
         live.draw_soon()
 
-    def show_more(self) -> None:
-        """Show the latest call in full, and one earlier with each further press; the pager takes long ones."""
+    def show_details(self) -> None:
+        """Show the latest call in full, an earlier one with each further press; long ones in the pager."""
         live = self.live
         entry = live.transcript.details.next()
         if entry is None:
@@ -228,12 +228,12 @@ class Controls:
 
         def edit() -> None:
             with suppress(CancelledError):
-                changed = live.outside(lambda: edited_text(text))
+                changed = live.outside(lambda: edit_text(text))
                 # Text inserted meanwhile, such as a reply to a question, stays.
                 if changed is None:
                     live.soon(lambda: live.hint_for(NO_EDITOR, 4.0))
                 elif changed != text:
-                    live.soon(lambda: line.put_back(changed) if line.buffer.text == text else None)
+                    live.soon(lambda: line.set_text(changed) if line.buffer.text == text else None)
 
         if not line.picking:
             threading.Thread(target=edit, name="editor", daemon=True).start()
@@ -249,7 +249,7 @@ class Controls:
                 live.interrupt()
 
     def search_history(self) -> None:
-        """Search the messages of this project; pressed again: the next older one."""
+        """Search the messages of this project; when pressed again, select the next older one."""
         if self.line.searching:
             self.line.move(1)
         elif self.line.replying or self.live.questions.ask is not None:
@@ -257,20 +257,20 @@ class Controls:
         elif not self.line.search_history():
             self.live.hint_for("There are no earlier messages in this project", 2.0)
 
-    def take_back(self) -> bool:
-        """Move the last queued message back into the line; False if there is none or a reply is being typed."""
+    def unqueue(self) -> bool:
+        """Move the last queued message back into the line; return False if there is none or a reply is being typed."""
         queued = self.live.queued
-        if self.line.replying or not queued or not self.live.session.take_back(queued[-1]):
+        if self.line.replying or not queued or not self.live.session.unqueue(queued[-1]):
             return False
-        self.line.put_back(queued.pop())
+        self.line.set_text(queued.pop())
         return True
 
     def escape(self) -> None:
-        """Close a panel or menu; else leave a reply; else refuse; else interrupt; twice on an empty line: rewind."""
+        """Close a panel or menu; else leave a reply; else refuse; else interrupt; twice in an empty line: rewind."""
         if self.live.close_panel():
             return
         if self.line.searching:
-            self.line.give_back()
+            self.line.end_reply()
         elif self.line.menu and not self.line.picking:
             self.line.close_menu()
         elif self.line.replying:
@@ -281,7 +281,7 @@ class Controls:
             self.live.interrupt()
         elif not self.line.buffer.text:
             now = self.live.clock()
-            again, self._escape_at = now - self._escape_at <= TWICE, now
+            again, self._escape_at = now - self._escape_at <= TWICE_SECONDS, now
             if again and self.live.session.knows("/rewind"):
                 self._escape_at = 0.0
                 self.live.send("/rewind")
@@ -289,12 +289,12 @@ class Controls:
     def ctrl_c(self) -> None:
         """Interrupt; else leave a reply; else clear the draft; pressed twice: leave."""
         now = self.live.clock()
-        again = now - self._ctrl_c_at <= TWICE
+        again = now - self._ctrl_c_at <= TWICE_SECONDS
         self._ctrl_c_at = now
         if again:
             self.live.leave()
         elif self.line.searching:
-            self.line.give_back()
+            self.line.end_reply()
         elif self.live.questions.own:
             self.live.questions.back()
         elif self.live.busy:
@@ -303,7 +303,7 @@ class Controls:
             self.line.clear()
             self._ctrl_c_at = 0.0
         else:
-            self.live.hint_for("Press Ctrl-C again to exit", TWICE)
+            self.live.hint_for("Press Ctrl-C again to exit", TWICE_SECONDS)
 
     def leave(self) -> None:
         self.live.leave()

@@ -3,8 +3,8 @@
 From top to bottom, and never taller than the screen. The panels (status, plan, queue, toolbar) are styled text, pure
 functions of the current state.
 
-The moving marker has the seconds of the work beside it. A frame is drawn each second, as before it moved; between
-frames only the cells of the marker are written.
+The seconds of the work are next to the moving marker. A frame is drawn each second; between frames, only the cells of
+the marker are written.
 """
 
 from __future__ import annotations
@@ -24,75 +24,74 @@ from prompt_toolkit.widgets import SearchToolbar
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.app.question_panel import OpenDialog
-from agent_cli.terminal.render.ansi import Fragment, cells, clip, fitted, fragments
+from agent_cli.terminal.render.ansi import Fragment, cells, clip, fragments, truncate_cells
 from agent_cli.terminal.render.code import PLAN_MARKS
 from agent_cli.terminal.render.theme import Palette
-from agent_cli.terminal.render.writer import TAIL
+from agent_cli.terminal.render.writer import TAIL_ROWS
 from agent_tools.results import TodoItem
 from agent_tools.text import UNSAFE, escape_controls, one_line, short_count, short_duration
 
-# How often the marker moves in a second.
-MOVES = 4
+MOVES_PER_SECOND = 4
 
 
 class Marker:
-    """Moves while there is work and no question is open. A single timer, however many messages follow."""
+    """The moving marker. Moves while there is work and no question is open, by a single timer."""
 
     def __init__(self, live: LiveScreen, signs: str) -> None:
         self._live, self._signs = live, signs
-        self._moves = self._beats = 0
+        self._moves = self._ticks = 0
         self._rows: list[int] = []
         self._timer: Any = None
-        self._began = self._beat_at = self._waited = 0.0
+        self._began = self._tick_at = self._waited = 0.0
 
     def __str__(self) -> str:
         return self._signs[self._moves % len(self._signs)]
 
     @property
     def seconds(self) -> float:
-        """Seconds since `start`, without those of the user at questions."""
+        """Seconds since `start`, excluding the time of open questions."""
         return self._live.clock() - self._began - self._waited
 
     def start(self) -> None:
         """Begin with new work."""
-        self._began = self._beat_at = self._live.clock()
+        self._began = self._tick_at = self._live.clock()
         self._waited = 0.0
-        self.beat()
+        self.tick()
 
     def found(self, rows: Sequence[Line]) -> None:
-        """Note which rows begin with the marker."""
+        """Note the rows that begin with the marker."""
         sign = str(self)
         self._rows = [number for number, row in enumerate(rows) if row and row[0][1] == sign]
 
-    def beat(self) -> None:
-        """Move, and plan the next move."""
+    def tick(self) -> None:
+        """Move, and schedule the next move."""
         live, loop = self._live, self._live.app.loop
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
         if not live.busy or loop is None:
             return
-        now, before = live.clock(), self._beat_at
-        self._beat_at = now
-        self._beats += 1
+        now, before = live.clock(), self._tick_at
+        self._tick_at = now
+        self._ticks += 1
         asked = live.questions.ask is not None
         if asked:
             self._waited += now - before
-        if self._beats % MOVES == 0:
+        if self._ticks % MOVES_PER_SECOND == 0:
             self._moves += not asked
             live.draw_soon()
         elif not asked:
             self._moves += 1
             sign = f"{live.palette.sgr('accent')}{self}"
             live.app.patch(dict.fromkeys(self._rows, sign))
-        self._timer = loop.call_later(1.0 / MOVES, self.beat)
+        self._timer = loop.call_later(1.0 / MOVES_PER_SECOND, self.tick)
 
 
-STEPS, QUEUED, MENU, PICKED, INPUT = 6, 4, 7, 12, 8
+MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU, MAX_INPUT_ROWS = 6, 4, 7, 12, 8
 # Cells reserved for the current activity before anything else.
-WHAT = 24
+MIN_ACTIVITY_CELLS = 24
 # Rows of a window that has rules around the input line.
-RULED = 18
+MIN_RULED_ROWS = 18
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
 
 Line = tuple[Fragment, ...]
@@ -116,21 +115,21 @@ def status_line(
     ):
         tail = f" ({' · '.join(facts)})"
         room = width - cells(tail) - 2
-        if room >= min(cells(what), WHAT):
+        if room >= min(cells(what), MIN_ACTIVITY_CELLS):
             break
     if room < 8:
         return (("class:marker", marker), ("class:status", clip(f" {what}", width - 1)))
-    return (("class:marker", marker), ("class:status", f" {fitted(what, room)}"), ("class:dim", tail))
+    return (("class:marker", marker), ("class:status", f" {truncate_cells(what, room)}"), ("class:dim", tail))
 
 
-def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS, *, paused: bool = False) -> list[Line]:
+def todo_lines(items: Sequence[TodoItem], width: int, most: int = MAX_STEPS, *, paused: bool = False) -> list[Line]:
     """Return the plan as a checklist; for a long plan the part around the current step."""
     if not items or most < 1:
         return []
     done = sum(item.status in ("completed", "cancelled") for item in items)
     if paused:
         message = f"  earlier plan, paused: {done} of {len(items)} done (/todos shows it)"
-        return [(("class:dim", fitted(message, width)),)]
+        return [(("class:dim", truncate_cells(message, width)),)]
     first = 0
     room = most
     if len(items) > most:
@@ -140,27 +139,27 @@ def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS, *, paus
     lines: list[Line] = []
     for item in items[first : first + room]:
         text = item.activeForm if item.status == "in_progress" and item.activeForm else item.content
-        shown = fitted(one_line(text), width - 4)
+        shown = truncate_cells(one_line(text), width - 4)
         lines.append(((_STYLES[item.status], f"  {PLAN_MARKS[item.status]} {shown}"),))
     if room < len(items):
         lines.append((("class:dim", clip(f"    {done} of {len(items)} done", width)),))
     return lines
 
 
-def queue_lines(queued: Sequence[str], width: int, most: int = QUEUED) -> list[Line]:
-    """Return the queued messages, the latest last; Up takes that one back."""
+def queue_lines(queued: Sequence[str], width: int, most: int = MAX_QUEUED) -> list[Line]:
+    """Return the queued messages, the latest last."""
     if not queued or most < 1:
         return []
     shown = queued[-most:]
     lines: list[Line] = [
-        (("class:dim", clip(f"  queued: {fitted(one_line(text), width - 10)}", width)),) for text in shown
+        (("class:dim", clip(f"  queued: {truncate_cells(one_line(text), width - 10)}", width)),) for text in shown
     ]
     if len(queued) > len(shown):
         lines[0] = (("class:dim", clip(f"  {len(queued) - most + 1} more are queued", width)),)
     return lines
 
 
-# The permission modes in the colour of their danger.
+# Styles of permission modes, by their danger.
 MODE_STYLES = {"bypassPermissions": "class:danger", "acceptEdits": "class:edits", "plan": "class:plan"}
 
 
@@ -175,7 +174,7 @@ def toolbar(fields: Iterable[str | Fragment], width: int) -> Line:
         style, text = ("class:dim", field) if isinstance(field, str) else field
         text = escape_controls(text)
         if not row:
-            text = fitted(text, left)
+            text = truncate_cells(text, left)
         elif cells(text) + 3 > left:
             break
         else:
@@ -186,21 +185,21 @@ def toolbar(fields: Iterable[str | Fragment], width: int) -> Line:
     return tuple(row)
 
 
-_MARK = "\N{REPLACEMENT CHARACTER}"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 # Control characters are left to the renderer, which escapes them itself.
-_HIDDEN = re.compile(rf"(?![\x00-\x1f\x7f-\x9f])(?:{UNSAFE})")
+_INVISIBLE = re.compile(rf"(?![\x00-\x1f\x7f-\x9f])(?:{UNSAFE})")
 Lines = Callable[[], Sequence[Line]]
 
 
 @lru_cache(4)
 def style_of(palette: Palette) -> Style:
-    """Return the styles of the live region; cached, as the same object spares a redraw."""
+    """Return the styles of the live region; cached, since the same object saves a redraw."""
     return Style.from_dict(palette.styles())
 
 
-def most_typed(rows: int, *, asks: bool) -> int:
-    """Return how many rows the input line may take; few while a question needs the room."""
-    return max(1, min(INPUT, rows // (6 if asks else 3)))
+def max_input_rows(rows: int, *, asks: bool) -> int:
+    """Return the maximum rows of the input line; few while a question is open."""
+    return max(1, min(MAX_INPUT_ROWS, rows // (6 if asks else 3)))
 
 
 def make_layout(
@@ -221,7 +220,7 @@ def make_layout(
 
     typing = Window(
         BufferControl(
-            line.buffer, search_buffer_control=search.control, preview_search=True, input_processors=[_Visible()]
+            line.buffer, search_buffer_control=search.control, preview_search=True, input_processors=[_ShowInvisible()]
         ),
         height=lambda: Dimension(min=1, max=typed()),
         wrap_lines=True,
@@ -231,12 +230,12 @@ def make_layout(
     return Layout(HSplit([_text(above, frame), typing, search, _text(below, frame)]), focused_element=typing)
 
 
-class _Visible(Processor):
+class _ShowInvisible(Processor):
     """Show a mark for each character that is invisible or changes the text direction; the length stays the same."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         shown: StyleAndTextTuples = [
-            (style, _HIDDEN.sub(_MARK, text)) for style, text, *_ in transformation_input.fragments
+            (style, _INVISIBLE.sub(_REPLACEMENT, text)) for style, text, *_ in transformation_input.fragments
         ]
         return Transformation(shown)
 
@@ -245,7 +244,7 @@ def _text(lines: Lines, frame: Callable[[], int]) -> Window:
     """Make a window of rows that are already clipped; without rows it has no height."""
     kept: tuple[int, StyleAndTextTuples, Dimension] = (-1, [], Dimension.exact(0))
 
-    def looked() -> tuple[int, StyleAndTextTuples, Dimension]:
+    def current() -> tuple[int, StyleAndTextTuples, Dimension]:
         nonlocal kept
         if kept[0] != frame():
             rows = lines()
@@ -256,9 +255,9 @@ def _text(lines: Lines, frame: Callable[[], int]) -> Window:
         return kept
 
     def height() -> Dimension:
-        return looked()[2]
+        return current()[2]
 
-    return Window(FormattedTextControl(lambda: looked()[1]), height=height, wrap_lines=False, dont_extend_height=True)
+    return Window(FormattedTextControl(lambda: current()[1]), height=height, wrap_lines=False, dont_extend_height=True)
 
 
 def above(live: LiveScreen) -> list[Line]:
@@ -269,7 +268,7 @@ def above(live: LiveScreen) -> list[Line]:
     size = live.app.screen.get_size()
     asks, rule = live.questions.ask is not None, _rule(live)
     width = size.columns - 1
-    room = max(1, size.rows - 2 - 2 * len(rule) - most_typed(size.rows, asks=asks))
+    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, asks=asks))
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
     rows: list[Line] = []
@@ -280,9 +279,9 @@ def above(live: LiveScreen) -> list[Line]:
     elif live.busy and len(rows) < room:
         rows.insert(0, _status(live, width))
     room -= len(rows)
-    queue = queue_lines(live.queued, width, min(QUEUED, room))
+    queue = queue_lines(live.queued, width, min(MAX_QUEUED, room))
     room -= len(queue)
-    todos = _plan(live, width, min(STEPS, room))
+    todos = _plan(live, width, min(MAX_STEPS, room))
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
     return [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
@@ -291,36 +290,36 @@ def above(live: LiveScreen) -> list[Line]:
 def _rule(live: LiveScreen) -> list[Line]:
     """Return the rule above and below the input line; a low window has none."""
     size = live.app.screen.get_size()
-    return [(("class:rule", "─" * (size.columns - 1)),)] if size.rows >= RULED else []
+    return [(("class:rule", "─" * (size.columns - 1)),)] if size.rows >= MIN_RULED_ROWS else []
 
 
 def _plan(live: LiveScreen, width: int, most: int) -> list[Line]:
-    """Return the plan while there is work; one that an earlier turn has finished is over."""
+    """Return the plan while there is work, unless an earlier turn has finished it."""
     items, paused = live.session.plan(), live.session.plan_paused()
     over = all(item.status in ("completed", "cancelled") for item in items) and not live.transcript.plan_touched
-    return todo_lines(items, width, most, paused=paused) if _works(live) and not over else []
+    return todo_lines(items, width, most, paused=paused) if _is_working(live) and not over else []
 
 
 def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[Line]:
-    """Return the rows of the open question, set off from what was written last."""
+    """Return the rows of the open question, separated from the text above it."""
     writer, size = live.transcript.writer, live.app.screen.get_size()
-    replying, typing = live.line.replying, live.questions.guard.typing_message
+    replying, typing = live.line.replying, live.questions.guard.is_typing_message
     rows = ask.view.rows(writer.console, width, room, size.rows, replying=replying, typing=typing)
     gap: list[Line] = [(("", ""),)] if len(rows) < room and not writer.blank else []
     return [*gap, *(fragments(live.palette.apply(row), width) for row in rows)]
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
-    """Return the end of the answer or thought and the running calls, set off from the status by a blank row."""
-    answer = live.transcript.writer.tail()[-TAIL:]
+    """Return the end of the answer or thought and the running calls, followed by a blank row."""
+    answer = live.transcript.writer.tail()[-TAIL_ROWS:]
     rows = [*answer, *live.transcript.writer.running(str(live.marker))]
     if not rows or room < 1:
         return []
     return rows[-room:] if len(rows) >= room else [*rows, ""]
 
 
-def _works(live: LiveScreen) -> bool:
-    """Return True while a turn runs, or a command that asks nothing."""
+def _is_working(live: LiveScreen) -> bool:
+    """Return True while a turn runs, or a command with no open question."""
     ask = live.questions.ask
     return live.busy and not (ask is not None and ask.dialog.own)
 
@@ -336,14 +335,14 @@ def below_input(live: LiveScreen) -> list[Line]:
     """Return the rows below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
     own = live.session.status_line()
-    bar = fragments(live.palette.foreign(own), width) if own else toolbar(live.session.toolbar(), width)
+    bar = fragments(live.palette.apply_foreign(own), width) if own else toolbar(live.session.toolbar(), width)
     picks = live.panel is None or live.line.menu or live.line.picking
     rows = _menu(live, width) if picks else _panel(live, width)
     return [*_rule(live), *rows, bar]
 
 
 def _panel(live: LiveScreen, width: int) -> list[Line]:
-    """Return the rows of the open panel; while a turn runs, half of the window stays for it."""
+    """Return the rows of the open panel; while a turn runs, it takes at most half of the window."""
     height = live.app.screen.get_size().rows
     room = max(2, height // 2 if live.busy else height - 5)
     assert live.panel is not None
@@ -351,7 +350,7 @@ def _panel(live: LiveScreen, width: int) -> list[Line]:
 
 
 def key_rows(keys: Sequence[tuple[str, str]], width: int, room: int) -> list[str]:
-    """Lay out keys and what they do in two columns where they fit, else in one; what has no room is left out."""
+    """Lay out keys and their descriptions in two columns if they fit, else in one; drop rows that do not fit."""
     for columns in (2, 1):
         keys = keys if columns > 1 else keys[:room]
         count = -(-len(keys) // columns)
@@ -364,7 +363,7 @@ def key_rows(keys: Sequence[tuple[str, str]], width: int, room: int) -> list[str
         [*(text.ljust(size) for text in part), *[""] * (count - len(part))]
         for part, size in zip(cell, widths, strict=True)
     ]
-    return [fitted("".join(row).rstrip(), width) for row in zip(*whole, strict=True)][:room]
+    return [truncate_cells("".join(row).rstrip(), width) for row in zip(*whole, strict=True)][:room]
 
 
 def _menu(live: LiveScreen, width: int) -> list[Line]:
@@ -373,16 +372,16 @@ def _menu(live: LiveScreen, width: int) -> list[Line]:
     if picking and not menu:
         return [(("class:dim", clip("  no match", width)),)]
     height = live.app.screen.get_size().rows
-    most = max(1, min(PICKED, height // 2) if picking and not _works(live) else min(MENU, height // 3))
+    most = max(1, min(MAX_PICK_MENU, height // 2) if picking and not _is_working(live) else min(MAX_MENU, height // 3))
     first = max(0, min(chosen - most // 2, len(menu) - most))
     longest = max((len(c.text) for c in menu), default=0)
     if any(c.help for c in menu):
         longest = min(longest, width // 2)
     rows: list[Line] = []
     for number, choice in enumerate(menu[first : first + most], first):
-        text = f"  {fitted(choice.text.strip(), longest)}".ljust(longest + 4) + choice.help
-        rows.append((("class:chosen" if number == chosen else "class:dim", fitted(text, width)),))
+        text = f"  {truncate_cells(choice.text.strip(), longest)}".ljust(longest + 4) + choice.help
+        rows.append((("class:chosen" if number == chosen else "class:dim", truncate_cells(text, width)),))
     if len(menu) > most:
         (style, last), count = rows[-1][0], f"  ({len(menu)} in all)"
-        rows[-1] = ((style, fitted(last, width - len(count))), ("class:dim", count))
+        rows[-1] = ((style, truncate_cells(last, width - len(count))), ("class:dim", count))
     return rows

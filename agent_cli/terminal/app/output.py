@@ -3,8 +3,8 @@
 Private parts of prompt-toolkit are used only in this file: `_redraw`, `_on_resize`, `_handle_exception`,
 `_is_running`, `_running_in_terminal`, the renderer's `_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`.
 
-The terminal is asked for its background (OSC 11), so that the colours fit. Nothing waits for the answer but the first
-lines, a moment; keys never do. It counts for a short time, and is never taken for keys, however late it comes.
+The terminal is asked for its background (OSC 11), to choose the colours. Only the first lines wait a moment for the
+answer; keys never wait. A late answer is ignored, but never mistaken for keys.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
 
-from agent_cli.terminal.render.theme import ASK_BACKGROUND, Colors, answered_background
+from agent_cli.terminal.render.theme import ASK_BACKGROUND, Colors, parse_background
 
-# Seconds in which an answer counts, and that the first lines wait for it.
-COUNTS, PATIENCE = 2.0, 0.12
-# The answer to OSC 11; its beginning may have been read, and taken for a key, before the rest came.
+# Seconds in which an answer counts, and for which the first lines wait.
+ANSWER_SECONDS, WAIT_SECONDS = 2.0, 0.12
+# The answer to OSC 11; its beginning may have been read separately, and taken for a key.
 _ANSWER = re.compile(r"(?:\x1b?\])?11;(rgba?:[0-9a-fA-F/]+)(?:\x07|\x1b\\)")
-_BEGUN = re.compile(r"\x1b\]1(?:1(?:;(?:r[gba:0-9a-fA-F/]*\x1b?)?)?)?$")
+_PARTIAL_ANSWER = re.compile(r"\x1b\]1(?:1(?:;(?:r[gba:0-9a-fA-F/]*\x1b?)?)?)?$")
 
 
 class AnswerFilter:
-    """Takes one answer to OSC 11 out of what the terminal sends, whenever it comes; all else are keys.
+    """Removes the answer to OSC 11 from the terminal's input, whenever it comes; everything else is keys.
 
     found: called with the answer.
     """
 
     def __init__(self, found: Callable[[str], None]) -> None:
         self._found = found
-        self._held = ""
+        self._buffer = ""
         self._waiting = True
 
     def keys(self, data: str) -> str:
-        """Return the data without the answer. Its beginning is held until the rest comes."""
+        """Return the data without the answer. A partial answer is buffered until the rest comes."""
         if not self._waiting:
             return data
-        data, self._held = self._held + data, ""
+        data, self._buffer = self._buffer + data, ""
         if match := _ANSWER.search(data):
             self._waiting = False
             self._found(match[1])
             return data[: match.start()] + data[match.end() :]
-        if begun := _BEGUN.search(data):
-            self._held = begun[0]
+        if begun := _PARTIAL_ANSWER.search(data):
+            self._buffer = begun[0]
             return data[: begun.start()]
         return data
 
 
 class BackgroundQuestion:
-    """The question for the background of one session.
+    """Asks the terminal for its background.
 
     changed: called when the first lines need not wait any more.
     """
@@ -72,25 +72,25 @@ class BackgroundQuestion:
         self._asked_at = self._until = 0.0
 
     def ask(self, source: object) -> str:
-        """Take the answer out of what the terminal sends; return the sequence that asks."""
+        """Filter the answer out of the terminal's input; return the sequence that asks."""
         parser = getattr(source, "vt100_parser", None)
         if parser is None:
             return ""
         keys, feed = AnswerFilter(self._found).keys, parser.feed
         parser.feed = lambda data: feed(keys(data))
         self._asked_at = self._clock()
-        self._until = self._asked_at + PATIENCE if self._colors.by_background else 0.0
+        self._until = self._asked_at + WAIT_SECONDS if self._colors.depends_on_background else 0.0
         return ASK_BACKGROUND
 
     @property
     def wait(self) -> float:
-        """Seconds that lines have to wait, as their colours depend on the answer."""
+        """Seconds that lines still have to wait, as their colours depend on the answer."""
         return max(0.0, self._until - self._clock())
 
     def _found(self, answer: str) -> None:
-        background = answered_background(answer)
-        if background is not None and self._clock() - self._asked_at < COUNTS:
-            self._colors.on(background)
+        background = parse_background(answer)
+        if background is not None and self._clock() - self._asked_at < ANSWER_SECONDS:
+            self._colors.set_background(background)
         self._until = 0.0
         self._changed()
 
@@ -100,9 +100,9 @@ NEWLINE = Keys.F23
 for _sequence in ("\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[27;2;13~"):
     ANSI_SEQUENCES[_sequence] = NEWLINE
 
-_REFLOWING = ("TMUX", "KITTY_WINDOW_ID", "VTE_VERSION", "WT_SESSION", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE")
-_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty")
-_FAST, _SLOW = 0.02, 1.0
+_REFLOW_VARIABLES = ("TMUX", "KITTY_WINDOW_ID", "VTE_VERSION", "WT_SESSION", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE")
+_REFLOW_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty")
+_ESCAPE_TIMEOUT, _SEQUENCE_TIMEOUT = 0.02, 1.0
 
 
 def reflows(env: Mapping[str, str]) -> bool:
@@ -112,7 +112,7 @@ def reflows(env: Mapping[str, str]) -> bool:
     """
     if env.get("XTERM_VERSION") or env.get("TERM", "").split("-")[0] == "linux":
         return False
-    return any(env.get(name) for name in _REFLOWING) or env.get("TERM_PROGRAM") in _PROGRAMS
+    return any(env.get(name) for name in _REFLOW_VARIABLES) or env.get("TERM_PROGRAM") in _REFLOW_PROGRAMS
 
 
 class AtomicOutput(Vt100_Output):
@@ -190,7 +190,7 @@ class InlineApp(Application[None]):
     """A prompt-toolkit application below the scrollback that can write lines above itself."""
 
     def __init__(self, output: AtomicOutput, *, reflow: bool, **more: Any) -> None:
-        self._timeout = _SLOW
+        self._timeout = _SEQUENCE_TIMEOUT
         self._reflow = reflow
         self._drawn: Size | None = None
         self.frame_number = 0
@@ -202,7 +202,7 @@ class InlineApp(Application[None]):
     def timeoutlen(self) -> float:
         """Short after Escape, so that it interrupts at once; longer otherwise, so that Ctrl-X Ctrl-E can be typed."""
         pending = self.key_processor.key_buffer
-        return _FAST if pending and pending[-1].key == Keys.Escape else self._timeout
+        return _ESCAPE_TIMEOUT if pending and pending[-1].key == Keys.Escape else self._timeout
 
     @timeoutlen.setter
     def timeoutlen(self, seconds: float) -> None:
@@ -210,7 +210,7 @@ class InlineApp(Application[None]):
 
     @property
     def away(self) -> bool:
-        """True while another program has the terminal (an editor), or nothing is drawn any more."""
+        """True while another program, such as an editor, has the terminal, or after the application has ended."""
         return self._running_in_terminal or not self._is_running
 
     def take_typed_ahead(self) -> None:
@@ -234,7 +234,7 @@ class InlineApp(Application[None]):
             return
         if self._drawn is not None and self.screen.get_size() != self._drawn:
             self._on_resize()
-        with self._kept():
+        with self._frame_keeping_paste():
             self.renderer.erase()
             self.screen.write_raw("".join(f"{line}\x1b[0m\r\n" for line in lines) + extra)
             super()._redraw()
@@ -242,7 +242,7 @@ class InlineApp(Application[None]):
     def patch(self, rows: Mapping[int, str]) -> None:
         """Write over the beginning of rows of the live region, without drawing it: {row: text with SGR sequences}.
 
-        Much cheaper than a frame, for what moves all the time.
+        Much cheaper than a frame, for a moving marker.
         """
         cursor, size = self.renderer._cursor_pos, self.screen.get_size()
         if self.away or size != self._drawn or self.renderer._last_screen is None or not rows:
@@ -266,13 +266,13 @@ class InlineApp(Application[None]):
         if self._drawn is not None and size != self._drawn and not self.away:
             self._on_resize()
             return
-        with self._kept():
+        with self._frame_keeping_paste():
             if self._is_too_tall(size):
                 self.renderer.erase()
             super()._redraw()
         self._drawn = size
 
-    def _kept(self) -> AbstractContextManager[None]:
+    def _frame_keeping_paste(self) -> AbstractContextManager[None]:
         """Open a frame in which a reset of the renderer does not toggle bracketed paste."""
         self.frame_number += 1
         return self.screen.frame(keep_paste=self.renderer._bracketed_paste_enabled)
@@ -291,7 +291,7 @@ class InlineApp(Application[None]):
             return
         size, before = self.screen.get_size(), self._drawn
         self._drawn = size
-        with self._kept():
+        with self._frame_keeping_paste():
             up = self._rows_above(size.columns if self._reflow and before and size.columns < before.columns else None)
             self.screen.write_raw("\r")
             self.screen.cursor_up(min(up, size.rows - 1))

@@ -1,7 +1,7 @@
-"""A session that plays by itself at reading speed, in the real interface: `agent demo`.
+"""A session that plays automatically at reading speed, in the real interface: `agent demo`.
 
-The message is typed by itself, and the model is one with a script. Space and Enter show the next part at once, Esc and
-Ctrl-C end it. An open question is the user's: then every key does what it does in any session.
+The message is typed automatically, and the model is scripted. Space and Enter show the next part at once, Esc and
+Ctrl-C end the demo. The user answers questions: while one is open, every key works as in any session.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.repl import LineScreen
 from agent_tools.cancel import CancelToken
 
-KEY, WORD, LOOK = 0.045, 0.1, 1.4
+KEY_SECONDS, WORD_SECONDS, LOOK_SECONDS = 0.045, 0.1, 1.4
 PLAYING = "demo · Space: next · Esc: end"
 YOURS = "demo · you answer this question: nothing is changed unless you allow it"
-_SLICE = 0.05
+_POLL_SECONDS = 0.05
 
 
 class Pace:
-    """The speed at which a session is played. slowness: 1 for that of a reader, 0 for all at once."""
+    """The speed of a played session. slowness: 1 for reading speed, 0 for all at once."""
 
     def __init__(self, slowness: float) -> None:
         self.slowness = slowness
@@ -49,22 +49,24 @@ class Pace:
         self._next.set()
 
     @property
-    def skips(self) -> bool:
-        """Whether the current part is shown at once."""
+    def is_skipping(self) -> bool:
+        """True if the current part is shown at once."""
         return not self.slowness or self._next.is_set()
 
     def wait(self, seconds: float, cancel: CancelToken) -> None:
         """Wait, unless the part is skipped. Raises CancelledError."""
         end = time.monotonic() + seconds * self.slowness
         while not cancel.cancelled and not self._next.is_set() and (left := end - time.monotonic()) > 0:
-            self._next.wait(min(left, _SLICE))
+            self._next.wait(min(left, _POLL_SECONDS))
         cancel.check()
 
 
 class PlayedSession(AppRepl):
-    """A session of one message, which leaves when its turn is over.
+    """A session of one message, which ends after its turn.
 
-    intro: lines below the greeting. model: speaks at the given pace. answered: called with each answer of the user.
+    intro: lines below the greeting.
+    model: answers at the given pace.
+    answered: called with each answer of the user.
     """
 
     def __init__(
@@ -81,15 +83,15 @@ class PlayedSession(AppRepl):
         self._message, self._intro = message, intro
         self._model, self._pace, self._answered = model, pace, answered
         self.stopped = ""
-        self._over = False
-        # What is typed next by itself, and when.
-        self._due: tuple[Any, Callable[[], None]] | None = None
+        self._is_over = False
+        # The timer of the next automatic step, and the step.
+        self._scheduled: tuple[Any, Callable[[], None]] | None = None
         options = RunOptions(bare=True)
         super().__init__(options, place, layers, LineScreen(options, layers.settings(), place.home), first=False)
         app = self.live.app
         assert app.key_bindings is not None
         app.key_bindings = merge_key_bindings([app.key_bindings, self._keys()])
-        app.pre_run_callables.append(self._type)
+        app.pre_run_callables.append(self._type_message)
 
     def _build(self, options: RunOptions) -> Agent:
         agent = super()._build(options)
@@ -104,7 +106,7 @@ class PlayedSession(AppRepl):
             for name in names:
                 keys.add(name, filter=playing, eager=True)(run)
 
-        # Nothing else that is typed has an effect.
+        # Other keys have no effect.
         bind(Keys.Any, run=lambda event: None)
         bind(" ", "enter", "c-j", run=lambda event: self._skip())
         bind("escape", "c-d", run=lambda event: self._stop("ended"))
@@ -114,11 +116,11 @@ class PlayedSession(AppRepl):
 
     def _skip(self) -> None:
         self._pace.skip()
-        due, self._due = self._due, None
+        due, self._scheduled = self._scheduled, None
         if due:
             due[0].cancel()
             due[1]()
-        if self._over:
+        if self._is_over:
             self.live.leave()
 
     def _stop(self, how: str) -> None:
@@ -136,25 +138,25 @@ class PlayedSession(AppRepl):
 
         self.live.soon(show)
 
-    def _type(self) -> None:
+    def _type_message(self) -> None:
         """Type the message into the line, key by key, and send it; on the drawing thread."""
         live, left = self.live, self._message
         self._hint(PLAYING)
 
         def press() -> None:
             nonlocal left
-            count = len(left) if self._pace.skips else 1
+            count = len(left) if self._pace.is_skipping else 1
             live.line.buffer.insert_text(left[:count])
             left = left[count:]
             live.draw_soon()
             assert live.app.loop is not None
             then = press if left else send
-            wait = (KEY if left else LOOK / 2) * self._pace.slowness
-            self._due = live.app.loop.call_later(wait, then), then
+            wait = (KEY_SECONDS if left else LOOK_SECONDS / 2) * self._pace.slowness
+            self._scheduled = live.app.loop.call_later(wait, then), then
 
         def send() -> None:
-            self._due = None
-            live.send(live.line.take())
+            self._scheduled = None
+            live.send(live.line.take_message())
             self._hint(PLAYING)
 
         press()
@@ -173,12 +175,12 @@ class PlayedSession(AppRepl):
 
     def send(self, text: str) -> None:
         super().send(text)
-        self._over = True
+        self._is_over = True
         self.live.soon(self._leave_later)
 
     def _leave_later(self) -> None:
         assert self.live.app.loop is not None
-        self.live.app.loop.call_later(2 * LOOK * self._pace.slowness, self.live.leave)
+        self.live.app.loop.call_later(2 * LOOK_SECONDS * self._pace.slowness, self.live.leave)
 
     def _offer_undo(self) -> None:
-        """Offer nothing: the folder is gone in a moment."""
+        """Offer nothing, since the folder is removed soon."""

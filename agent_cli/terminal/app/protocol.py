@@ -25,13 +25,13 @@ class Appearance(Value):
     links: Path | None = None
 
 
-LOOK = Appearance()
+DEFAULT_APPEARANCE = Appearance()
 # Returns the rows of a panel that fit the columns and rows it may take.
 Panel = Callable[[int, int], Sequence[str]]
 
 
 class ScreenSession(Protocol):
-    """What the screen needs from a session. `send` runs on the worker's thread, the rest on the drawing thread."""
+    """The session as seen by the screen. `send` runs on the worker's thread, the rest on the drawing thread."""
 
     def send(self, text: str) -> None:
         """Process a message or slash command to its end."""
@@ -50,8 +50,8 @@ class ScreenSession(Protocol):
     def queue(self, text: str) -> None:
         """Pass a message to the running turn for its next step, unless its kind waits for the end of the turn."""
 
-    def take_back(self, text: str) -> bool:
-        """Remove a queued message; False if the turn already has it."""
+    def unqueue(self, text: str) -> bool:
+        """Remove a queued message; return False if the turn already has it."""
 
     def keep(self, draft: str, queued: Sequence[str]) -> None:
         """Save the unsent input, after each key, so that it survives a crash."""
@@ -59,10 +59,10 @@ class ScreenSession(Protocol):
     def plan(self) -> Sequence[TodoItem]: ...
 
     def plan_paused(self) -> bool:
-        """Return True if the plan is of an earlier request and not part of the running turn."""
+        """Return True if the plan belongs to an earlier request, not to the running turn."""
 
     def toolbar(self) -> Iterable[str | tuple[str, str]]:
-        """Return the fields of the toolbar; one that is not dim has a style before its text."""
+        """Return the fields of the toolbar; a field that is not dim is a pair of style and text."""
 
     def status_line(self) -> str:
         """Return a custom toolbar line, which may contain only SGR sequences; "" for the default toolbar."""
@@ -71,7 +71,7 @@ class ScreenSession(Protocol):
 
 
 class LiveScreen(QuestionHost, Protocol):
-    """What the keys and the layout need from the screen. All of it runs on the drawing thread."""
+    """The screen as seen by the keys and the layout. Everything runs on the drawing thread."""
 
     session: ScreenSession
     questions: QuestionPanel
@@ -88,11 +88,11 @@ class LiveScreen(QuestionHost, Protocol):
 
     @property
     def marker(self) -> object:
-        """The moving marker; as a text, what it shows now."""
+        """The moving marker; `str` returns its current sign."""
 
     @property
     def seconds(self) -> float:
-        """Seconds of the current work, without those of the user at questions."""
+        """Seconds of the current work, excluding the time of open questions."""
 
     def draw_soon(self) -> None:
         """Draw with the next frame."""
@@ -125,7 +125,7 @@ class LiveScreen(QuestionHost, Protocol):
         """Show rows below the input line until the next key; stays: until Esc."""
 
     def close_panel(self) -> bool:
-        """Close the panel; False if there is none."""
+        """Close the panel; return False if there is none."""
 
     def leave(self) -> None:
         """End the session."""

@@ -28,20 +28,20 @@ from agent_cli.terminal.dialogs.model import (
     PlanBody,
     TextInput,
 )
-from agent_cli.terminal.dialogs.questions import Rewritten
-from agent_cli.terminal.editor import edited_as
+from agent_cli.terminal.dialogs.questions import RewrittenPlan
+from agent_cli.terminal.editor import edit_and_parse
 from agent_cli.terminal.render.transcript import Transcript
 from agent_tools.text import one_line
 
 
 class OpenDialog:
-    """A dialog sent from the asking thread to the screen, with its pending answer and what is shown of it."""
+    """A dialog sent from the asking thread to the screen, with its pending answer and its view."""
 
     def __init__(self, dialog: Dialog) -> None:
         self.dialog = dialog
         self.waiting = PendingReply()
         self.view = QuestionView(dialog)
-        # By key: text from the editor that could not be used.
+        # By key: text from the editor that was invalid.
         self.drafts: dict[str, InEditor] = {}
 
 
@@ -58,12 +58,12 @@ class QuestionHost(KeyHost, Protocol):
         """Show a line."""
 
     def ring(self) -> None:
-        """Ring the bell: the user may be looking elsewhere."""
+        """Ring the bell, as the user may be looking elsewhere."""
 
     def answered(self) -> None:
-        """No question of the turn is open any more."""
+        """Reset the title: no question of the turn is open any more."""
 
-    def aside_of(self, text: str) -> bool:
+    def run_aside(self, text: str) -> bool:
         """Run a line as a command during the turn; return False if it is not such a command."""
 
     def page(self, text: str) -> None:
@@ -77,7 +77,7 @@ class QuestionHost(KeyHost, Protocol):
 
 
 # Rows below a question: the input line and the toolbar.
-BELOW = 3
+ROWS_BELOW = 3
 # Keys that answer, as the terminal sends them.
 ENTER, MODE_KEY = "\r", "s-tab"
 
@@ -85,7 +85,7 @@ ENTER, MODE_KEY = "\r", "s-tab"
 class QuestionPanel:
     """Shows one question at a time and queues the others. Runs on the drawing thread.
 
-    Which keys answer, and when, is for the `KeyGuard`.
+    The `KeyGuard` decides which keys answer, and when.
     """
 
     def __init__(self, screen: QuestionHost, clock: Callable[[], float]) -> None:
@@ -93,12 +93,12 @@ class QuestionPanel:
         self.guard = KeyGuard(screen, clock, self._act)
         self._words: TextInput | None = None
         # Unsent replies, by label.
-        self._unsent: dict[str, str] = {}
+        self._unsent_replies: dict[str, str] = {}
         self.ask: OpenDialog | None = None
-        self._later: deque[OpenDialog] = deque()
+        self._queued: deque[OpenDialog] = deque()
 
     def put(self, ask: OpenDialog) -> None:
-        """Show a question. If it wants a typed answer and nobody is typing, the line takes the answer."""
+        """Show a question. If it needs a typed answer and the user is not typing, the line takes the answer."""
         screen, dialog = self._screen, ask.dialog
         if screen.leaving and not dialog.own:
             ask.waiting.answer(Defer())
@@ -107,45 +107,45 @@ class QuestionPanel:
             ask.waiting.cancel()
             return
         if self.ask is not None:
-            self._later.append(ask)
+            self._queued.append(ask)
             return
         screen.transcript.writer.settle()
-        self.ask, self._unsent = ask, {}
+        self.ask, self._unsent_replies = ask, {}
         self.guard.open(ask.view)
         if not dialog.own:
             screen.ring()
         if isinstance(dialog.words, Pick):
-            screen.line.borrow(dialog.words.label, "", dialog.words.options)
+            screen.line.begin_reply(dialog.words.label, "", dialog.words.options)
         elif (
             dialog.typing
             and dialog.words
-            and (dialog.own or (not screen.line.buffer.text and not self.guard.typing(GUARD)))
+            and (dialog.own or (not screen.line.buffer.text and not self.guard.typed_within(GUARD)))
         ):
-            self._take_words(dialog.words)
+            self._begin_input(dialog.words)
         screen.draw_soon()
 
     @property
     def listing(self) -> bool:
-        """True if keys go to the list of a question: nothing is typed."""
+        """True if keys go to the list of a question, as nothing is typed."""
         line = self._screen.line
         return self.ask is not None and not line.replying and not line.buffer.text
 
     @property
     def own(self) -> bool:
-        """True if the open question is one of the user's own command."""
+        """True if the open question was asked by a command of the user."""
         return self.ask is not None and self.ask.dialog.own
 
     def may_answer(self, key: str) -> bool:
-        """Return True if a key acts on the question at once, as it decides nothing and begins no sentence."""
+        """Return True if a key acts on the question immediately: one that decides nothing and begins no sentence."""
         shows = key in (EXPLAIN, MARK) and self._is_answer(key)
-        return shows and self.guard.over and not self._screen.line.buffer.text
+        return shows and self.guard.is_over and not self._screen.line.buffer.text
 
     def may_hold(self, key: str) -> bool:
         """Return True if a key answers the question unless more is typed."""
         if not self._is_answer(key):
             return False
         shows = key in (EXPLAIN, VIEW, MARK)
-        return not self._screen.line.buffer.text if shows else self.guard.at_start
+        return not self._screen.line.buffer.text if shows else self.guard.is_at_start
 
     def _is_answer(self, key: str) -> bool:
         if self.ask is None or self._screen.line.replying or len(key) != 1:
@@ -157,7 +157,7 @@ class QuestionPanel:
     def answer(self, key: str) -> None:
         """Apply a key of the question."""
         assert self.ask is not None
-        self.guard.used()
+        self.guard.mark_used()
         view = self.ask.view
         if key == VIEW:
             self.show_all()
@@ -170,11 +170,13 @@ class QuestionPanel:
         self._screen.draw_soon()
 
     def enter(self) -> bool:
-        """Take the highlighted choice on Enter; False if the line is to be sent. A lone answer letter never is."""
+        """Take the highlighted choice on Enter; return False if the line is to be sent.
+
+        A lone answer letter is never sent."""
         if self.ask is None or self._screen.line.replying:
             return False
         text = self._screen.line.buffer.text.strip()
-        if self.guard.more or self.guard.joined:
+        if self.guard.has_more_text or self.guard.follows_text:
             return self._pasted_enter(text)
         if self.guard.confirm():
             return True
@@ -182,48 +184,48 @@ class QuestionPanel:
             self.guard.press(ENTER)
             return True
         choice = self.ask.dialog.by_name(text)
-        if len(text) > 1 and choice is not None and self.guard.typing_message and self.guard.seen:
+        if len(text) > 1 and choice is not None and self.guard.is_typing_message and self.guard.is_seen:
             self._screen.line.clear()
-            self.guard.used()
+            self.guard.mark_used()
             self._choose(choice)
             self._screen.draw_soon()
             return True
-        return self._lone_letter(text)
+        return self._clear_lone_letter(text)
 
     def _pasted_enter(self, text: str) -> bool:
-        """Handle an Enter that came at once with other text: a paste, which answers nothing, or keys over a slow line.
+        """Handle an Enter that came together with other text: a paste, which answers nothing, or delayed keys.
 
-        Only a line that is an answer, and the last one, answers, a moment later.
+        Only a last line that is an answer does answer, a moment later.
         """
         assert self.ask is not None
         buffer = self._screen.line.buffer
-        if self.guard.more or not text or "\n" in buffer.text:
+        if self.guard.has_more_text or not text or "\n" in buffer.text:
             if text:
                 buffer.insert_text("\n")
-            self.guard.drop()
+            self.guard.drop_key()
             return True
         held, choice = self.guard.held, self.ask.dialog.by_name(text)
         if held is not None:
             self.guard.hold_line(held.key)
-        elif len(text) > 1 and choice is not None and self.guard.typing_message and self.guard.seen:
+        elif len(text) > 1 and choice is not None and self.guard.is_typing_message and self.guard.is_seen:
             self.guard.hold_line(choice.key)
         else:
-            return self._lone_letter(text)
+            return self._clear_lone_letter(text)
         return True
 
-    def _lone_letter(self, text: str) -> bool:
+    def _clear_lone_letter(self, text: str) -> bool:
         """Clear a lone letter that would answer, as it is never sent as a message; False for any other line."""
         if not self._is_answer(text):
             return False
         if self.guard.held is None:
-            # It was there before the question, which it cannot have been meant for.
+            # It was typed before the question, so it cannot be meant as the answer.
             self._screen.line.clear()
             self._screen.hint_for(f"Press {text} again to answer the question", 3.0)
-        self.guard.used()  # what is held stays held
+        self.guard.mark_used()  # a held key stays held
         return True
 
     def mode_key(self) -> bool:
-        """Take the choice that changes the permission mode, where there is one."""
+        """Take the choice that changes the permission mode; return False if there is none."""
         found = self.ask is not None and any(choice.mode_key for choice in self.ask.dialog.choices)
         if found and not self._screen.line.replying:
             self.guard.press(MODE_KEY)
@@ -234,9 +236,9 @@ class QuestionPanel:
         assert self.ask is not None
         dialog, view = self.ask.dialog, self.ask.view
         if key == ENTER and dialog.several is not None and view.marked:
-            self._give(dialog.several(tuple(sorted(view.marked))))
+            self._close_with(dialog.several(tuple(sorted(view.marked))))
         elif key == ENTER and view.choice is None and isinstance(dialog.words, TextInput):
-            self._take_words(dialog.words)
+            self._begin_input(dialog.words)
         elif key == ENTER:
             self._choose(view.choice)
         elif key == MODE_KEY:
@@ -245,38 +247,46 @@ class QuestionPanel:
             self.answer(key)
 
     def move(self, step: int) -> bool:
-        """Move the highlight in the list; False where the key is for the line."""
+        """Move the highlight in the list; return False if the key is for the line."""
         if not self.listing or self.ask is None or not self.ask.dialog.listed:
             return False
         self.ask.view.move(step)
-        self.guard.used()
+        self.guard.mark_used()
         self._screen.draw_soon()
         return True
 
     def comment(self) -> bool:
-        """Open the line for words that go with the highlighted choice; False where the key is for the line."""
-        if not self.listing or self.ask is None:
+        """Open the line for a comment on the highlighted choice; return False if the key is for the line.
+
+        What was typed at the question becomes the comment.
+        """
+        line = self._screen.line
+        if self.ask is None or line.replying:
             return False
-        choice = self.ask.view.choice
-        comment = choice.comment if choice is not None else None
-        if comment is not None and self.guard.more:
-            # In a paste it is the indentation of a line.
-            self.guard.drop()
+        comment = self.ask.view.comment
+        if line.buffer.text:
+            if comment is None or self.guard.has_more_text or line.menu:
+                return False
+            self._unsent_replies[comment.label] = line.buffer.text
+            line.clear()
+        if comment is not None and self.guard.has_more_text:
+            # Part of a paste: the indentation of a line.
+            self.guard.drop_key()
             return True
-        self.guard.used()
+        self.guard.mark_used()
         if comment is not None:
-            self._take_words(comment)
+            self._begin_input(comment)
         return True
 
     def escape(self) -> bool:
-        """Close the explanation, else refuse; False if Escape means nothing to the question."""
+        """Close the explanation, else refuse; return False if Escape has no meaning for the question."""
         if self.ask is None:
             return False
         dialog = self.ask.dialog
         if self.ask.view.explained:
             self.ask.view.explained = False
         elif dialog.own:
-            self._give(None)
+            self._close_with(None)
         elif (choice := dialog.by_key(dialog.escape)) is not None:
             self._choose(choice)
         else:
@@ -285,17 +295,17 @@ class QuestionPanel:
         return True
 
     def show_all(self) -> bool:
-        """Show the whole question in the pager; False if there is none."""
+        """Show the whole question in the pager; return False if there is none."""
         if self.ask is None or isinstance(self.ask.dialog.words, Pick):
             return False
         self._screen.page(self.ask.view.whole(self._screen.transcript.writer.console))
         return True
 
     def _explain(self) -> None:
-        """Show the facts below the body where they fit, else in the pager; again: without."""
+        """Show the facts below the body if they fit, else in the pager; hide them if they are shown."""
         assert self.ask is not None
         view, size = self.ask.view, self._screen.app.screen.get_size()
-        room = size.rows - BELOW
+        room = size.rows - ROWS_BELOW
         if view.explained or view.fits_explained(self._screen.transcript.writer.console, size.columns - 1, room):
             view.explained = not view.explained
         else:
@@ -304,9 +314,9 @@ class QuestionPanel:
     def _choose(self, choice: Choice | None) -> None:
         match choice and choice.act:
             case GiveAnswer(answer=answer):
-                self._give(answer)
+                self._close_with(answer)
             case TextInput() as words:
-                self._take_words(words)
+                self._begin_input(words)
             case InEditor() as act:
                 assert self.ask is not None
                 assert choice is not None
@@ -317,9 +327,9 @@ class QuestionPanel:
         line = self._screen.line
         if line.picking:
             if (place := line.picked) is not None:
-                self._give(place)
-        elif self._words is not None and self._screen.aside_of(text):
-            line.borrow(self._words.label, self._words.text)
+                self._close_with(place)
+        elif self._words is not None and self._screen.run_aside(text):
+            line.begin_reply(self._words.label, self._words.text)
         elif self._words is not None:
             try:
                 answer = self._words.read(text)
@@ -327,60 +337,60 @@ class QuestionPanel:
                 self._screen.say(f"  {problem}")
                 return
             if answer is not None:
-                self._give(answer)
+                self._close_with(answer)
 
     def back(self) -> None:
-        """Handle Escape in a reply: return to the question, or cancel one of the user's own command."""
+        """Handle Escape in a reply: return to the question, or cancel the question of a command."""
         if self.ask is not None and self.ask.dialog.own:
-            self._give(None)
+            self._close_with(None)
         else:
             if self._words is not None:
-                self._unsent[self._words.label] = self._screen.line.text
-            self._screen.line.give_back()
+                self._unsent_replies[self._words.label] = self._screen.line.text
+            self._screen.line.end_reply()
 
     def cancel(self) -> None:
         """Cancel all questions: the turn is interrupted."""
         self.guard.close()
         while self.ask is not None:
-            ask, self.ask = self.ask, self._later.popleft() if self._later else None
-            self._screen.line.give_back()
+            ask, self.ask = self.ask, self._queued.popleft() if self._queued else None
+            self._screen.line.end_reply()
             ask.waiting.cancel()
 
     def defer(self) -> bool:
-        """Leave a question of a turn open for later, as the user leaves; False if there is none."""
+        """Leave the question of a turn open for later, as the user leaves; return False if there is none."""
         if self.ask is None or self.ask.dialog.own:
             return False
         self.guard.close()
         ask, self.ask = self.ask, None
-        self._screen.line.give_back()
+        self._screen.line.end_reply()
         ask.waiting.answer(Defer())
-        while self._later:
-            self.put(self._later.popleft())
+        while self._queued:
+            self.put(self._queued.popleft())
         return True
 
-    def _take_words(self, words: TextInput) -> None:
+    def _begin_input(self, words: TextInput) -> None:
         self._words = words
-        self._screen.line.borrow(words.label, self._unsent.pop(words.label, words.text))
+        self._screen.line.begin_reply(words.label, self._unsent_replies.pop(words.label, words.text))
 
-    def _give(self, answer: Any) -> None:
+    def _close_with(self, answer: Any) -> None:
         self.guard.close()
         ask, self.ask = self.ask, None
-        self._screen.line.give_back()
+        self._screen.line.end_reply()
         if ask is not None:
             pick = ask.dialog.words
             if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
                 text = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer, ask.dialog)
-                self._report(ask.dialog, text)
+                self._write_answer(ask.dialog, text)
             ask.waiting.answer(answer)
             if not ask.dialog.own:
                 self._screen.answered()
-            if self._later:
-                self.put(self._later.popleft())
+            if self._queued:
+                self.put(self._queued.popleft())
 
-    def _report(self, dialog: Dialog, text: str) -> None:
-        """Write a question and its answer as one line; a plan stays as it was shown."""
+    def _write_answer(self, dialog: Dialog, text: str) -> None:
+        """Write a question and its answer on one line; a plan is written whole."""
         writer = self._screen.transcript.writer
-        if any(isinstance(block, PlanBody) for block in dialog.body) and text != _EDITED:
+        if any(isinstance(block, PlanBody) for block in dialog.body) and text != _EDITED_ANSWER:
             for line in dialog_lines(dialog.replace(about=""), writer.console):
                 writer.put(line)
             self._screen.say(f"  {text}")
@@ -389,18 +399,18 @@ class QuestionPanel:
 
     def _edit(self, ask: OpenDialog, key: str, act: InEditor) -> None:
         async def edit() -> None:
-            came = await run_in_terminal(lambda: edited_as(act.text, act.read, act.suffix))
-            if came.problem:
-                self._screen.say(f"  {came.problem}")
+            result = await run_in_terminal(lambda: edit_and_parse(act.text, act.read, act.suffix))
+            if result.problem:
+                self._screen.say(f"  {result.problem}")
                 # Offer the text again when the editor is reopened.
-                ask.drafts[key] = act.replace(text=came.text)
-            elif self.ask is ask and came.answer is not None:
-                self._give(came.answer)
+                ask.drafts[key] = act.replace(text=result.text)
+            elif self.ask is ask and result.answer is not None:
+                self._close_with(result.answer)
 
         self._screen.app.create_background_task(edit())
 
 
-_EDITED = "edited"
+_EDITED_ANSWER = "edited"
 
 
 def _answer_line(answer: Any, dialog: Dialog) -> str:
@@ -408,8 +418,8 @@ def _answer_line(answer: Any, dialog: Dialog) -> str:
     match answer:
         case bool():
             return "yes" if answer else "no"
-        case Rewritten():
-            return _EDITED
+        case RewrittenPlan():
+            return _EDITED_ANSWER
         case QuestionReply(verdict=verdict, text=text, mode=mode):
             words = {
                 "approve": "✓ approved", "cancel": "✗ cancelled", "revise": "changes requested", "undo": "undo",

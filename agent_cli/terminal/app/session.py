@@ -1,8 +1,4 @@
-"""The session in the application: the same commands, questions and turns as the plain front end, on two threads.
-
-Unsent input is saved beside the session, so that a crash does not lose it. A thread writes it after a pause in the
-typing: the disk may be slow, and keys must not wait.
-"""
+"""The session in the application: the same commands, questions and turns as the plain front end, on two threads."""
 
 from __future__ import annotations
 
@@ -10,11 +6,9 @@ import io
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers
@@ -22,11 +16,12 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import has_changes
-from agent_cli.session.drafts import Draft, DraftFile, take_orphan
 from agent_cli.session.history import Exchange
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
+from agent_cli.terminal.app.drafts import Drafts
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.terminal.app.layout import MODE_STYLES
 from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, reflows, terminal_size
@@ -37,14 +32,21 @@ from agent_cli.terminal.app.worker import Printed, Sink, UserEcho
 from agent_cli.terminal.commands.memory import parse_note
 from agent_cli.terminal.commands.session import is_bang
 from agent_cli.terminal.dialogs.model import Dialog
-from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
+from agent_cli.terminal.editor import NO_EDITOR, edit_text, show_in_pager
 from agent_cli.terminal.key_map import KeyMap
-from agent_cli.terminal.render.ansi import count_rows, fitted, follows_links
+from agent_cli.terminal.render.ansi import count_rows, supports_links, truncate_cells
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.theme import may_ask_background
 from agent_cli.terminal.render.transcript import Transcript, folded_turn
 from agent_cli.terminal.repl import LineScreen, Repl
-from agent_cli.terminal.slash import REGISTRY, BuiltinCommand, by_default, find_command, is_aside, is_slash
+from agent_cli.terminal.slash import (
+    REGISTRY,
+    BuiltinCommand,
+    default_order,
+    find_command,
+    is_slash,
+    may_run_during_turn,
+)
 from agent_cli.terminal.startup import greet_resumed
 from agent_tools.cancel import CancelledError
 from agent_tools.results import TodoItem
@@ -53,59 +55,11 @@ from agent_tools.secret_patterns import without_secrets
 from agent_tools.shell.jobs import Job, Jobs
 from agent_tools.text import counted, dollars, short_count, short_duration, shorten
 
-PAUSE = 0.4
-# Seconds for which the listed values of an argument serve, while it is typed.
-_FRESH = 3.0
-
-
-class Drafts:
-    """The draft of one session. folder: directory of its log."""
-
-    def __init__(self, folder: Path, session_id: str) -> None:
-        self._folder = folder
-        self._file = DraftFile(folder, session_id)
-        self._now: tuple[str, tuple[str, ...]] = ("", ())
-        self._changed, self._over = threading.Event(), threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def recovered(self, *, resumed: bool) -> str:
-        """Return the draft an earlier process left: of this session, or for a new one of a crashed session.
-
-        Queued messages come before the draft; nothing is sent automatically.
-        """
-        left: Draft = self._file.load() if resumed else take_orphan(self._folder)
-        return "\n".join([*left.queue, left.text]).strip("\n")
-
-    def keep(self, text: str, queue: Sequence[str]) -> None:
-        """Save the current input; returns at once, on the drawing thread."""
-        now = text, tuple(queue)
-        if now == self._now:
-            return
-        self._now = now
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="draft", daemon=True)
-            self._thread.start()
-        self._changed.set()
-
-    def close(self, *, left: bool) -> None:
-        """End the session. left: the user left, so the draft is deleted; otherwise it is saved."""
-        self._over.set()
-        self._changed.set()
-        if self._thread is not None:
-            self._thread.join(2.0)
-        if left:
-            self._file.clear()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            self._changed.wait()
-            self._over.wait(PAUSE)
-            self._changed.clear()
-            self._file.save(*self._now)
-
+# Seconds for which the values of an argument are cached while it is typed.
+_VALUES_SECONDS = 3.0
 
 # Modes that Shift-Tab cycles through.
-MODES = ("default", "acceptEdits", "plan")
+CYCLED_MODES = ("default", "acceptEdits", "plan")
 
 
 class AppRepl(Repl):
@@ -123,10 +77,10 @@ class AppRepl(Repl):
         self._drawing = False
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
-        self._kept: dict[str, Drafts] = {}
-        # The argument values of a command, and when they were listed.
+        self._drafts_by_session: dict[str, Drafts] = {}
+        # Command, time and result of the latest listing of argument values.
         self._arguments: tuple[str, float, list[ArgumentValue]] = ("", 0.0, [])
-        links = {"on": True, "off": False}.get(settings.terminal.links, follows_links(os.environ))
+        links = {"on": True, "off": False}.get(settings.terminal.links, supports_links(os.environ))
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self.live = TerminalApp(
             self,
@@ -140,7 +94,7 @@ class AppRepl(Repl):
                 title=settings.terminal.title,
                 notify=settings.terminal.notify,
                 ask_background=may_ask_background(os.environ),
-                # The console of Linux has no Braille.
+                # The Linux console has no Braille characters.
                 **({"markers": "|/-\\"} if os.environ.get("TERM") == "linux" else {}),
                 links=self.place.root if links else None,
             ),
@@ -160,7 +114,12 @@ class AppRepl(Repl):
 
     @property
     def mode_key(self) -> str:
-        return self._key_map.shown("mode") or "/mode"
+        return self._key_map.format_keys("mode") or "/mode"
+
+    def _build(self, options: RunOptions) -> Agent:
+        agent = super()._build(options)
+        agent.conversation.deps.context.supply(Jobs(self._job_ended))
+        return agent
 
     def _open_screen(self) -> Transcript:
         kept = io.StringIO()
@@ -177,19 +136,19 @@ class AppRepl(Repl):
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         greet_resumed(self)
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
-            self.live.line.put_back(left)
+            self.live.line.set_text(left)
             self.keep(left, ())
             self.say("  your unsent input is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         ended: list[int] = []
         try:
-            with redirect_stdout(foreign), redirect_stderr(foreign), self._endings() as ended:
+            with redirect_stdout(foreign), redirect_stderr(foreign), self._handle_signals() as ended:
                 self.live.run((lambda: self._begin(first)) if waits or first.strip() else None)
         finally:
-            for drafts in self._kept.values():
+            for drafts in self._drafts_by_session.values():
                 drafts.close(left=not ended)
             self._console = outside
-            for line in self.live.rest():
+            for line in self.live.take_rest():
                 outside.file.write(f"{line}\n")
         self._farewell()
         return 128 + ended[0] if ended else 0
@@ -197,12 +156,12 @@ class AppRepl(Repl):
     def _drafts(self) -> Drafts:
         """Return the drafts of the current session, which /clear may have changed."""
         session_id = self.agent.header.session_id
-        if session_id not in self._kept:
-            self._kept[session_id] = Drafts(self._folder, session_id)
-        return self._kept[session_id]
+        if session_id not in self._drafts_by_session:
+            self._drafts_by_session[session_id] = Drafts(self._folder, session_id)
+        return self._drafts_by_session[session_id]
 
     @contextmanager
-    def _endings(self) -> Iterator[list[int]]:
+    def _handle_signals(self) -> Iterator[list[int]]:
         """Leave in order on SIGHUP or SIGTERM, so that the terminal is restored; yield the signals received."""
         ended: list[int] = []
 
@@ -218,7 +177,7 @@ class AppRepl(Repl):
                 signal.signal(number, handler)
 
     def _begin(self, first: str) -> None:
-        self._take_up_waiting()
+        self._resume_waiting()
         if first.strip():
             self.live.bridge.emit(UserEcho(first))
             self.send(first)
@@ -234,22 +193,21 @@ class AppRepl(Repl):
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
         self.live.bridge.emit(event)
-        self.agent.conversation.deps.context.state(Jobs).on_end = self._job_ended
         if isinstance(unwrap(event), ToolFinished):
-            self.live.soon(self._branch.look)
+            self.live.soon(self._branch.check)
 
     def _job_ended(self, job: Job) -> None:
-        """Say that a background job has ended by itself; on the thread that watched it."""
+        """Report that a background job has ended by itself; on the thread that watched it."""
         if job.ending is not None and job.ending.cause in ("exit", "time-out"):
             self.say(f"  job {job.id} ended: {job.state}, {short_duration(job.elapsed)} ({shorten(job.command, 60)})")
         self.live.soon(self.live.draw_soon)
 
     def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
-        """Show as many of the last turns as fit two screens, at least one."""
+        """Show as many of the last turns as fit on two screens, at least one."""
         size = terminal_size()
         lines: list[str] = []
         for place in range(len(exchanges) - 1, -1, -1):
-            turn = self._folded(exchanges[place])
+            turn = self._fold_turn(exchanges[place])
             if lines and len(lines) + len(turn) > 2 * size.rows:
                 earlier += place + 1
                 break
@@ -262,7 +220,7 @@ class AppRepl(Repl):
         later = self.live.soon if self.live.app.loop is not None else lambda run: run()
         later(lambda: any(map(self.live.transcript.details, events)))
 
-    def _folded(self, exchange: Exchange) -> list[str]:
+    def _fold_turn(self, exchange: Exchange) -> list[str]:
         """Return the lines of a turn, without the output of its calls."""
         kept = io.StringIO()
         console = make_console(self.layers.settings().color, os.environ, plain=False, file=kept)
@@ -280,7 +238,7 @@ class AppRepl(Repl):
 
     def switch_vim(self) -> bool | None:
         on = not self.live.look.vim
-        self.live.wear(vim=on)
+        self.live.change_appearance(vim=on)
         return on
 
     def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
@@ -291,7 +249,7 @@ class AppRepl(Repl):
         return True
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
-        changed: str | None = self.live.outside(lambda: edited_text(text, suffix))
+        changed: str | None = self.live.outside(lambda: edit_text(text, suffix))
         if changed is None:
             self.say(NO_EDITOR)
         return changed
@@ -301,34 +259,34 @@ class AppRepl(Repl):
 
         def put() -> None:
             if not line.buffer.text and not line.replying:
-                line.put_back(text)
+                line.set_text(text)
                 self.live.draw_soon()
 
         self.live.soon(put)
 
     def page(self, text: str) -> None:
         size = terminal_size()
-        if count_rows(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: in_pager(text)):
+        if count_rows(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: show_in_pager(text)):
             self.say(text)
 
     # The `ScreenSession` interface.
 
     def send(self, text: str) -> None:
         try:
-            self.handle(text)
+            self.handle_input(text)
         except UsageError as mistake:
             self.say(str(mistake))
         except CancelledError:
             pass  # a command's question was interrupted
         if self._files is not None:
-            self._files.forget()
-        self.live.soon(self._branch.look)
+            self._files.mark_stale()
+        self.live.soon(self._branch.check)
 
     def knows(self, command: str) -> bool:
         return find_command(command.removeprefix("/")) is not None
 
     def may_aside(self, text: str) -> bool:
-        return is_aside(text)
+        return may_run_during_turn(text)
 
     def aside(self, text: str) -> None:
         try:
@@ -342,21 +300,21 @@ class AppRepl(Repl):
         self.agent.conversation.interrupt()
 
     def queue(self, text: str) -> None:
-        if not self._waits(text):
+        if not self._waits_for_end(text):
             self.agent.conversation.inbox.append(text)
 
-    def take_back(self, text: str) -> bool:
+    def unqueue(self, text: str) -> bool:
         try:
             self.agent.conversation.inbox.remove(text)
         except ValueError:
-            return self._waits(text)
+            return self._waits_for_end(text)
         return True
 
-    def _waits(self, text: str) -> bool:
+    def _waits_for_end(self, text: str) -> bool:
         """Return True if a line waits for the end of the turn: a command, shell command, note, or one with images."""
         command = is_slash(text)
         workspace = self.agent.conversation.deps.context.workspace
-        pictures = self.pictures.within(text, workspace.cwd, workspace.start)
+        pictures = self.pictures.images_in(text, workspace.cwd, workspace.start)
         return command or is_bang(text) or bool(parse_note(text)) or bool(pictures)
 
     def keep(self, draft: str, queued: Sequence[str]) -> None:
@@ -371,13 +329,17 @@ class AppRepl(Repl):
 
     def next_mode(self) -> None:
         mode = self.agent.conversation.deps.policy.mode
-        self.switch_mode(MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0])
+        self.switch_mode(
+            CYCLED_MODES[(CYCLED_MODES.index(mode) + 1) % len(CYCLED_MODES)]
+            if mode in CYCLED_MODES
+            else CYCLED_MODES[0]
+        )
 
     def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
         mode = agent.conversation.deps.policy.mode
         fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
-        fields += [fitted(agent.conversation.options.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
+        fields += [truncate_cells(agent.conversation.options.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
         window = window_size(agent.conversation)
         if window:
             fields.append(f"context {100 * show.context_tokens // window}%")
@@ -392,14 +354,14 @@ class AppRepl(Repl):
 
     def _sandbox_field(self) -> list[str | tuple[str, str]]:
         """Return the sandbox field of the toolbar, once a command has needed the sandbox."""
-        confinement = self.agent.conversation.deps.context.supplied(SandboxRunner)
-        if confinement is None or confinement.known is None:
+        runner = self.agent.conversation.deps.context.supplied(SandboxRunner)
+        if runner is None or runner.chosen is None:
             return []
         return (
             ["sandbox"]
-            if confinement.holds
+            if runner.is_active
             else [("class:danger", "NO SANDBOX")]
-            if confinement.known.mode == "require"
+            if runner.chosen.mode == "require"
             else []
         )
 
@@ -416,7 +378,7 @@ class AppRepl(Repl):
 
     def _commands(self) -> Iterable[CommandEntry]:
         own = self.agent.commands
-        for name in self.command_picks.sorted(by_default({*REGISTRY, *own})):
+        for name in self.command_picks.sorted(default_order({*REGISTRY, *own})):
             if name in REGISTRY:
                 yield self._entry(REGISTRY[name])
             else:
@@ -427,7 +389,7 @@ class AppRepl(Repl):
 
         def listed() -> Iterable[ArgumentValue]:
             name, at, found = self._arguments
-            if values is not None and (name != command.name or time.monotonic() - at > _FRESH):
+            if values is not None and (name != command.name or time.monotonic() - at > _VALUES_SECONDS):
                 found = [(v, "") if isinstance(v, str) else v for v in values(self)]
                 self._arguments = command.name, time.monotonic(), found
             return found

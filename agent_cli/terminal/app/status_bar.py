@@ -1,8 +1,8 @@
 """The user's status line command: it gets facts of the session as JSON on stdin and prints one line for the toolbar.
 
-The facts have the names of Claude Code's status line, so its scripts work here.
-Also the git branch of a directory, read from git's own files, and whether anything is uncommitted;
-and the facts of a session as plain data, for status lines and reports.
+The facts have the names of Claude Code's status line, so its scripts work here. Also: the git branch of a directory,
+read from git's own files, and whether there are uncommitted changes; the facts of a session as plain data, for status
+lines and reports.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import run_child
 from agent_tools.text import escape_controls
 
-SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 _SGR = re.compile(r"(\x1b\[[0-9;]*m)")
-_LONGEST = 1_000
+_MAX_CHARS = 1_000
 
 
 class StatusLine:
@@ -40,7 +40,7 @@ class StatusLine:
         self._command, self._env, self._cwd, self._ready = command, env, cwd, ready
         self._now = ("", 0)
         self._running = False
-        self._wanted = threading.Lock()
+        self._lock = threading.Lock()
         self.text = ""
 
     def refresh(self, facts: dict[str, Any], columns: int) -> None:
@@ -49,7 +49,7 @@ class StatusLine:
         if now == self._now:
             return
         self._now = now
-        with self._wanted:
+        with self._lock:
             if not self._running:
                 self._running = True
                 threading.Thread(target=self._run, name="status line", daemon=True).start()
@@ -61,7 +61,7 @@ class StatusLine:
             changed, self.text = text != self.text, text
             if changed:
                 self._ready()
-            with self._wanted:
+            with self._lock:
                 if given == self._now:
                     self._running = False
                     return
@@ -70,9 +70,9 @@ class StatusLine:
         try:
             done = run_child(
                 ["/bin/sh", "-c", self._command],
-                seconds=SECONDS,
+                seconds=TIMEOUT_SECONDS,
                 feed=facts.encode(),
-                # A program of the user's own: no memory limit is imposed.
+                # The user's own program gets no memory limit.
                 memory=None,
                 stderr=DEVNULL,
                 cwd=self._cwd,
@@ -85,26 +85,26 @@ class StatusLine:
 
 
 def sanitize_status(text: str) -> str:
-    """Return the first line with its colours and without other escape sequences."""
-    first = text.split("\n", 1)[0].rstrip("\r")[:_LONGEST]
+    """Return the first line without escape sequences other than colours."""
+    first = text.split("\n", 1)[0].rstrip("\r")[:_MAX_CHARS]
     return "".join(part if _SGR.fullmatch(part) else escape_controls(part) for part in _SGR.split(first))
 
 
 _HEAD, _LINK = "ref: refs/heads/", "gitdir:"
-_LARGEST = 4096
-_SECONDS = 2.0
-_FIRST = 0.4
+_MAX_GIT_FILE = 4096
+_REFRESH_SECONDS = 2.0
+_FIRST_PAUSE = 0.4
 
 
-def branch_of(folder: Path) -> str:
+def read_branch(folder: Path) -> str:
     """Return the branch, the short commit if HEAD is detached, or "" outside a repository."""
     for place in (folder, *folder.parents):
         git = place / ".git"
         try:
             if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
-                link = os.fsdecode(read_regular(git, _LARGEST)).strip("\r\n")
+                link = os.fsdecode(read_regular(git, _MAX_GIT_FILE)).strip("\r\n")
                 git = place / link.removeprefix(_LINK).strip()
-            head = read_regular(git / "HEAD", _LARGEST).decode("utf-8", "replace").strip()
+            head = read_regular(git / "HEAD", _MAX_GIT_FILE).decode("utf-8", "replace").strip()
         except (OSError, ValueError):
             continue
         if head.startswith(_HEAD):
@@ -116,32 +116,32 @@ def branch_of(folder: Path) -> str:
 class Branch:
     """The branch for the toolbar, with a star if there are uncommitted changes.
 
-    has_changes: runs git, which takes a moment; called in the background at the start and after `look`.
+    has_changes: runs git, which takes a moment; called in the background at the start and after `check`.
     ready: called from that thread when the result changes.
     """
 
     def __init__(self, folder: Path, has_changes: Callable[[], bool], ready: Callable[[], None]) -> None:
         self._folder, self._has_changes, self._ready = folder, has_changes, ready
-        self._name, self._read_at = "", -_SECONDS
+        self._name, self._read_at = "", -_REFRESH_SECONDS
         self._dirty = self._busy = self._again = False
-        self._pause = _FIRST
+        self._pause = _FIRST_PAUSE
 
     def __str__(self) -> str:
         now = time.monotonic()
-        if now - self._read_at >= _SECONDS:
-            before, self._name, self._read_at = self._name, branch_of(self._folder), now
+        if now - self._read_at >= _REFRESH_SECONDS:
+            before, self._name, self._read_at = self._name, read_branch(self._folder), now
             if self._name != before:
-                self.look()
+                self.check()
         return f"{self._name}*" if self._name and self._dirty else self._name
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check again, as something may have changed. On the drawing thread."""
         self._again = True
         if not self._busy:
             self._busy = True
-            threading.Thread(target=self._ask, name="git status", daemon=True).start()
+            threading.Thread(target=self._check_changes, name="git status", daemon=True).start()
 
-    def _ask(self) -> None:
+    def _check_changes(self) -> None:
         # Wait until the first prompt is drawn.
         pause, self._pause = self._pause, 0.0
         time.sleep(pause)

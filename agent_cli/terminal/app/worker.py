@@ -1,6 +1,6 @@
-"""The worker thread, which runs one job at a time and reports each end to the screen.
+"""The worker thread, which runs one job at a time and reports the end of each to the screen.
 
-Also the bounded event queue from the worker to the drawing thread, and replies that the worker waits for.
+Also: the bounded event queue from the worker to the drawing thread, and the replies that the worker waits for.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
 
-LIMIT = 256 * 1024
-_BASE = 64
+MAX_PENDING = 256 * 1024
+_ITEM_SIZE = 64
 
 
 class EventQueue:
-    """`emit` from any thread, `take` on the thread that made it. wake: called when there are new items."""
+    """A bounded queue.
+
+    Call `emit` on any thread, `take` on the thread that created it. wake: called when items arrive.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -35,9 +38,9 @@ class EventQueue:
 
     def emit(self, item: Any) -> None:
         """Add an item; block while too much is pending, except on the taker's own thread."""
-        size = _BASE + len(getattr(item, "text", "") or "")
+        size = _ITEM_SIZE + len(getattr(item, "text", "") or "")
         with self._changed:
-            while self._pending >= LIMIT and not self._closed and threading.get_ident() != self._taker:
+            while self._pending >= MAX_PENDING and not self._closed and threading.get_ident() != self._taker:
                 self._changed.wait()
             if self._closed:
                 return
@@ -56,7 +59,7 @@ class EventQueue:
             parts = [item.text] if isinstance(item, (TextDelta, ThinkingDelta)) else []
             while parts and self._items and type(self._items[0][0]) is type(item):
                 parts.append(self._next().text)
-            while isinstance(item, ToolProgress) and self._items and _goes_on(item, self._items[0][0]):
+            while isinstance(item, ToolProgress) and self._items and _can_merge(item, self._items[0][0]):
                 item = item.replace(text=item.text + self._next().text)
             self._changed.notify_all()
         return item.replace(text="".join(parts)) if len(parts) > 1 else item
@@ -77,7 +80,7 @@ class EventQueue:
             self._changed.notify_all()
 
 
-def _goes_on(item: ToolProgress, other: object) -> bool:
+def _can_merge(item: ToolProgress, other: object) -> bool:
     return isinstance(other, ToolProgress) and other.call_id == item.call_id and len(item.text) < 65_536
 
 
@@ -107,7 +110,7 @@ class PendingReply:
         return self._answer
 
 
-PATIENCE = 3.0
+STOP_SECONDS = 3.0
 
 
 class Printed(Value):
@@ -133,10 +136,12 @@ class Sink:
 
     def __init__(self, bridge: EventQueue, *, foreign: bool = False) -> None:
         self._bridge, self._foreign = bridge, foreign
-        self._held = ""
+        self._partial_line = ""
 
     def write(self, text: str) -> int:
-        whole, end, self._held = (self._held + (escape_controls(text) if self._foreign else text)).rpartition("\n")
+        whole, end, self._partial_line = (
+            self._partial_line + (escape_controls(text) if self._foreign else text)
+        ).rpartition("\n")
         if end:
             self._bridge.emit(Printed(whole + end))
         return len(text)
@@ -170,7 +175,7 @@ class Worker:
     def stop(self, meanwhile: Callable[[], None]) -> None:
         """Accept no more jobs and give the last one a moment to end, calling `meanwhile` repeatedly."""
         self._jobs.put(None)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + STOP_SECONDS
         while self._thread.is_alive() and time.monotonic() < end:
             meanwhile()
             self._thread.join(0.01)

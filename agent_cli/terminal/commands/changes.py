@@ -1,7 +1,7 @@
 """The changes of the session: /diff, /undo, /redo and /rewind, and /commit.
 
-Show what would happen, ask, do it, and report the result. A commit takes what the session changed, with a message that
-is proposed, and only that.
+Each shows what would happen, asks, does it, and reports the result. A commit has only the changes of the session, with
+a proposed message.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from agent_cli.runtime.environment import git_would_start
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelToken
 from agent_tools.results import Diffs
-from agent_tools.text import counted, number_in, one_line, shorten
+from agent_tools.text import counted, one_line, parse_number, shorten
 
-_MOST_LISTED = 30
+_MAX_LISTED = 30
 
 
 @contextmanager
-def _work(ctx: SlashContext) -> Iterator[UndoManager]:
+def _undo_work(ctx: SlashContext) -> Iterator[UndoManager]:
     """Yield the session's undo manager. Raises UsageError."""
     agent = ctx.agent
     try:
@@ -52,7 +52,7 @@ def _work(ctx: SlashContext) -> Iterator[UndoManager]:
 
 @slash("undo", "undo the changes of the last turn")
 def _undo(ctx: SlashContext, words: str) -> None:
-    with _work(ctx) as work:
+    with _undo_work(ctx) as work:
         latest = work.latest()
         if latest is None:
             ctx.say("There is nothing to undo.")
@@ -64,7 +64,7 @@ def _undo(ctx: SlashContext, words: str) -> None:
 
 def roll_back(ctx: SlashContext) -> None:
     """Offer to undo the changes of the turn that just ended. Raises UsageError, CancelledError."""
-    with _work(ctx) as work:
+    with _undo_work(ctx) as work:
         latest = work.latest()
         if latest is not None and not _undo_turns(ctx, work, [latest], offered=True):
             ctx.say("  /undo undoes it later.")
@@ -72,15 +72,15 @@ def roll_back(ctx: SlashContext) -> None:
 
 @slash("redo", "redo what /undo reverted")
 def _redo(ctx: SlashContext, words: str) -> None:
-    with _work(ctx) as work:
+    with _undo_work(ctx) as work:
         found = work.redo_plan()
         if found is None:
             ctx.say("There is nothing to redo.")
             return
         number, plan = found
-        chosen = _chosen(ctx, plan)
+        chosen = _choose_files(ctx, plan)
         if chosen is not None:
-            _tell(ctx, chosen, work.redo(number, chosen), "Re-applied")
+            _report(ctx, chosen, work.redo(number, chosen), "Re-applied")
 
 
 @slash("rewind", "go back to an earlier message: conversation, files or both", aliases=("checkpoint", "restore"))
@@ -90,13 +90,13 @@ def _rewind(ctx: SlashContext, words: str) -> None:
     if not messages:
         ctx.say("There is no message to go back to yet.")
         return
-    kept = True
+    has_checkpoints = True
     try:
-        with _work(ctx) as work:
+        with _undo_work(ctx) as work:
             changes = work.summed_since([n for n, _ in messages])
     except UsageError as error:
         ctx.say(f"Only the conversation can go back. {error}")
-        kept, changes = False, [""] * len(messages)
+        has_checkpoints, changes = False, [""] * len(messages)
     options = [
         (shorten(" ".join(user_text(message.text).split()), 70), f"since then: {changed}" if changed else "")
         for (_, message), changed in zip(reversed(messages), reversed(changes), strict=True)
@@ -105,7 +105,7 @@ def _rewind(ctx: SlashContext, words: str) -> None:
     if picked is None:
         return
     at, message = messages[len(messages) - 1 - picked]
-    if kept and not _rewind_files(ctx, at):
+    if has_checkpoints and not _rewind_files(ctx, at):
         return
     conversation.rewind(at)
     ctx.measure_context()
@@ -123,7 +123,7 @@ def _rewind_files(ctx: SlashContext, at: int) -> bool:
     way = ctx.decide("What should go back?", ways)
     if way is None:
         return False
-    with _work(ctx) as work:
+    with _undo_work(ctx) as work:
         turns = work.from_message(at)
         if way != "2" and turns and not _undo_turns(ctx, work, turns, quiet=way == "1"):
             return False
@@ -134,17 +134,17 @@ def _rewind_files(ctx: SlashContext, at: int) -> bool:
     "diff", "show what the session changed", "[N | since N | last]", aside=True, values=lambda ctx: ("last", "since ")
 )
 def _diff(ctx: SlashContext, words: str) -> None:
-    with _work(ctx) as work:
+    with _undo_work(ctx) as work:
         turns = [s.turn.turn for s in work.steps() if not s.undone]
         if words == "last":
             turns = turns[-1:]
-        elif words.startswith("since ") and (first := number_in(words[6:].strip())):
+        elif words.startswith("since ") and (first := parse_number(words[6:].strip())):
             turns = [n for n in turns if n >= first]
         elif words:
-            if number_in(words) not in turns:
+            if parse_number(words) not in turns:
                 ctx.say(f"Unknown turn. These changed files: {', '.join(map(str, turns)) or 'none'}.")
                 return
-            turns = [number_in(words)]
+            turns = [parse_number(words)]
         diffs = work.diffs(turns)
         if not diffs:
             ctx.say("Nothing was changed.")
@@ -159,36 +159,36 @@ def _diff(ctx: SlashContext, words: str) -> None:
 def _undo_turns(
     ctx: SlashContext, work: UndoManager, turns: Sequence[int], *, quiet: bool = False, offered: bool = False
 ) -> bool:
-    """Undo turns as far as the user agrees; False if they decline.
+    """Undo turns, as far as the user agrees; return False if they decline.
 
     quiet: do not notify the model.
-    offered: the user did not ask for it, so a plain yes-or-no question.
+    offered: the user did not request it, so ask a plain yes-or-no question.
     """
     plan = work.plan(turns)
     if plan.empty and not plan.notes:
         ctx.say("Nothing to undo.")
         return True
-    chosen = _chosen(ctx, plan, offered=offered)
+    chosen = _choose_files(ctx, plan, offered=offered)
     if chosen is None:
         return False
     failed = work.undo(turns, chosen)
-    _tell(ctx, chosen, failed, "Reverted")
+    _report(ctx, chosen, failed, "Reverted")
     names = [os.path.relpath(i.path, ctx.place.root) for i in chosen if i.path not in failed]
     if names and not quiet:
-        listed = ", ".join(names[:_MOST_LISTED])
+        listed = ", ".join(names[:_MAX_LISTED])
         ctx.agent.conversation.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
     return True
 
 
-def _chosen(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Item] | None:
+def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Item] | None:
     """Return the files to restore: list them, and ask about each that changed since."""
     root = str(ctx.place.root)
     ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
-    for line in describe_plan([*ready, *ask], root)[:_MOST_LISTED]:
+    for line in describe_plan([*ready, *ask], root)[:_MAX_LISTED]:
         ctx.say(f"  {line}")
-    if len(ready) + len(ask) > _MOST_LISTED:
-        ctx.say(f"  and {len(ready) + len(ask) - _MOST_LISTED} more")
-    for line in describe_plan(lost, root)[:_MOST_LISTED]:
+    if len(ready) + len(ask) > _MAX_LISTED:
+        ctx.say(f"  and {len(ready) + len(ask) - _MAX_LISTED} more")
+    for line in describe_plan(lost, root)[:_MAX_LISTED]:
         ctx.say(f"  cannot {line}")
     for note in plan.notes:
         ctx.say(f"  note: {note}")
@@ -211,7 +211,7 @@ def _chosen(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Ite
     return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: all the same?")]
 
 
-def _tell(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
+def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
     done = len(chosen) - len(failed)
     if chosen:
         ctx.say(f"{verb} {counted(done, 'file')}." + (" /redo re-applies it." if verb == "Reverted" and done else ""))
@@ -219,7 +219,7 @@ def _tell(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], ver
         ctx.say(f"  not {verb.lower()}: {os.path.relpath(path, ctx.place.root)}: {why}")
 
 
-_MOST_IN_COMMIT = 40
+_MAX_COMMIT_FILES = 40
 
 
 @slash(
@@ -240,19 +240,19 @@ def _commit(ctx: SlashContext, words: str) -> None:
     repo.check()
     changes = repo.changes()
     asked = parse_arguments(words, changes, repo.top, ctx.place.cwd)
-    choice = choose_files(changes, asked, _did(ctx, asked), repo)
-    take = _settled(ctx, choice)
+    choice = choose_files(changes, asked, _session_changes(ctx, asked), repo)
+    take = _ask_about_doubtful(ctx, choice)
     if not take:
-        _say_why_nothing(ctx, asked, changes, choice)
+        _explain_nothing(ctx, asked, changes, choice)
         return
-    marks = _marks(repo, take)
-    _list(ctx, repo, take, choice)
+    marks = _fingerprints(repo, take)
+    _list_files(ctx, repo, take, choice)
     message = _message(ctx, repo, take, asked)
-    verdict = _agreed(ctx, repo, take, message)
+    verdict = _confirm_message(ctx, repo, take, message)
     if verdict is None:
         ctx.say("Nothing was committed.")
         return
-    if _marks(repo, take) != marks:
+    if _fingerprints(repo, take) != marks:
         raise UsageError("Nothing was committed: the files changed since they were shown. /commit shows them again.")
     if not asked.hooks:
         ctx.say("  without the hooks that --no-verify skips")
@@ -264,8 +264,8 @@ def _commit(ctx: SlashContext, words: str) -> None:
     )
 
 
-def _did(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:
-    """Return what the session changed, from the checkpoints. Raises UsageError if that is needed but unknown."""
+def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:
+    """Return the session's changes from the checkpoints. Raises UsageError if they are needed but unknown."""
     agent = ctx.agent
     why = ""
     if not agent.settings.undo.keep or not agent.settings.save_sessions:
@@ -278,14 +278,14 @@ def _did(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:
     if asked.everything or asked.paths:
         return SessionChanges()
     raise UsageError(
-        f"What the session changed is not known ({why}): name the files, /commit PATH, or say /commit --all."
+        f"What the session changed is not known ({why}): name the files with /commit PATH, or use /commit --all."
     )
 
 
-def _settled(ctx: SlashContext, choice: CommitChoice) -> list[FileStatus]:
+def _ask_about_doubtful(ctx: SlashContext, choice: CommitChoice) -> list[FileStatus]:
     """Return the files to commit after asking about doubtful ones. Raises UsageError."""
     if unmerged := [c.path for c in choice.take if c.unmerged]:
-        raise UsageError(f"Conflicts have to be settled first: {shorten(', '.join(unmerged), 200)}.")
+        raise UsageError(f"Resolve the conflicts first: {shorten(', '.join(unmerged), 200)}.")
     take = []
     for change in choice.take:
         if change.in_part and not ctx.confirm(f"{change.path} is staged in part: commit all of it?"):
@@ -295,7 +295,7 @@ def _settled(ctx: SlashContext, choice: CommitChoice) -> list[FileStatus]:
     return take
 
 
-def _say_why_nothing(
+def _explain_nothing(
     ctx: SlashContext, asked: CommitArguments, changes: Sequence[FileStatus], choice: CommitChoice
 ) -> None:
     if choice.take:
@@ -306,22 +306,22 @@ def _say_why_nothing(
         ctx.say(f"Nothing to commit: {one_line(', '.join(asked.paths))} does not differ from the last commit.")
     else:
         ctx.say(
-            f"Nothing to commit of this session. Changed otherwise: {counted(len(changes), 'file')}; /commit PATH or "
-            "/commit --all takes them."
+            f"Nothing to commit from this session. Other changes: {counted(len(changes), 'file')}; /commit PATH or "
+            "/commit --all includes them."
         )
 
 
-def _list(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], choice: CommitChoice) -> None:
+def _list_files(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], choice: CommitChoice) -> None:
     counts = repo.counts(take)
     ctx.say(f"{counted(len(take), 'file')} for {repo.branch or 'a commit on no branch (HEAD is detached)'}:")
-    for change in take[:_MOST_IN_COMMIT]:
+    for change in take[:_MAX_COMMIT_FILES]:
         lines = counts.get(change.path, (0, 0))
         text = "no text" if lines is None else f"+{lines[0]} -{lines[1]}"
         kind = "new, " if change.new else "" if os.path.lexists(repo.top / change.path) else "deleted, "
         note = choice.notes.get(change.path)
         ctx.say(f"  {one_line(change.path)} ({kind}{text})" + (f" - {note}" if note else ""))
-    if len(take) > _MOST_IN_COMMIT:
-        ctx.say(f"  and {len(take) - _MOST_IN_COMMIT} more")
+    if len(take) > _MAX_COMMIT_FILES:
+        ctx.say(f"  and {len(take) - _MAX_COMMIT_FILES} more")
     if choice.staged:
         ctx.say(f"  staged, not committed, stays staged: {shorten(one_line(', '.join(choice.staged)), 200)}")
     if choice.outside:
@@ -357,7 +357,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
     return with_trailers(text or plain_message(take), trailers, agent.conversation.options.label)
 
 
-def _agreed(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
+def _confirm_message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
     """Return the message the user accepts, edited or not; None if they decline."""
     options = [
         ("y", "Yes", f"commit {counted(len(take), 'file')}"), ("e", "Edit the message", ""), ("n", "No", ""),
@@ -379,7 +379,7 @@ def _agreed(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], mes
             message = changed.strip()
 
 
-def _marks(repo: Repository, take: Sequence[FileStatus]) -> list[tuple[int, int, int] | None]:
+def _fingerprints(repo: Repository, take: Sequence[FileStatus]) -> list[tuple[int, int, int] | None]:
     """Fingerprint the files, to detect changes while the user decides."""
     found: list[tuple[int, int, int] | None] = []
     for change in take:

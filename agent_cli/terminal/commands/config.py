@@ -1,6 +1,6 @@
 """/config: the settings as a list by group, with the value of each and where it comes from; changed in ~/.agentrc.
 
-Files are read again each time, as the next start reads them.
+The files are read each time, as at the next start.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of
 from agent_tools.text import one_line, shorten
 
-_OWN = ".agentrc"
-# Sources of what is chosen for the session, and saved nowhere.
-_SESSION = ("/output-style",)
-# A key of TOML that needs no quotes.
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SETTINGS_FILE = ".agentrc"
+# Sources of values chosen for this session only.
+_SESSION_SOURCES = ("/output-style",)
+# A TOML key that needs no quotes.
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def _read_again(ctx: SlashContext) -> tuple[Layers, str]:
-    """Return the settings as they are now; with a mistake in them those of the start, and the mistake."""
+def _reload(ctx: SlashContext) -> tuple[Layers, str]:
+    """Return the current settings and ""; if they have a mistake, those of the start, and the mistake."""
     mistakes: list[str] = []
     try:
         layers = read_settings(ctx.options, ctx.place, mistakes)
@@ -42,33 +42,33 @@ def _read_again(ctx: SlashContext) -> tuple[Layers, str]:
         mistakes.append(str(error))
     if mistakes:
         return ctx.layers, mistakes[0]
-    for key in (key for key, source in ctx.layers.origins.items() if source in _SESSION):
-        layers.add(_data(key, _value_of(ctx.layers.settings(), key)), ctx.layers.origins[key], ctx.place.root)
+    for key in (key for key, source in ctx.layers.origins.items() if source in _SESSION_SOURCES):
+        layers.add(_as_table(key, _value_of(ctx.layers.settings(), key)), ctx.layers.origins[key], ctx.place.root)
     return layers, ""
 
 
 def _value_of(settings: Settings, key: str) -> Any:
-    return next(value for name, value, _ in _all(settings) if name == key)
+    return next(value for name, value, _ in _all_settings(settings) if name == key)
 
 
 def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
-    for name, value, hint in _all(_read_again(ctx)[0].settings()):
-        yield name, f"{shorten(_shown(value), 20)}  {hint.__metadata__[0]}"
+    for name, value, hint in _all_settings(_reload(ctx)[0].settings()):
+        yield name, f"{shorten(_format_value(value), 20)}  {hint.__metadata__[0]}"
         yield from ((f"{name} {option}", "") for option in _options(hint))
 
 
 @slash("config", "change settings (in ~/.agentrc)", "[KEY [VALUE]]", aside=True, values=_values, aliases=("settings",))
 def _config(ctx: SlashContext, words: str) -> None:
     key, _, text = words.partition(" ")
-    layers, mistake = _read_again(ctx)
+    layers, mistake = _reload(ctx)
     if mistake:
         ctx.say(f"The settings have a mistake now, so these are from the start: {one_line(mistake).rstrip('.')}.")
-    found = {name: (value, hint) for name, value, hint in _all(layers.settings())}
+    found = {name: (value, hint) for name, value, hint in _all_settings(layers.settings())}
     if not key:
         if ctx.has_menus:
             _browse(ctx)
         else:
-            rows = (f"{name} = {_shown(value)}{_origin(layers, name)}" for name, (value, _) in found.items())
+            rows = (f"{name} = {_format_value(value)}{_origin(layers, name)}" for name, (value, _) in found.items())
             ctx.page("\n".join(rows))
         return
     if key not in found:
@@ -78,21 +78,21 @@ def _config(ctx: SlashContext, words: str) -> None:
     value, hint = found[key]
     text = text.strip()
     if text:
-        _change(ctx, key, _read(text, hint))
+        _change(ctx, key, _parse_value(text, hint))
         return
-    ctx.say(f"{key} = {_shown(value)}{_origin(layers, key)}: {hint.__metadata__[0]}")
+    ctx.say(f"{key} = {_format_value(value)}{_origin(layers, key)}: {hint.__metadata__[0]}")
     if ctx.has_menus:
         _edit(ctx, layers, key, value, hint)
     elif (options := _options(hint)) and (place := ctx.choose("Change it?", [(o, "") for o in options])) is not None:
-        _change(ctx, key, _read(options[place], hint))
+        _change(ctx, key, _parse_value(options[place], hint))
 
 
 def _browse(ctx: SlashContext) -> None:
     """Let the user pick settings and change them, until they leave the list."""
     while True:
-        layers, _ = _read_again(ctx)
-        every = _all(layers.settings())
-        options = [(name, f"{shorten(_shown(value), 24)}{_origin(layers, name)}  {hint.__metadata__[0]}")
+        layers, _ = _reload(ctx)
+        every = _all_settings(layers.settings())
+        options = [(name, f"{shorten(_format_value(value), 24)}{_origin(layers, name)}  {hint.__metadata__[0]}")
                    for name, value, hint in every]  # fmt: skip
         place = ctx.choose("Settings", options, quiet=True)
         if place is None:
@@ -107,10 +107,10 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
     if options:
         now = str(value).lower() if isinstance(value, bool) else str(value)
         rows = [(option or '""', "current" if option == now else "") for option in options]
-        rows += [("(default)", f"remove it from ~/{_OWN}")] if _is_own(ctx, layers, key) else []
+        rows += [("(default)", f"remove it from ~/{_SETTINGS_FILE}")] if _is_own(ctx, layers, key) else []
         place = ctx.choose(f"{key}: {meaning}", rows, quiet=True)
         if place is not None and place < len(options):
-            _change(ctx, key, _read(options[place] or '""', hint))
+            _change(ctx, key, _parse_value(options[place] or '""', hint))
         elif place is not None:
             _remove(ctx, key)
         return
@@ -118,9 +118,9 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
     def read(text: str) -> tuple[Any, ...]:
         if not text.strip() and _is_own(ctx, layers, key):
             return ()
-        new = _read(text.strip(), hint)
+        new = _parse_value(text.strip(), hint)
         try:
-            Layers().add(_data(key, new), key, Path("/"))
+            Layers().add(_as_table(key, new), key, Path("/"))
             _check(key, new, ctx.place.home)
         except SettingsError as error:
             raise ValueError(f"{str(error).removeprefix(f'{key}: ')}.") from None
@@ -128,7 +128,7 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
             raise ValueError(str(error)) from None
         return (new,)
 
-    text = value if isinstance(value, str) else "" if value is None else _shown(value)
+    text = value if isinstance(value, str) else "" if value is None else _format_value(value)
     empty = " (empty: default)" if _is_own(ctx, layers, key) else ""
     answer = ctx.ask(f"{key}: {meaning}{empty}", read, text)
     if answer == ():
@@ -140,21 +140,21 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
 def _is_own(ctx: SlashContext, layers: Layers, key: str) -> bool:
     """Return True if the user's own file sets a key."""
     source = layers.origins.get(key, "")
-    return ctx.place.home is not None and source.startswith((str(ctx.place.home / _OWN), "/config"))
+    return ctx.place.home is not None and source.startswith((str(ctx.place.home / _SETTINGS_FILE), "/config"))
 
 
 def _remove(ctx: SlashContext, key: str) -> None:
     """Remove a setting from the user's own file."""
     assert ctx.place.home is not None
     try:
-        remove_setting(ctx.place.home / _OWN, key)
+        remove_setting(ctx.place.home / _SETTINGS_FILE, key)
     except (SettingsError, OSError) as error:
         ctx.say(f"Not changed: {error}.")
         return
-    ctx.say(f"{key} is removed from ~/{_OWN}; takes effect at the next start")
+    ctx.say(f"{key} is removed from ~/{_SETTINGS_FILE}; takes effect at the next start")
 
 
-def _all(settings: Settings) -> list[tuple[str, Any, Any]]:
+def _all_settings(settings: Settings) -> list[tuple[str, Any, Any]]:
     """Return every setting as (name, value, annotation)."""
     rows: list[tuple[str, Any, Any]] = []
     every: dict[str, type] = {"": Settings, **tables()}
@@ -175,7 +175,7 @@ def _options(hint: Any) -> list[str]:
     return [str(v) for kind in kinds if get_origin(kind) is Literal for v in get_args(kind)]
 
 
-def _read(text: str, hint: Any) -> Any:
+def _parse_value(text: str, hint: Any) -> Any:
     """Parse a typed value: as TOML if possible, else as the text itself; one item becomes a list."""
     bare = hint.__origin__
     try:
@@ -190,35 +190,38 @@ def _read(text: str, hint: Any) -> Any:
 def _change(ctx: SlashContext, key: str, value: Any) -> None:
     home = ctx.place.home
     if home is None:
-        ctx.say(f"There is no home folder, so there is no ~/{_OWN} to change.")
+        ctx.say(f"There is no home folder, so there is no ~/{_SETTINGS_FILE} to change.")
         return
     _check(key, value, home)
     try:
-        save_setting(home / _OWN, key, value)
+        save_setting(home / _SETTINGS_FILE, key, value)
     except (SettingsError, OSError) as error:
         ctx.say(f"Not changed: {error}.")
         return
-    ctx.layers.add(_data(key, value), "/config", ctx.place.root)
+    ctx.layers.add(_as_table(key, value), "/config", ctx.place.root)
     now = _apply(ctx, key)
-    ctx.say(f"{key} = {_shown(value)}, saved in ~/{_OWN}" + ("" if now else "; takes effect at the next start"))
+    ctx.say(
+        f"{key} = {_format_value(value)}, saved in ~/{_SETTINGS_FILE}"
+        + ("" if now else "; takes effect at the next start")
+    )
 
 
 def _check(key: str, value: Any, home: Path | None) -> None:
-    """Raise UsageError for a value of the right type that the next start would refuse."""
+    """Raise UsageError for a value of the right type that the next start would reject."""
     if key == "terminal.theme":
         load_theme(value, "dark", home)
     elif key == "terminal.keys" and isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
         KeyMap(value, newline="alt-enter")
 
 
-def _data(key: str, value: Any) -> dict[str, Any]:
-    """Return a setting as a settings file has it."""
+def _as_table(key: str, value: Any) -> dict[str, Any]:
+    """Return a setting as the table of a settings file."""
     table, _, name = key.rpartition(".")
     return {table: {name: value}} if table else {name: value}
 
 
 def _apply(ctx: SlashContext, key: str) -> bool:
-    """Apply a changed setting now; False if it takes effect at the next start."""
+    """Apply a changed setting now; return False if it takes effect at the next start."""
     settings = ctx.layers.settings()
     if key == "sandbox.auto_allow":
         ctx.agent.conversation.deps.policy.auto_allow(settings.sandbox.auto_allow)
@@ -229,10 +232,10 @@ def _apply(ctx: SlashContext, key: str) -> bool:
     return True
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a value as it would be typed."""
     if isinstance(value, dict) and value:
-        rows = (f"{k if _BARE.fullmatch(k) else json.dumps(k)} = {_shown(v)}" for k, v in value.items())
+        rows = (f"{k if _BARE_KEY.fullmatch(k) else json.dumps(k)} = {_format_value(v)}" for k, v in value.items())
         return f"{{ {', '.join(rows)} }}"
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)
 

@@ -1,6 +1,7 @@
-"""What the model works with: its view of the conversation (show, compact, uncompact and pin), and the plan.
+"""The model's context: its view of the conversation (show, compact, uncompact and pin), and the plan.
 
-Also questions that do not become part of the conversation; usage and cost of the session: total, by model, by turn.
+Also: side questions, which do not become part of the conversation; usage and cost of the session: total, by model, by
+turn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import TodoItem
-from agent_tools.text import counted, number_in, shorten
+from agent_tools.text import counted, parse_number, shorten
 
 if TYPE_CHECKING:
     from agent_cli.session.timeline import Spending
@@ -35,12 +36,19 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.session import timeline  # reads logs, which is not needed at the start
 
-WIDTH = 50
-_CHOICES = 12
-# Characters of a message that are looked at for a menu.
-_SHOWN = 400
+BAR_WIDTH = 50
+_MAX_CHOICES = 12
+# Characters of a message shown in a menu.
+_PREVIEW_CHARS = 400
 # A letter for each part, so that the bar is readable without colours.
-_MARKS = {"system prompt": "S", "tools": "T", "memory": "M", "summary": "Z", "files read": "F", "conversation": "C"}
+_PART_LETTERS = {
+    "system prompt": "S",
+    "tools": "T",
+    "memory": "M",
+    "summary": "Z",
+    "files read": "F",
+    "conversation": "C",
+}
 
 
 @slash("context", "show what fills the context window; summary: the last summary", "[summary]", aside=True,
@@ -71,7 +79,7 @@ def context_lines(found: ContextUsage) -> list[str]:
         return lines + [f"  {name:<14}{count:>10,}" for name, count in found.parts]
     lines = [f"context: {found.used:,} of {found.size:,} tokens, {_percent(found.used, found.size)} ({measured})"]
     lines.append(f"  [{bar(found)}]")
-    rows = [(f"{_MARKS[name]} {name}", count) for name, count in found.parts]
+    rows = [(f"{_PART_LETTERS[name]} {name}", count) for name, count in found.parts]
     rows.append((". free", found.free or 0))
     lines += [f"  {name:<16}{count:>10,}  {_percent(count, found.size):>6}" for name, count in rows]
     if found.limit:
@@ -80,11 +88,13 @@ def context_lines(found: ContextUsage) -> list[str]:
 
 
 def bar(found: ContextUsage) -> str:
-    """Draw the window in `WIDTH` letters: at least one per part, `|` at the compaction limit."""
+    """Draw the window in `BAR_WIDTH` letters: at least one per part, `|` at the compaction limit."""
     size = max(found.size or 1, found.used)
-    cells = "".join(_MARKS[name] * max(1, round(WIDTH * count / size)) for name, count in found.parts)[:WIDTH]
-    cells = cells.ljust(WIDTH, ".")
-    at = min(WIDTH - 1, round(WIDTH * (found.limit or size) / size))
+    cells = "".join(_PART_LETTERS[name] * max(1, round(BAR_WIDTH * count / size)) for name, count in found.parts)[
+        :BAR_WIDTH
+    ]
+    cells = cells.ljust(BAR_WIDTH, ".")
+    at = min(BAR_WIDTH - 1, round(BAR_WIDTH * (found.limit or size) / size))
     return cells if not found.limit or cells[at] != "." else f"{cells[:at]}|{cells[at + 1 :]}"
 
 
@@ -113,16 +123,19 @@ def _pin(ctx: SlashContext, words: str) -> None:
     pins = conversation.deps.state.window.pins
     found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
     if words:
-        # What is named is meant as part of a message, where there is one with it.
+        # Prefer messages to tool results.
         found = [m for m in found if role_label(m) in ("you", "answer")] or found
     if not found:
         ctx.say("No message has these words." if words else "There is no message to pin yet.")
         return
     place: int | None = 0
     if not words:
-        found = sorted(found, key=lambda m: m.text not in pins)[:_CHOICES]
+        found = sorted(found, key=lambda m: m.text not in pins)[:_MAX_CHOICES]
         options = [
-            (f"{'pinned, ' if m.text in pins else ''}{role_label(m)}", " ".join(user_text(m.text[:_SHOWN]).split()))
+            (
+                f"{'pinned, ' if m.text in pins else ''}{role_label(m)}",
+                " ".join(user_text(m.text[:_PREVIEW_CHARS]).split()),
+            )
             for m in found
         ]
         place = ctx.choose("Pin or unpin which message?", options)
@@ -132,7 +145,7 @@ def _pin(ctx: SlashContext, words: str) -> None:
         ctx.say(why)
 
 
-TURNS = 10
+MAX_TURNS = 10
 
 
 @slash("cost", "show tokens and cost of this session", "[all]", aside=True, values=lambda ctx: ("all",), strict=True,
@@ -141,20 +154,20 @@ def _cost(ctx: SlashContext, words: str) -> None:
     spending = _spending_of(ctx)
     if spending is None:
         kept = ctx.agent.settings.save_sessions
-        ctx.say(used(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)"))
+        ctx.say(format_usage(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)"))
         return
-    ctx.say(f"session: {used(spending.total)}")
+    ctx.say(f"session: {format_usage(spending.total)}")
     if len(spending.models) > 1:
         for model, usage in spending.models.items():
-            ctx.say(f"  {model}: {used(usage)}")
+            ctx.say(f"  {model}: {format_usage(usage)}")
     if len(spending.turns) < 2:
         return
-    first = 0 if words == "all" else max(0, len(spending.turns) - TURNS)
+    first = 0 if words == "all" else max(0, len(spending.turns) - MAX_TURNS)
     if first:
         before = sum((t.usage for t in spending.turns[:first]), Usage())
-        ctx.say(f"  turns 1 to {first}: {used(before)} (/cost all shows each)")
+        ctx.say(f"  turns 1 to {first}: {format_usage(before)} (/cost all shows each)")
     for number, turn in enumerate(spending.turns[first:], first + 1):
-        ctx.say(f"  turn {number}: {used(turn.usage)}  {shorten(turn.query, 50)}")
+        ctx.say(f"  turn {number}: {format_usage(turn.usage)}  {shorten(turn.query, 50)}")
 
 
 def _spending_of(ctx: SlashContext) -> Spending | None:
@@ -163,12 +176,12 @@ def _spending_of(ctx: SlashContext) -> Spending | None:
         return None
     store = SessionStore(state_folder(ctx.place.env), ctx.place.root)
     try:
-        return timeline.spending(read_log(store.path(ctx.agent.header.session_id)))
+        return timeline.summarize_usage(read_log(store.path(ctx.agent.header.session_id)))
     except OSError:
         return None
 
 
-def used(usage: Usage) -> str:
+def format_usage(usage: Usage) -> str:
     """Format usage: tokens, the share of cached input, dollars."""
     cached = f" ({100 * usage.cache_read // usage.input}% from cache)" if usage.input and usage.cache_read else ""
     cost = f"${usage.cost:.4f}" if usage.reliable else "cost unknown (no price for this model)"
@@ -188,13 +201,13 @@ def _btw(ctx: SlashContext, words: str) -> None:
     stop = conversation.side_cancel_token()
     opened = deps.open_model(conversation.options.label)  # a separate connection: a turn may be using the other
 
-    def paid(usage: Usage) -> None:
+    def charge(usage: Usage) -> None:
         ctx.agent.charge(opened.label, usage)
         ctx.add_usage(usage)
 
     history = conversation.live_history
     try:
-        steps = ask_side_question(opened, conversation.options, deps.state.window, history, words, stop, paid)
+        steps = ask_side_question(opened, conversation.options, deps.state.window, history, words, stop, charge)
         answer = list(steps)
     except ModelError as error:
         ctx.say(error.failure.message)
@@ -207,17 +220,17 @@ def _btw(ctx: SlashContext, words: str) -> None:
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 
 
-CHANGES = ("add ", "drop ", "done ", "first ", "edit")
+PLAN_CHANGES = ("add ", "drop ", "done ", "first ", "edit")
 _STEP_MARKS: dict[str, Status] = {" ": "pending", ">": "in_progress", "x": "completed", "-": "cancelled"}
 
 
 @slash("todos", "show or change the plan: add TEXT, drop N, done N, first N, edit", "[CHANGE]", aside=True,
-       values=lambda ctx: CHANGES)  # fmt: skip
+       values=lambda ctx: PLAN_CHANGES)  # fmt: skip
 def _todos(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     if words == "edit":
         shown = conversation.deps.context.plan
-        text = ctx.edit(as_text(shown))
+        text = ctx.edit(plan_as_text(shown))
         # Steps that the model completed meanwhile stay completed: only the user's edits count.
         if text is not None and (items := plan_from_text(text, shown)) != shown:
             if conversation.deps.context.plan == shown:
@@ -241,19 +254,17 @@ def _plan(ctx: SlashContext, words: str) -> None:
         if is_on:
             mode = ctx.agent.settings.permissions.mode
             ctx.switch_mode(mode if mode != "plan" else "default")
-            if conversation.history:
-                conversation.inbox.append("<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>")
         ctx.say(f"plan mode off; mode: {conversation.deps.policy.mode}")
         return
     if not is_on:
         ctx.switch_mode("plan")
     if words and words != "on":
-        ctx.take_turn(words)
+        ctx.run_turn(words)
         return
     ctx.say("plan mode on: nothing is changed until you approve a plan (/plan off leaves, /todos shows the plan)")
 
 
-def as_text(plan: tuple[TodoItem, ...]) -> str:
+def plan_as_text(plan: tuple[TodoItem, ...]) -> str:
     """Return the plan as editable lines: `[ ] step`, with > in progress, x completed, - cancelled."""
     marks = {status: mark for mark, status in _STEP_MARKS.items()}
     return "".join(f"[{marks[item.status]}] {item.content}\n" for item in plan)
@@ -278,9 +289,9 @@ def changed_plan(plan: tuple[TodoItem, ...], words: str) -> tuple[TodoItem, ...]
         return (*plan, TodoItem(rest))
     if verb not in ("drop", "done", "first"):
         raise ValueError("Say: add TEXT, drop N, done N, or first N.")
-    if not 1 <= number_in(rest) <= len(plan):
+    if not 1 <= parse_number(rest) <= len(plan):
         raise ValueError(f"There is no step {rest or '(none named)'}; the plan has {len(plan)}.")
-    index = number_in(rest) - 1
+    index = parse_number(rest) - 1
     others = plan[:index] + plan[index + 1 :]
     if verb == "drop":
         return others

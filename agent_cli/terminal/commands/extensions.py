@@ -1,4 +1,4 @@
-"""What is connected to the session: skills, sub-agent types, hooks, and MCP servers."""
+"""The extensions of the session: skills, sub-agent types, hooks, plugins, output styles and MCP servers."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def _hooks(ctx: SlashContext, words: str) -> None:
     layers, settings = ctx.agent.layers, ctx.agent.settings
     for hook in settings.hooks:
         counts = (hook.own or layers.trust.trusted) and not settings.disable_hooks
-        ctx.say(_line(hook, "" if counts else ", does not run"))
+        ctx.say(_hook_line(hook, "" if counts else ", does not run"))
     for hook in layers.held_hooks:
-        ctx.say(_line(hook, ", held: the project is not trusted"))
+        ctx.say(_hook_line(hook, ", held: the project is not trusted"))
     found = ctx.agent.added.front_hooks
     for when, hook in found:
-        ctx.say(_line(hook, ", does not run" if settings.disable_hooks else f", runs {when}"))
+        ctx.say(_hook_line(hook, ", does not run" if settings.disable_hooks else f", runs {when}"))
     if not settings.hooks and not layers.held_hooks and not found:
         ctx.say("There are no hooks.")
 
 
-def _line(hook: Hook, standing: str) -> str:
-    return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{standing})"
+def _hook_line(hook: Hook, status: str) -> str:
+    return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{status})"
 
 
 @slash("plugin", "list plugins; NAME shows what one brings", "[NAME]", aside=True, aliases=("plugins",),
@@ -102,7 +102,7 @@ def _output_style(ctx: SlashContext, words: str) -> None:
         return
     ctx.agent.settings = ctx.agent.settings.replace(output_style=style.name)
     ctx.layers.add({"output_style": style.name}, "/output-style", ctx.place.root)
-    # The system prompt stays as it is, for the caches of providers.
+    # The system prompt is not changed, to preserve the providers' prompt caches.
     text = style_block(style) or "Answer as your first instructions say; no output style applies any more."
     ctx.agent.conversation.inbox.append(f"<session_change>\nFrom now on:\n{text}\n</session_change>")
     ctx.say(f"output style: {style.name} (/config output_style {style.name} makes it the default)")

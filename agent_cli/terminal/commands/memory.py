@@ -9,18 +9,18 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_cli.memory.files import Memory, MemoryFile, NestedMemory, lines, load_memory
+from agent_cli.memory.files import Memory, MemoryFile, NestedMemory, describe_memory, load_memory
 from agent_cli.runtime.environment import memory_sources
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.base import ToolError
 from agent_tools.fs.encoding import TextFile, decode_text, line_end
 from agent_tools.fs.files import read_file, replace_file
 from agent_tools.fs.safe_files import resolve_inside
-from agent_tools.text import number_in, one_line
+from agent_tools.text import one_line, parse_number
 
-HEADING = "## Notes"
-LIMIT = 1 << 20
-LONGEST = 4_000
+NOTES_HEADING = "## Notes"
+MAX_FILE_BYTES = 1 << 20
+MAX_NOTE_CHARS = 4_000
 
 
 def parse_note(message: str) -> str:
@@ -43,14 +43,14 @@ def note_file(root: Path, names: Sequence[str]) -> Path:
 def add_note(root: Path, names: Sequence[str], note: str) -> Path:
     """Add a note to the project's memory; return the file. Raises ToolError if it cannot be written."""
     words = " ".join("".join(c if c.isprintable() else " " for c in note).split())
-    if not words or len(words) > LONGEST:
-        raise ToolError(f"A note has 1 to {LONGEST:,} characters; this one has {len(words):,}.")
+    if not words or len(words) > MAX_NOTE_CHARS:
+        raise ToolError(f"A note has 1 to {MAX_NOTE_CHARS:,} characters; this one has {len(words):,}.")
     path = note_file(root, names)
     try:
         real = resolve_inside(path, root) if os.path.lexists(path) else path
     except OSError as error:
         raise ToolError(f"{path} is not written: it {error.strerror or error}.") from None
-    before = read_file(real, LIMIT) if os.path.lexists(real) else None
+    before = read_file(real, MAX_FILE_BYTES) if os.path.lexists(real) else None
     old = decode_text(before or b"")
     if old is None:
         raise ToolError(f"{path} is not a text file, so no note can be added to it.")
@@ -65,14 +65,14 @@ def change_file(real: Path, before: bytes | None, text: str) -> None:
 
 
 def with_note(text: str, note: str) -> str:
-    """Return the text with a note as the last item below the heading for notes, which is added if missing."""
+    """Add a note as the last item below the heading for notes, which is created if missing."""
     end = line_end(text)
     lines = text.split(end)
     item = f"- {note}"
-    at = next((n for n, line in enumerate(lines) if line.strip() == HEADING), None)
+    at = next((n for n, line in enumerate(lines) if line.strip() == NOTES_HEADING), None)
     if at is None:
         kept = text.rstrip()
-        return f"{kept}{end * 2 if kept else ''}{HEADING}{end * 2}{item}{end}"
+        return f"{kept}{end * 2 if kept else ''}{NOTES_HEADING}{end * 2}{item}{end}"
     last = next((n for n in range(at + 1, len(lines)) if lines[n].startswith(("# ", "## "))), len(lines))
     while last > at + 1 and not lines[last - 1].strip():
         last -= 1
@@ -81,7 +81,7 @@ def with_note(text: str, note: str) -> str:
     return end.join([*lines[:last], *new, *rest])
 
 
-TOLD = 16_000
+MAX_SHOWN_CHARS = 16_000
 
 
 def take_note(ctx: SlashContext, note: str) -> None:
@@ -97,17 +97,17 @@ def take_note(ctx: SlashContext, note: str) -> None:
 
 @slash("memory", "edit a memory file, or show them all", "[show | NUMBER]", values=lambda ctx: ("show",))
 def _memory(ctx: SlashContext, words: str) -> None:
-    added = _nearby(ctx)
-    memory = _now(ctx)
+    added = _nested_files(ctx)
+    memory = _load_current(ctx)
     if words == "show":
         texts = [memory.block(), *(f"## {f.shown}\n{f.text}" for f in added)]
         ctx.page("\n\n".join(t for t in texts if t) or "There is no memory.")
         return
-    for line in lines(memory, added):
+    for line in describe_memory(memory, added):
         ctx.say(line)
     files = _editable(ctx, (*memory.files, *added))
     if words:
-        number = number_in(words) - 1 if 1 <= number_in(words) <= len(files) else None
+        number = parse_number(words) - 1 if 1 <= parse_number(words) <= len(files) else None
         if number is None:
             ctx.say(f"There is no memory file {one_line(words)}; say a number from 1 to {len(files)}, or show.")
     else:
@@ -116,7 +116,7 @@ def _memory(ctx: SlashContext, words: str) -> None:
         _edit(ctx, files[number][0])
 
 
-def _now(ctx: SlashContext) -> Memory:
+def _load_current(ctx: SlashContext) -> Memory:
     """Return the current memory, which may have grown since the session began."""
     agent = ctx.agent
     if ctx.options.bare:
@@ -125,7 +125,7 @@ def _now(ctx: SlashContext) -> Memory:
     return load_memory(memory_sources(ctx.place, agent.settings, ctx.layers.trust, readable, ctx.options))
 
 
-def _nearby(ctx: SlashContext) -> tuple[MemoryFile, ...]:
+def _nested_files(ctx: SlashContext) -> tuple[MemoryFile, ...]:
     near = ctx.agent.conversation.deps.context.nested_memory
     return near.files if isinstance(near, NestedMemory) else ()
 
@@ -145,7 +145,7 @@ def _editable(ctx: SlashContext, files: tuple[MemoryFile, ...]) -> list[tuple[Pa
 def _edit(ctx: SlashContext, path: Path) -> None:
     real = Path(os.path.realpath(path))
     try:
-        before = read_file(real, LIMIT) if os.path.lexists(path) else None
+        before = read_file(real, MAX_FILE_BYTES) if os.path.lexists(path) else None
         old = decode_text(before or b"")
         if old is None:
             ctx.say(f"{path} is no text file.")
@@ -161,7 +161,7 @@ def _edit(ctx: SlashContext, path: Path) -> None:
         ctx.say(str(error))
         return
     name = _name(ctx, path)
-    shown = text if len(text) <= TOLD else f"{text[:TOLD]}\n(cut here)"
+    shown = text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}\n(cut here)"
     ctx.agent.conversation.inbox.append(
         f"<memory_change>\nThe user changed the memory file {name}. It now says:\n{shown}\n</memory_change>"
     )

@@ -1,7 +1,7 @@
-"""/model and /effort: the model of the session, and how hard it thinks; what the user picks most.
+"""/model and /effort: the model of the session, and its reasoning effort. Also the user's most frequent picks.
 
-Picks (commands, models) are remembered between sessions in a small file of the state folder. A pick counts one, and
-half as much after two weeks, so that what is used now comes before what was used a lot.
+Picks (commands, models) are stored in a small file in the state folder. A pick counts one, and half as much after two
+weeks, so that recent habits outweigh old ones.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from agent_cli.providers.catalog import ModelInfo, known_models, lookup
 from agent_cli.providers.registry import PROVIDERS, is_loopback_url
 from agent_cli.session.store import state_folder
 from agent_cli.terminal.slash import SlashContext, slash
-from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_cli.providers import server_info  # HTTP, for local servers alone
 
-_HALF = 14 * 24 * 3600.0
-_LARGEST = 1 << 20
-_MOST = 200
+_HALF_LIFE = 14 * 24 * 3600.0
+_MAX_FILE_BYTES = 1 << 20
+_MAX_PICKS = 200
 
 
 class Picks:
@@ -48,14 +48,14 @@ class Picks:
         self._scores[name] = (self._score(name, now) + 1.0, now)
         if self._path is None:
             return
-        latest = sorted(self._scores.items(), key=lambda pair: pair[1][1])[-_MOST:]
+        latest = sorted(self._scores.items(), key=lambda pair: pair[1][1])[-_MAX_PICKS:]
         text = json.dumps({**data, self._kind: {name: list(score) for name, score in latest}})
         with suppress(OSError):
             private_folder(self._path.parent)
-            write_whole(self._path, text.encode("utf-8", "replace"), sync=False)
+            write_atomic(self._path, text.encode("utf-8", "replace"), sync=False)
 
-    def used(self) -> list[str]:
-        """Return what was picked, the most used first."""
+    def most_used(self) -> list[str]:
+        """Return the picks, the most used first."""
         now = self._clock()
         return sorted(self._scores, key=lambda name: -self._score(name, now))
 
@@ -66,19 +66,19 @@ class Picks:
 
     def _score(self, name: str, now: float) -> float:
         score, at = self._scores.get(name, (0.0, now))
-        return score * math.exp2(-max(0.0, now - at) / _HALF)
+        return score * math.exp2(-max(0.0, now - at) / _HALF_LIFE)
 
 
 def _read(path: Path | None) -> dict[str, Any]:
     try:
-        data = json.loads(read_regular(path, _LARGEST)) if path is not None else {}
+        data = json.loads(read_regular(path, _MAX_FILE_BYTES)) if path is not None else {}
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
 
 
 def _scores(data: Any) -> dict[str, tuple[float, float]]:
-    """Return the scores of a kind and when they were counted, without what is damaged."""
+    """Parse the scores of a kind, each with its time; skip invalid entries."""
     found = {}
     for name, value in data.items() if isinstance(data, dict) else ():
         with suppress(TypeError, ValueError):
@@ -98,7 +98,7 @@ _EFFORT_HELP = {
     "xhigh": "very hard problems",
     "max": "as much as the model can",
 }
-_RECENT = 5
+_MAX_RECENT = 5
 
 
 def _picks(ctx: SlashContext) -> Picks:
@@ -107,15 +107,15 @@ def _picks(ctx: SlashContext) -> Picks:
 
 
 def _names(ctx: SlashContext) -> Iterable[tuple[str, str]]:
-    return [(info.name, _about(info)) for info in _offered(ctx, ask=False)]
+    return [(info.name, _describe(info)) for info in _models_to_offer(ctx, ask=False)]
 
 
 @slash("model", "choose the model", "[NAME]", values=_names, aliases=("models",))
 def _model(ctx: SlashContext, words: str) -> None:
     now = ctx.agent.conversation.options.label
     if not words and ctx.has_menus:
-        offered = _offered(ctx, ask=True)
-        options = [(info.name, f"{_about(info)}{' (current)' if info.name == now else ''}") for info in offered]
+        offered = _models_to_offer(ctx, ask=True)
+        options = [(info.name, f"{_describe(info)}{' (current)' if info.name == now else ''}") for info in offered]
         place = ctx.choose("Model", options, quiet=True)
         if not options:
             ctx.say("The models of this provider are not known; /model PROVIDER/NAME switches to one.")
@@ -131,17 +131,17 @@ def _model(ctx: SlashContext, words: str) -> None:
 
 def models_with_details(ctx: SlashContext) -> list[tuple[ModelInfo, str]]:
     """Return the models to offer, each with its description; no server is asked."""
-    return [(info, _about(info)) for info in _offered(ctx, ask=False)]
+    return [(info, _describe(info)) for info in _models_to_offer(ctx, ask=False)]
 
 
-def _offered(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
-    """Return the models to offer: those used lately, those of the provider, those of others that have a key.
+def _models_to_offer(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
+    """Return the models to offer: recently used, then of the current provider, then of others with a key.
 
-    ask: ask a server on this machine what it has, which may take a second.
+    ask: query a server on this machine, which may take a second.
     """
     model, env = ctx.agent.model, ctx.place.env
     others = [p.name for p in PROVIDERS if not p.local and p.name != model.provider and any(env.get(k) for k in p.keys)]
-    found = {name: info for name in _picks(ctx).used()[:_RECENT] if (info := _info(name)) is not None}
+    found = {name: info for name in _picks(ctx).most_used()[:_MAX_RECENT] if (info := _info(name)) is not None}
     key = model.api_key.reveal() if model.api_key is not None else ""
     if ask and is_loopback_url(model.base_url) and (listed := server_info.offered_models(model.base_url, key)):
         found |= {name: info for each in listed if (info := _info(name := f"{model.provider}/{each}")) is not None}
@@ -174,7 +174,7 @@ def _version(name: str) -> tuple[int, int]:
     return -major, -minor
 
 
-def _about(info: ModelInfo) -> str:
+def _describe(info: ModelInfo) -> str:
     """Describe a model: its window and its price per million tokens."""
     window = f"{info.context_window / 1000:,.0f}k window" if info.context_window else ""
     first = info.prices[0] if info.prices else None

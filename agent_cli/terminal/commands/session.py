@@ -1,12 +1,9 @@
-"""Commands about the session: help, exit, clear, its state, and commands of the user behind `!`.
+"""Commands about the session: help, exit, clear, its state, background jobs, and the user's own `!` commands.
 
-Also other sessions to resume, forks, the session's name, exports and the clipboard; checks, and a report for the
-maintainers.
+Also: resuming other sessions, forks, names, exports and the clipboard; checks, and bug reports.
 
 A `!command` runs as in the shell tool, with the same working directory and exports, but without approval and sandbox,
-since the user typed it. It is passed to the model with the next message; `!!command` hides it.
-
-/jobs shows the commands that run in the background, and their output, and ends them.
+since the user typed it. Its output goes to the model with the next message; `!!command` hides it.
 """
 
 from __future__ import annotations
@@ -31,9 +28,9 @@ from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.session import sanitize_title
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import SessionSummary, glances
-from agent_cli.terminal.dialogs.session_picker import row
-from agent_cli.terminal.render.ansi import to_clipboard
+from agent_cli.session.summary import SessionSummary, summarize_sessions
+from agent_cli.terminal.dialogs.session_picker import session_row
+from agent_cli.terminal.render.ansi import clipboard_sequence
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
 from agent_tools.base import Progress, Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
@@ -49,8 +46,8 @@ with lazy_imports():
     from agent_cli.session import export, search
 
 _STOP = ("kill", "stop")
-# Bytes of the end of the output that are looked at for the last rows.
-_LATEST = 20_000
+# Bytes at the end of the output from which the last rows are taken.
+_TAIL_BYTES = 20_000
 
 
 def _jobs_of(ctx: SlashContext) -> Jobs:
@@ -59,7 +56,7 @@ def _jobs_of(ctx: SlashContext) -> Jobs:
 
 def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
     jobs = _jobs_of(ctx).all()
-    yield from ((job.id, _about(job)) for job in jobs)
+    yield from ((job.id, _describe_job(job)) for job in jobs)
     yield from ((f"kill {job.id}", f"end it: {shorten(job.command, 60)}") for job in jobs if job.running)
 
 
@@ -84,34 +81,38 @@ def _list_jobs(ctx: SlashContext, words: str) -> None:
 
 
 def _pick(ctx: SlashContext, jobs: Sequence[Job]) -> None:
-    """Let the user pick a job and what to do with it."""
+    """Let the user pick a job and an action."""
     if not ctx.has_menus:
         for job in jobs:
-            ctx.say(f"  {job.id}  {_about(job)}")
+            ctx.say(f"  {job.id}  {_describe_job(job)}")
         return
-    place = ctx.choose("Jobs", [(job.id, _about(job)) for job in jobs], quiet=True)
+    place = ctx.choose("Jobs", [(job.id, _describe_job(job)) for job in jobs], quiet=True)
     if place is None:
         return
     job = jobs[place]
     actions = [("watch", "its latest output, until Esc"), ("log", "all of its output, in the pager")]
     actions += [("end", "stop it and what it started")] if job.running else []
-    action = ctx.choose(f"{job.id}, {_about(job)}", actions, quiet=True)
+    action = ctx.choose(f"{job.id}, {_describe_job(job)}", actions, quiet=True)
     if action is not None:
         (_watch, _log, lambda ctx, job: _end(ctx, [job]))[action](ctx, job)
 
 
-def _about(job: Job) -> str:
+def _describe_job(job: Job) -> str:
     return f"{job.state}, {clock_duration(job.elapsed)}  {shorten(job.command, 60)}"
 
 
 def _watch(ctx: SlashContext, job: Job) -> None:
-    """Show the end of the output as it comes."""
+    """Show the end of the output while it grows."""
 
     def rows(width: int, room: int) -> list[str]:
-        lines = escape_controls(job.latest(_LATEST)).rstrip("\n").split("\n")
+        lines = escape_controls(job.latest(_TAIL_BYTES)).rstrip("\n").split("\n")
         latest = [line for line in lines[-max(room - 2, 1) :] if line or len(lines) > 1]
         end = f"Esc closes · /jobs log {job.id}: all of it" + (f" · /jobs kill {job.id}" if job.running else "")
-        return [f"  {job.id}  {_about(job)}", *(f"  │ {line}" for line in latest or ["(no output yet)"]), f"  {end}"]
+        return [
+            f"  {job.id}  {_describe_job(job)}",
+            *(f"  │ {line}" for line in latest or ["(no output yet)"]),
+            f"  {end}",
+        ]
 
     ctx.watch(rows)
 
@@ -154,38 +155,38 @@ def _clear(ctx: SlashContext, words: str) -> None:
     ctx.say(f"New session (previous one: /resume).{ended}")
 
 
-_LISTED = 15
-_OFFERED = 200
-# Sessions that are offered as the argument of /resume.
-_COMPLETED = 20
-_WIDEST = 120
+_MAX_LISTED = 15
+_MAX_OFFERED = 200
+# Sessions offered as the argument of /resume.
+_MAX_COMPLETED = 20
+_MAX_WIDTH = 120
 
 
 def _store(ctx: SlashContext) -> SessionStore:
     return SessionStore(state_folder(ctx.place.env), ctx.place.root)
 
 
-def _width(beside: int) -> int:
-    """Return the columns for a row of a list with so many columns beside it."""
-    return min(_WIDEST, shutil.get_terminal_size().columns) - beside
+def _width(taken: int) -> int:
+    """Return the columns for a row of a list. taken: columns used otherwise."""
+    return min(_MAX_WIDTH, shutil.get_terminal_size().columns) - taken
 
 
 @slash("sessions", "list recent sessions of this project", aside=True)
 def _sessions(ctx: SlashContext, words: str) -> None:
-    found = list(glances(_store(ctx).folder))
+    found = list(summarize_sessions(_store(ctx).folder))
     now = datetime.now(UTC)
     width = _width(13)
-    for g in found[:_LISTED]:
+    for g in found[:_MAX_LISTED]:
         mark = "*" if g.session_id == ctx.agent.header.session_id else " "
-        ctx.say(f" {mark} {g.session_id[:8]}  {row(g, width, now).rstrip()}")
-    more = f"{len(found) - _LISTED} more: agent sessions list. " if len(found) > _LISTED else ""
+        ctx.say(f" {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
+    more = f"{len(found) - _MAX_LISTED} more: agent sessions list. " if len(found) > _MAX_LISTED else ""
     ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
 
 
 def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     here = ctx.agent.header.session_id
-    others = (g for g in glances(_store(ctx).folder) if g.session_id != here)
-    for g in islice(others, _COMPLETED):
+    others = (g for g in summarize_sessions(_store(ctx).folder) if g.session_id != here)
+    for g in islice(others, _MAX_COMPLETED):
         yield g.session_id[:8], g.title
 
 
@@ -197,7 +198,7 @@ def _resume(ctx: SlashContext, words: str) -> None:
         if words:
             session_id = search.find_session(store, words).stem
         else:
-            session_id = _choose(ctx, [g for g in glances(store.folder) if g.session_id != here])
+            session_id = _choose(ctx, [g for g in summarize_sessions(store.folder) if g.session_id != here])
     except search.SeveralSessionsError as several:
         session_id = _choose(ctx, several.found)
     except SessionNotFoundError as error:
@@ -216,7 +217,7 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
         return ""
     now = datetime.now(UTC)
     width = _width(14)
-    options = [(f"{g.session_id[:8]}  {row(g, width, now).rstrip()}", "") for g in found[:_OFFERED]]
+    options = [(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}", "") for g in found[:_MAX_OFFERED]]
     place = ctx.choose("Which session?", options)
     return found[place].session_id if place is not None else ""
 
@@ -247,7 +248,9 @@ def _export(ctx: SlashContext, words: str) -> None:
     if not log.exists():
         ctx.say("There is nothing to export: this session has no record on disk.")
         return
-    path = ctx.place.cwd / os.path.expanduser(words) if words else _free(ctx.place.cwd, f"session-{log.stem[:8]}")
+    path = (
+        ctx.place.cwd / os.path.expanduser(words) if words else _unused_path(ctx.place.cwd, f"session-{log.stem[:8]}")
+    )
     try:
         made = export.document(log, export.format_of(path.name) or "markdown")
         try:
@@ -263,7 +266,7 @@ def _export(ctx: SlashContext, words: str) -> None:
     ctx.say(f"This session is in {path}.")
 
 
-def _free(folder: Path, name: str) -> Path:
+def _unused_path(folder: Path, name: str) -> Path:
     """Return an unused file name."""
     numbers = ("", *(f"-{n}" for n in range(2, 1000)))
     names = (folder / f"{name}{n}.md" for n in numbers)
@@ -277,16 +280,16 @@ def _copy(ctx: SlashContext, words: str) -> None:
     if not text:
         ctx.say("There is no answer yet.")
         return
-    sequence = to_clipboard(text.strip("\n"))
+    sequence = clipboard_sequence(text.strip("\n"))
     if sequence is None:
-        ctx.say("The answer is larger than the clipboard of a terminal takes; /export writes it to a file.")
+        ctx.say("The answer is too large for the clipboard of a terminal; /export writes it to a file.")
     elif ctx.send_sequence(sequence):
         ctx.say(f"Copied: {counted(len(text), 'character')}.")
     else:
-        ctx.say("There is no terminal here whose clipboard could take it.")
+        ctx.say("This front end has no terminal whose clipboard could be used.")
 
 
-CALL = "!"
+BANG_CALL_ID = "!"
 
 
 def is_bang(text: str) -> bool:
@@ -300,8 +303,8 @@ def run_bang(ctx: SlashContext, text: str) -> None:
     conversation = ctx.agent.conversation
     context = conversation.deps.context
     context.cancel = CancelToken()
-    ctx.show_event(ToolRequested(CALL, SHELL.name, {"command": command}, f"! {command}"))
-    ctx.show_event(ToolStarted(CALL, SHELL.name))
+    ctx.show_event(ToolRequested(BANG_CALL_ID, SHELL.name, {"command": command}, f"! {command}"))
+    ctx.show_event(ToolStarted(BANG_CALL_ID, SHELL.name))
     try:
         args = SHELL.read({"command": command, "dangerouslyDisableSandbox": True})
         outcome = SHELL.run(args, context)
@@ -310,13 +313,13 @@ def run_bang(ctx: SlashContext, text: str) -> None:
         else:
             for step in (steps := Steps(outcome)):
                 if isinstance(step, Progress):
-                    ctx.show_event(ToolProgress(CALL, step.text))
+                    ctx.show_event(ToolProgress(BANG_CALL_ID, step.text))
             result = steps.result
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
     except CancelledError:
         result = ToolResult("[interrupted by the user]", is_error=True)
-    ctx.show_event(ToolFinished(CALL, SHELL.name, result.is_error, 0, result.display))
+    ctx.show_event(ToolFinished(BANG_CALL_ID, SHELL.name, result.is_error, 0, result.display))
     if result.display is None:
         ctx.say(f"  {result.text}")
     if not hidden:
@@ -339,7 +342,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     context, options = conversation.deps.context, conversation.options
     model, trust, settings = agent.model, ctx.layers.trust, agent.settings
     yield "version", f"agent {__version__}"
-    where = f" at {without_password(model.base_url)}" if model.base_url else ""
+    where = f" at {hide_passwords(model.base_url)}" if model.base_url else ""
     yield "model", f"{options.label} ({model.wire}{where}; key: {model.key_source})"
     yield "effort", options.effort_label
     yield "mode", conversation.deps.policy.mode
@@ -369,7 +372,7 @@ def _doctor(ctx: SlashContext, words: str) -> None:
 def _bug(ctx: SlashContext, words: str) -> None:
     folder = state_folder(ctx.place.env) / "reports"
     path = folder / f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.md"
-    text = report(ctx, words)
+    text = bug_report(ctx, words)
     try:
         private_folder(folder)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -379,16 +382,16 @@ def _bug(ctx: SlashContext, words: str) -> None:
         ctx.say(f"The report cannot be written to {path}: {error.strerror or error}.")
         return
     ctx.say(f"The report is in {path}. Nothing was sent: read it, add what happened, and remove what is private.")
-    ctx.say(f"Send it to {tracker() or 'the maintainers of your installation'}.")
+    ctx.say(f"Send it to {issue_tracker() or 'the maintainers of your installation'}.")
 
 
-def report(ctx: SlashContext, words: str) -> str:
+def bug_report(ctx: SlashContext, words: str) -> str:
     """Return a bug report: versions, settings by name, the last error; no conversation, no keys."""
-    import platform  # a millisecond, before every prompt
+    import platform  # takes a millisecond, and this file is loaded at every start
 
     agent = ctx.agent
     failure = getattr(agent.conversation.last, "failure", None)
-    sets = [f"- {key} ({source}){_value(agent.settings, key)}" for key, source in ctx.layers.origins.items()]
+    sets = [f"- {key} ({source}){_public_value(agent.settings, key)}" for key, source in ctx.layers.origins.items()]
     lines = [
         "# Report",
         "",
@@ -413,12 +416,12 @@ def report(ctx: SlashContext, words: str) -> str:
             else []
         ),
     ]
-    text = Redactor(ctx.place.env)("\n".join(without_password(line) for line in lines))
+    text = Redactor(ctx.place.env)("\n".join(hide_passwords(line) for line in lines))
     return f"{text.replace(str(ctx.place.home), '~') if ctx.place.home else text}\n"
 
 
-def _value(settings: Settings, key: str) -> str:
-    """Return the value of a setting that cannot hold anything private."""
+def _public_value(settings: Settings, key: str) -> str:
+    """Format the value of a setting that cannot be private; "" for others."""
     if key not in _SHOWN_KEYS:
         return ""
     value: object = settings
@@ -427,12 +430,12 @@ def _value(settings: Settings, key: str) -> str:
     return f" = {value}"
 
 
-def without_password(text: str) -> str:
+def hide_passwords(text: str) -> str:
     """Remove the credentials from URLs in a text."""
     return re.sub(r"(://)[^/\s@]+@", r"\1***@", text)
 
 
-def tracker() -> str:
+def issue_tracker() -> str:
     """Return the issue tracker of the package; "" if it names none."""
     from importlib.metadata import PackageNotFoundError, metadata
 

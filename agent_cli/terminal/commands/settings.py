@@ -1,4 +1,4 @@
-"""Session settings: approval mode and rules, directories, theme, vi keys. They last for the session."""
+"""Session settings: approval mode and rules, directories, theme, vi keys. Changes last for the session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent_cli.core.rules import RuleError, RuleList
 from agent_cli.terminal.render.theme import theme_names
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import to_json
-from agent_tools.text import number_in, one_line
+from agent_tools.text import one_line, parse_number
 
 MODE_HELP: dict[Mode, str] = {
     "default": "asks before changes and commands",
@@ -67,7 +67,7 @@ def _vim(ctx: SlashContext, words: str) -> None:
         ctx.say(f"vi mode {'on' if on else 'off'}")
 
 
-_LISTS = ("deny", "ask", "allow")
+_RULE_LISTS = ("deny", "ask", "allow")
 
 
 @slash("permissions", "list permission rules; add or remove some for this session",
@@ -78,16 +78,16 @@ def _permissions(ctx: SlashContext, words: str) -> None:
     policy = ctx.agent.conversation.deps.policy
     verb, _, rest = words.partition(" ")
     rest = rest.strip()
-    rules = sorted(policy.rules, key=lambda r: _LISTS.index(r.list))
-    if verb in _LISTS and rest:
+    rules = sorted(policy.rules, key=lambda r: _RULE_LISTS.index(r.list))
+    if verb in _RULE_LISTS and rest:
         try:
             rule = policy.add(cast(RuleList, verb), rest)
         except RuleError as error:
             ctx.say(f"{error}.")
             return
         ctx.say(f"{rule.list} {rule.text} holds for this session.")
-    elif verb == "remove" and 1 <= number_in(rest) <= len(rules):
-        rule = rules[number_in(rest) - 1]
+    elif verb == "remove" and 1 <= parse_number(rest) <= len(rules):
+        rule = rules[parse_number(rest) - 1]
         try:
             policy.remove(rule)
         except ValueError:
@@ -115,15 +115,19 @@ def _permissions(ctx: SlashContext, words: str) -> None:
     context.readable = policy.readable()
 
 
-def _folders(ctx: SlashContext) -> Iterator[str]:
-    """Yield folders that may be meant: those beside the workspace."""
+def _sibling_folders(ctx: SlashContext) -> Iterator[str]:
+    """Yield the folders next to the workspace."""
     with suppress(OSError):
-        beside = (e.name for e in os.scandir(ctx.place.root.parent) if e.is_dir() and not e.name.startswith("."))
-        yield from (f"../{name}" for name in sorted(beside) if name != ctx.place.root.name)
+        siblings = (e.name for e in os.scandir(ctx.place.root.parent) if e.is_dir() and not e.name.startswith("."))
+        yield from (f"../{name}" for name in sorted(siblings) if name != ctx.place.root.name)
 
 
 @slash(
-    "add-dir", "add a folder to the workspace for this session", "PATH", values=_folders, aliases=("dir", "directory")
+    "add-dir",
+    "add a folder to the workspace for this session",
+    "PATH",
+    values=_sibling_folders,
+    aliases=("dir", "directory"),
 )
 def _add_dir(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
@@ -147,13 +151,13 @@ def _add_dir(ctx: SlashContext, words: str) -> None:
         ctx.say("Nothing was added.")
         return
     workspace.widen(folder)
-    _remember(ctx, folder)
+    _save_folder(ctx, folder)
     text = f"The user added the folder {folder} to the workspace for this session."
     conversation.inbox.append(f"<workspace_change>\n{text}\n</workspace_change>")
     ctx.say(f"{one_line(str(folder))} counts as inside the workspace for this session.")
 
 
-def _remember(ctx: SlashContext, folder: Path) -> None:
+def _save_folder(ctx: SlashContext, folder: Path) -> None:
     """Save the directory for turns that are suspended and resumed later."""
     agent = ctx.agent
     permissions = agent.settings.permissions

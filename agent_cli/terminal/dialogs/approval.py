@@ -25,7 +25,7 @@ from agent_cli.terminal.dialogs.model import (
     TextInput,
     Verbatim,
 )
-from agent_tools.lookalikes import named_lookalikes, visible
+from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.results import Diff
@@ -34,17 +34,17 @@ from agent_tools.text import counted, one_line
 YES, NO = ("y", "yes"), ("n", "no", "")
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
 # Descriptions of grants that only repeat their rule.
-_SAYS_NOTHING_MORE = ("exactly this command", "every change to", "every reading of")
-_NO_ALWAYS = '"always" is not offered for this call. Answer y to allow it once.'
+_REDUNDANT_GRANTS = ("exactly this command", "every change to", "every reading of")
+_ALWAYS_NOT_OFFERED = '"always" is not offered for this call. Answer y to allow it once.'
 _RULE = re.compile(r"(\w+)\((.*)\)")
 
 
-class ByHunk(Value):
-    """The answer that asks to go through a change hunk by hunk."""
+class ReviewHunks(Value):
+    """The answer that requests a review hunk by hunk."""
 
 
-class Rest(Value):
-    """The answer for a hunk and all after it."""
+class RemainingHunks(Value):
+    """The answer for a hunk and all hunks after it."""
 
     take: bool
 
@@ -52,19 +52,19 @@ class Rest(Value):
 def ask_approval(request: ApprovalRequested, put: Put, change: EditableCall | None = None) -> Answer:
     """Ask about a call. change: its editable parts."""
     change = change or EditableCall("", {})
-    answer: Answer | ByHunk = put(approval_dialog(request, change))
-    return _ask_parts(change, put) if isinstance(answer, ByHunk) else answer
+    answer: Answer | ReviewHunks = put(approval_dialog(request, change))
+    return _ask_hunks(change, put) if isinstance(answer, ReviewHunks) else answer
 
 
-def _ask_parts(change: EditableCall, put: Put) -> Answer:
+def _ask_hunks(change: EditableCall, put: Put) -> Answer:
     """Ask about each hunk of a change and return the answer for the call."""
     kept: list[Hunk] = []
-    rest: Rest | None = None
+    rest: RemainingHunks | None = None
     for number, hunk in enumerate(change.hunks, 1):
         answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks)))
         if isinstance(answer, Defer):
             return answer
-        if isinstance(answer, Rest):
+        if isinstance(answer, RemainingHunks):
             rest, answer = answer, answer.take
         if answer:
             kept.append(hunk)
@@ -72,22 +72,22 @@ def _ask_parts(change: EditableCall, put: Put) -> Answer:
 
 
 def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
-    """Return the approval dialog of a call. It holds all of it: what cannot be seen cannot be approved."""
+    """Build the approval dialog of a call. It shows the whole call, as nothing unseen may be approved."""
     runs = [e.target for e in request.effects if e.kind == "run"]
     kind, _, _ = request.summary.partition(": ")
     command = len(runs) == 1 and kind.startswith("Run")
     title = kind.replace("Run", "Run a command", 1) if command else request.summary
     about = request.arguments.get("description") if command else ""
-    odd = named_lookalikes(request.summary, *(e.target for e in request.effects))
+    lookalikes = describe_lookalikes(request.summary, *(e.target for e in request.effects))
     return Dialog(
-        Verbatim(visible(title), "ask"),
-        tuple(_what_happens(request, title)),
+        Verbatim(escape_lookalikes(title), "ask"),
+        tuple(_effect_blocks(request, title)),
         tuple(map(Fact, _facts(request))),
         "Allow?",
         tuple(_choices(request, change, edits=not command)),
-        TextInput("no, because> ", _spelled_rejection, hint="or say why not"),
+        TextInput("no, because> ", _parse_rejection, hint="or say why not"),
         about=one_line(about) if isinstance(about, str) else "",
-        warnings=(*([odd] if odd else []), *request.warnings),
+        warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
         reported=True,
     )
 
@@ -142,7 +142,7 @@ def _choices(request: ApprovalRequested, change: EditableCall, *, edits: bool) -
         yield Choice("e", "edit", edit, ("e", "edit"), listed=False)
     if change.hunks:
         hunks = f"{len(change.hunks)} hunks"
-        yield Choice("h", f"review {hunks}", GiveAnswer(ByHunk()), ("h",), hunks, listed=False)
+        yield Choice("h", f"review {hunks}", GiveAnswer(ReviewHunks()), ("h",), hunks, listed=False)
     yield Choice("r", "no, because", no, listed=False)
 
 
@@ -150,35 +150,35 @@ def _rejection(words: str) -> Reject | None:
     return Reject(words.strip()) if words.strip() else None
 
 
-def _spelled_rejection(words: str) -> Reject | None:
-    """Like `_rejection`, for a line that names no choice. Raises ValueError for one not offered for this call."""
+def _parse_rejection(words: str) -> Reject | None:
+    """Like `_rejection`, for a line that names no choice. Raises ValueError for "always", if it is not offered."""
     if words.lower() in ("a", "always"):
-        raise ValueError(_NO_ALWAYS)
+        raise ValueError(_ALWAYS_NOT_OFFERED)
     return _rejection(words)
 
 
 def rule_label(rules: str, cwd: str) -> str:
-    """Return rules as a choice names them: of commands what they allow, of files the path."""
-    return ", ".join(_one_rule(rule, cwd) for rule in split_rules(rules))
+    """Format rules for a choice: what they allow of commands, the path of files."""
+    return ", ".join(_label_rule(rule, cwd) for rule in split_rules(rules))
 
 
-def _one_rule(rule: str, cwd: str) -> str:
+def _label_rule(rule: str, cwd: str) -> str:
     found = _RULE.fullmatch(rule)
     if found is None:
-        return visible(one_line(rule))
+        return escape_lookalikes(one_line(rule))
     tool, spec = found.groups()
     if spec.startswith("//"):
         path = spec[1:]
         name = os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
         verb = "changes to" if tool_traits(tool).changes_files else "reading"
-        return visible(one_line(f"{verb} {name}"))
+        return escape_lookalikes(one_line(f"{verb} {name}"))
     if spec.startswith("domain:"):
-        return visible(one_line(spec.removeprefix("domain:")))
-    return visible(one_line(spec if tool_traits(tool).rule_names == "command" else rule))
+        return escape_lookalikes(one_line(spec.removeprefix("domain:")))
+    return escape_lookalikes(one_line(spec if tool_traits(tool).rule_names == "command" else rule))
 
 
-def _what_happens(request: ApprovalRequested, title: str) -> Iterator[Block]:
-    """Yield what a call does, without what its title says already."""
+def _effect_blocks(request: ApprovalRequested, title: str) -> Iterator[Block]:
+    """Yield the effects of a call that its title does not already state."""
     written = {e.target for e in request.effects if e.kind == "write"}
     for effect in request.effects:
         if effect.kind == "run":
@@ -188,9 +188,9 @@ def _what_happens(request: ApprovalRequested, title: str) -> Iterator[Block]:
             verb = "types into" if tool_traits(request.tool).types_input else _VERBS[effect.kind]
             names = {effect.target, os.path.relpath(effect.target, request.cwd) if "/" in effect.target else ""}
             if effect.kind == "call" or not any(name and name in title.split() for name in names):
-                yield Verbatim(f"  {verb} {visible(effect.target)}", "dim")
+                yield Verbatim(f"  {verb} {escape_lookalikes(effect.target)}", "dim")
     if request.preview is not None:
-        single = isinstance(request.preview, Diff) and visible(request.preview.path) in title
+        single = isinstance(request.preview, Diff) and escape_lookalikes(request.preview.path) in title
         yield DiffBlock(request.preview, titled=single)
 
 
@@ -203,7 +203,7 @@ def _facts(request: ApprovalRequested) -> Iterator[str]:
     if request.always:
         several = " and ".join(split_rules(request.always))
         yield f"a: adds the rule{'s' if several != request.always else ''} {several}"
-        if not request.grants.startswith(_SAYS_NOTHING_MORE):
+        if not request.grants.startswith(_REDUNDANT_GRANTS):
             yield f"   which allows {request.grants}"
     if request.keeps:
         yield f"A: saves that to .agentrc.local{' (also trusts this project)' if request.trusts else ''}"
@@ -212,17 +212,17 @@ def _facts(request: ApprovalRequested) -> Iterator[str]:
 
 
 def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
-    """Return the question about one hunk of a change. The answer is True, False, or a `Rest`."""
+    """Build the question about one hunk of a change. The answer is True, False, or `RemainingHunks`."""
     rest = counted(of - number + 1, "hunk")
     return Dialog(
-        Verbatim(f"Hunk {number} of {of} · {visible(hunk.path)}", "ask"),
+        Verbatim(f"Hunk {number} of {of} · {escape_lookalikes(hunk.path)}", "ask"),
         (DiffBlock(hunk.diff, titled=True),),
         question="Apply this hunk?",
         choices=(
             Choice("y", "Yes, apply this hunk", GiveAnswer(True), YES, "yes"),
             Choice("n", "No, skip it", GiveAnswer(False), ("n", "no"), "no"),
-            Choice("a", f"Apply all {rest} that are left", GiveAnswer(Rest(True)), ("a",), "all the rest"),
-            Choice("d", f"Skip all {rest} that are left", GiveAnswer(Rest(False)), ("d",), "skip the rest"),
+            Choice("a", f"Apply all {rest} that are left", GiveAnswer(RemainingHunks(True)), ("a",), "all the rest"),
+            Choice("d", f"Skip all {rest} that are left", GiveAnswer(RemainingHunks(False)), ("d",), "skip the rest"),
         ),
         escape="d",
         reported=True,
@@ -230,7 +230,7 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
 
 
 def approval_answer(answer: Any) -> str:
-    """Return an answer to an approval in a few words, for lines about what was decided."""
+    """Format an answer to an approval in a few words."""
     match answer:
         case Approve(rule=rule) if rule:
             return f"yes, always: {rule}"

@@ -1,4 +1,4 @@
-"""Dialogs as lines of text, for both front ends; and asked by lines of input in the plain one."""
+"""Dialogs as lines of text for both front ends, and asked line by line in the plain one."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from agent_cli.terminal.dialogs.model import (
     Verbatim,
 )
 from agent_cli.terminal.dialogs.questions import Dialogs
-from agent_cli.terminal.editor import edited_as, wait_until_quiet
+from agent_cli.terminal.editor import discard_typed_ahead, edit_and_parse
 from agent_cli.terminal.render.code import Highlighter, display_lines
 from agent_cli.terminal.render.console import hanging, prose, styled
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
-from agent_tools.lookalikes import visible
-from agent_tools.text import escape_controls, number_in, one_line
+from agent_tools.lookalikes import escape_lookalikes
+from agent_tools.text import escape_controls, one_line, parse_number
 
 with lazy_imports():
     from agent_cli.terminal.render import markdown
@@ -46,23 +46,23 @@ _GUTTER = re.compile(r" *\d* [-+ ]?")
 
 
 def dialog_lines(dialog: Dialog, console: Console, *, explained: bool = False) -> Iterator[Text]:
-    """Yield what a dialog asks and what matters for the answer. explained: with all that is known about it."""
+    """Yield the lines of a dialog: question, body and warnings. explained: also the computed facts."""
     title = dialog.title.replace(text=f"? {dialog.title.text}{f' · {dialog.about}' if dialog.about else ''}")
     yield from block_lines(title, console)
     yield from body_lines(dialog, console)
     for warning in dialog.warnings:
-        yield from hanging(styled(visible(warning), "ask"), console, "  ", "    ")
+        yield from hanging(styled(escape_lookalikes(warning), "ask"), console, "  ", "    ")
     if explained:
         yield from detail_lines(dialog, console)
     for choice in dialog.choices:
         if choice.key.isdecimal():
             more = f" - {choice.detail}" if choice.detail else ""
-            # Indented, so that no further row can pass for an option.
+            # Indented, so that no continuation row can be mistaken for an option.
             yield from prose(f"  {choice.key}. {choice.label}{more}", console, more="   ")
 
 
 def body_lines(dialog: Dialog, console: Console) -> Iterator[Text]:
-    """Yield what the answer is about, whole."""
+    """Yield the whole body."""
     for block in dialog.body:
         yield from block_lines(block, console)
 
@@ -74,7 +74,7 @@ def detail_lines(dialog: Dialog, console: Console) -> Iterator[Text]:
 
 
 def block_lines(block: Block, console: Console) -> Iterator[Text]:
-    """Yield the lines of a block; those to be copied are as long as they are."""
+    """Yield the lines of a block; text to be copied is not wrapped."""
     match block:
         case Prose(text=text, style=style, more=more):
             yield from prose(text, console, style, more)
@@ -83,12 +83,12 @@ def block_lines(block: Block, console: Console) -> Iterator[Text]:
         case ShellCommand(text=text):
             shell = Highlighter("bash")
             for line in text.splitlines() or [""]:
-                yield Text("  ").append_text(shell.line(escape_controls(visible(line))))
+                yield Text("  ").append_text(shell.line(escape_controls(escape_lookalikes(line))))
         case DiffBlock(display=display, titled=titled):
             # The heading repeats the title.
             yield from islice(display_lines(display, whole=True), int(titled), None)
         case Fact(text=text):
-            yield from fact_lines(visible(text), console)
+            yield from fact_lines(escape_lookalikes(text), console)
         case PlanBody(text=text):
             yield from _plan_lines(text, console)
 
@@ -103,12 +103,12 @@ def _plan_lines(text: str, console: Console) -> Iterator[Text]:
 
 
 def fact_lines(text: str, console: Console) -> Iterator[Text]:
-    """Wrap a fact with an indent, so that its continuation cannot pass for a line of the program."""
+    """Wrap a fact with an indent, so that its continuation cannot be mistaken for a line of the program."""
     return hanging(styled(text, "dim"), console, "  ", "    ")
 
 
 def wrapped_line(line: Text, width: int, indent: int = -1) -> list[Text]:
-    """Return a line as rows of at most `width` cells, the further ones indented: by default below the first text."""
+    """Split a line into rows of at most `width` cells, the further ones indented, by default below the first text."""
     if line.cell_len <= width:
         return [line]
     if indent < 0:
@@ -117,14 +117,14 @@ def wrapped_line(line: Text, width: int, indent: int = -1) -> list[Text]:
     rows: list[Text] = []
     rest = line
     while rest.cell_len > (room := width - (indent if rows else 0)):
-        at = _break(rest.plain, room)
+        at = _break_position(rest.plain, room)
         first, rest = rest.divide([at])
         rows.append(Text(" " * indent if rows else "").append_text(first))
     return [*rows, Text(" " * indent if rows else "").append_text(rest)]
 
 
-def _break(text: str, room: int) -> int:
-    """Return where to break a text: behind a space in the last third of the room, else at its end."""
+def _break_position(text: str, room: int) -> int:
+    """Return where to break a text: after a space in the last third of the width, else at its end."""
     used = 0
     for at, char in enumerate(text):
         used += Text(char).cell_len
@@ -134,27 +134,27 @@ def _break(text: str, room: int) -> int:
     return len(text)
 
 
-def _offer(choice: Choice) -> str:
+def _format_choice(choice: Choice) -> str:
     return f"{choice.key} {choice.short or choice.label}"
 
 
 T = TypeVar("T")
 ReadLine = Callable[[str], str]
-# Runs a slash command that is allowed at a question; False if the words are none.
-Aside = Callable[[str], bool]
+# Runs a slash command that is allowed while a question is open; returns False for other words.
+RunCommand = Callable[[str], bool]
 
 
 class LineDialogs(Dialogs):
-    """Blocks on lines of input.
+    """Asks by reading lines.
 
-    At the end of input a question of a turn stays open, and Ctrl-C interrupts the turn; for a question of the user's
-    own command both mean no answer.
+    At the end of input a question of a turn stays open, and Ctrl-C interrupts the turn; for a question of a command,
+    both mean no answer.
 
-    aside: runs the slash commands allowed here, so the plan can be changed while a turn waits; then the question is
-    asked again.
+    aside: runs the slash commands allowed here, so that the plan can be changed while a turn waits; then the question
+    is asked again.
     """
 
-    def __init__(self, console: Console, read_line: ReadLine, aside: Aside = lambda words: False) -> None:
+    def __init__(self, console: Console, read_line: ReadLine, aside: RunCommand = lambda words: False) -> None:
         self._console = console
         self._read_line = read_line
         self._aside = aside
@@ -166,7 +166,7 @@ class LineDialogs(Dialogs):
         try:
             return self._with_interrupts(lambda: self._ask(dialog))
         except EOFError:
-            # The user has left; the question stays open and can be decided later.
+            # The user has left; the question stays open.
             return None if dialog.own else Defer()
         except KeyboardInterrupt:
             if not dialog.own:
@@ -180,7 +180,7 @@ class LineDialogs(Dialogs):
             return self._pick(dialog.words)
         drafts: dict[str, InEditor] = {}
         while True:
-            words = self._words(label, dialog)
+            words = self._read_words(label, dialog)
             try:
                 answer = self._answer(dialog, words, drafts)
             except ValueError as problem:
@@ -190,9 +190,9 @@ class LineDialogs(Dialogs):
                 return answer
 
     def _show(self, dialog: Dialog) -> str:
-        """Print the question after any open line has ended; return the label of the line to read."""
+        """Print the question; return the prompt of the line to read."""
         question, hint = dialog.question, ""
-        offered = [_offer(choice) for choice in dialog.choices if choice.names]
+        offered = [_format_choice(choice) for choice in dialog.choices if choice.names]
         if dialog.details:
             offered.append(f"{EXPLAIN} explain")
         if isinstance(dialog.words, TextInput):
@@ -213,7 +213,7 @@ class LineDialogs(Dialogs):
             self._print(islice(lines, int(question == dialog.title.text), None))  # the label repeats the title
         self._print(fact_lines(hint, self._console) if hint else ())
         if dialog.guard:
-            wait_until_quiet(dialog.guard)
+            discard_typed_ahead(dialog.guard)
         return label
 
     def _print(self, rows: Iterable[Text]) -> None:
@@ -233,15 +233,15 @@ class LineDialogs(Dialogs):
                 return answer
             case TextInput(label=label, read=read, text=text):
                 asked = f"new {label.removesuffix('> ')} (nothing: leave it)> " if text else label
-                return read(self._words(asked, dialog))
+                return read(self._read_words(asked, dialog))
             case InEditor() as act:
                 # Offer unusable text again when the editor is reopened.
                 act = drafts.get(choice.key, act)
-                came = edited_as(act.text, act.read, act.suffix)
-                if came.problem:
-                    drafts[choice.key] = act.replace(text=came.text)
-                    raise ValueError(came.problem)
-                return came.answer
+                result = edit_and_parse(act.text, act.read, act.suffix)
+                if result.problem:
+                    drafts[choice.key] = act.replace(text=result.text)
+                    raise ValueError(result.problem)
+                return result.answer
 
     def _pick(self, pick: Pick) -> int | None:
         """Return the index of the option that a number or part of its name selects; None for none."""
@@ -249,8 +249,8 @@ class LineDialogs(Dialogs):
             self.say(f"  {number}. {one_line(label)}" + (f" - {one_line(text)}" if text else ""))
         names = [label.lower() for label, _ in pick.options]
         while words := self._read_line(f"[1-{len(names)}, Enter for none] ").strip():
-            if 1 <= number_in(words) <= len(names):
-                return number_in(words) - 1
+            if 1 <= parse_number(words) <= len(names):
+                return parse_number(words) - 1
             starts = [n for n, name in enumerate(names) if name.startswith(words.lower())]
             found = starts or [n for n, name in enumerate(names) if words.lower() in name]
             if len(found) == 1:
@@ -260,7 +260,7 @@ class LineDialogs(Dialogs):
                 break  # the next line of a pipe does not answer this question
         return None
 
-    def _words(self, label: str, dialog: Dialog) -> str:
+    def _read_words(self, label: str, dialog: Dialog) -> str:
         """Read a line that is not a slash command."""
         while True:
             words = self._read_line(label).strip()
@@ -268,7 +268,7 @@ class LineDialogs(Dialogs):
                 return words
 
     def _with_interrupts(self, run: Callable[[], T]) -> T:
-        """Run with Ctrl-C raising KeyboardInterrupt, whatever handler a turn has installed."""
+        """Run with Ctrl-C raising KeyboardInterrupt, instead of the handler of a turn."""
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return run()

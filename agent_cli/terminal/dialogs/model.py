@@ -1,4 +1,4 @@
-"""A dialog, independent of the screen: the question, what is shown with it, and the meaning of each answer.
+"""A dialog, independent of the screen: the question, the text shown with it, and the meaning of each answer.
 
 The application draws it with keys and a bar (`app/question_panel`), the plain front end with lines (`dialogs/lines`).
 """
@@ -11,9 +11,9 @@ from typing import Any
 from agent_tools.record import Value
 from agent_tools.results import Display
 
-# Seconds after the question and after the last key in which keys are not answers: the user may be typing a sentence.
+# Seconds after the question and after the last key in which keys do not answer: the user may be typing a sentence.
 GUARD = 0.6
-# Keys that may answer a question; the application binds only these, and those that show more of it or mark a choice.
+# Keys that may answer a question; the application binds these, and those that show more of it or mark a choice.
 KEYS = "yaAdehnrsuwx123456789"
 EXPLAIN, VIEW, MARK = "?", "v", " "
 # A choice as (label, meaning).
@@ -21,7 +21,7 @@ Option = tuple[str, str]
 
 
 class Prose(Value):
-    """Text to read: wrapped by words on a terminal. more: indentation of its further rows."""
+    """Text to read: wrapped by words on a terminal. more: indentation of continuation rows."""
 
     text: str
     style: str = ""
@@ -72,8 +72,8 @@ class GiveAnswer(Value):
 class TextInput(Value):
     """Take a line of input.
 
-    read: interprets the line; returns None if it says too little and raises ValueError with a message if it is
-        invalid; in both cases the question stays open.
+    read: parses the line; returns None if it is incomplete and raises ValueError with a message if it is invalid; in
+        both cases the question stays open.
     text: initial text of the line.
     hint: how it is offered next to the choices.
     """
@@ -93,7 +93,7 @@ class InEditor(Value):
 
 
 class Pick(Value):
-    """Choose from a menu that typing narrows; the answer is the index of an option, or None."""
+    """Choose from a menu that typing filters; the answer is the index of an option, or None."""
 
     label: str
     options: tuple[Option, ...]
@@ -105,16 +105,16 @@ Act = GiveAnswer | TextInput | InEditor
 class Choice(Value):
     """One of the offered answers.
 
-    key: the key that gives it.
-    label: as it stands in the list.
-    names: lines that give it, "" for an empty line; without names it is offered for keys only.
-    short: as the plain front end offers it, if it differs from the label.
-    brief: as it stands in the list of a narrow window, if it differs from the label.
+    key: its key.
+    label: its text in the list.
+    names: lines that select it, "" for an empty line; without names it is offered for keys only.
+    short: its text in the plain front end, if it differs from the label.
+    brief: its text in the list of a narrow window, if it differs from the label.
     detail: a description after the label.
-    comment: takes words to go with this answer.
-    listed: False: it has a key, and no place in the list.
-    mode_key: the key that changes the permission mode gives it, too.
-    lasting: it decides about later calls, too.
+    comment: reads a comment to go with this answer.
+    listed: False if it has a key, but is not in the list.
+    mode_key: the key that changes the permission mode selects it too.
+    lasting: it applies to later calls too.
     """
 
     key: str
@@ -134,19 +134,19 @@ class Dialog(Value):
     """A question to the user.
 
     title: the question.
-    about: a description of it in other words, such as the model's own.
-    body: what the answer is about.
-    warnings: what the user should know before a yes, the gravest first.
-    details: computed facts about it, shown on request.
-    question: short text before the choices of the plain front end; "" if the title is enough.
-    words: interprets a line that names no choice.
+    about: a description of it, such as the model's own.
+    body: the subject of the question, in blocks.
+    warnings: shown before the answer, the most serious first.
+    details: computed facts, shown on request.
+    question: short text before the choices in the plain front end; "" if the title is enough.
+    words: parses a line that names no choice.
     typing: the input line is for `words` from the start.
-    several: interprets the numbers of the marked choices, where more than one may be taken.
-    escape: key of the choice that Escape stands for.
-    own: a command of the user's asks, so leaving answers None; other questions then stay open.
-    reported: an event of the turn tells the answer, so the panel does not.
+    several: converts the numbers of the marked choices to the answer, if more than one may be taken.
+    escape: key of the choice that Escape selects.
+    own: it is asked by a command of the user, so leaving answers None; other questions then stay open.
+    reported: an event of the turn reports the answer, so the panel does not.
     guard: seconds without a key before a key counts as an answer.
-    quiet: nothing of it stays on the screen, where that is possible.
+    quiet: if possible, nothing of it stays on the screen.
     """
 
     title: Prose | Verbatim

@@ -1,7 +1,7 @@
 """Build the questions of the program as dialogs and interpret the answers, independent of the screen.
 
-Questions of the model; plans; reviews of finished work; and questions of the user's own commands. Approvals of calls
-are in `approval`.
+Questions of the model, plans, reviews of finished work, and questions of slash commands. Approvals of calls are in
+`approval`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from agent_cli.terminal.dialogs.model import (
     Put,
     TextInput,
 )
-from agent_cli.terminal.editor import NO_EDITOR, edited_text
-from agent_tools.plan import plan_for_editor, plan_from, plan_text
+from agent_cli.terminal.editor import NO_EDITOR, edit_text
+from agent_tools.plan import parse_plan, plan_for_editor, plan_text
 from agent_tools.record import Value, from_json
 from agent_tools.results import Diff, Diffs
-from agent_tools.text import counted, number_in, one_line
+from agent_tools.text import counted, one_line, parse_number
 
 # Number of files of a review that are listed.
-_NAMED = 30
+_MAX_FILES = 30
 
 
-class Rewritten(Value):
+class RewrittenPlan(Value):
     """The plan as edited by the user, to be presented again."""
 
     plan: dict[str, Any]
@@ -53,7 +53,7 @@ def ask_question(asked: QuestionAsked, put: Put, plan_ttl: int = 0) -> QuestionR
     if asked.kind == "questions":
         return _ask_each(asked.data["questions"], put)
     answer = put(review_dialog(asked.data) if asked.kind == "review" else plan_dialog(asked.data, ttl=plan_ttl))
-    while isinstance(answer, Rewritten):
+    while isinstance(answer, RewrittenPlan):
         answer = put(plan_dialog(asked.data, answer.plan, plan_ttl))
     assert isinstance(answer, QuestionReply | Defer)
     return answer
@@ -75,7 +75,7 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
     The answer is a text.
     """
     options = asked.get("options", [])
-    own = TextInput("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
+    own = TextInput("answer> ", lambda words: parse_choice(words.strip(), options) if words.strip() else None)
     listed = [
         Choice(str(number), option["label"], GiveAnswer(option["label"]), detail=option.get("description", ""))
         for number, option in enumerate(options, 1)
@@ -89,24 +89,24 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
         choices=(
             *listed,
             Choice("r", "Type an answer", own, listed=bool(options)),
-            Choice("n", "Skip", GiveAnswer(chosen("", options)), listed=False),
+            Choice("n", "Skip", GiveAnswer(parse_choice("", options)), listed=False),
         ),
-        words=own.replace(read=lambda words: chosen(words, options), hint=hint),
+        words=own.replace(read=lambda words: parse_choice(words, options), hint=hint),
         typing=not options,
-        several=(lambda marked: chosen(",".join(str(n + 1) for n in marked), options)) if several else None,
+        several=(lambda marked: parse_choice(",".join(str(n + 1) for n in marked), options)) if several else None,
     )
 
 
-def chosen(words: str, options: list[dict[str, Any]]) -> str:
+def parse_choice(words: str, options: list[dict[str, Any]]) -> str:
     """Return the labels that numbers select; any other text is returned as typed."""
-    numbers = [number_in(word) for word in words.replace(",", " ").split()]
+    numbers = [parse_number(word) for word in words.replace(",", " ").split()]
     if numbers and all(1 <= n <= len(options) for n in numbers):
         return ", ".join(str(options[n - 1]["label"]) for n in numbers)
     return words or "(no answer)"
 
 
 def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0) -> Dialog:
-    """Return the dialog for a plan, original or edited. The answer is a reply, or `Rewritten` with an edited plan.
+    """Return the dialog for a plan, original or edited. The answer is a reply, or `RewrittenPlan` with an edited plan.
 
     ttl: minutes until it expires; 0 for never.
     """
@@ -119,8 +119,8 @@ def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl:
             raise ValueError(str(mistake)) from None
         return reply.replace(plan=edited or {}) if reply.verdict == "approve" else reply
 
-    def rewritten(text: str) -> Rewritten | None:
-        return Rewritten(plan_from(text)) if text.strip() else None
+    def parse_edited(text: str) -> RewrittenPlan | None:
+        return RewrittenPlan(parse_plan(text)) if text.strip() else None
 
     left_open = f"expires in {lifetime(ttl)} if left open" if ttl else ""
     note = TextInput("yes, and> ", lambda words: verdict(f"y {words}".strip()))
@@ -136,7 +136,7 @@ def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl:
                    comment=edits, lasting=True),
             Choice("r", "Request changes", TextInput("change> ", _revision), short="request changes"),
             Choice("n", "No, cancel", GiveAnswer(verdict("n")), NO, "cancel"),
-            Choice("e", "edit", InEditor(plan_for_editor(edited or data), rewritten), ("e", "edit"), listed=False),
+            Choice("e", "edit", InEditor(plan_for_editor(edited or data), parse_edited), ("e", "edit"), listed=False),
             Choice("w", "approve with a comment", note, listed=False),
         ),
         words=TextInput("change> ", verdict, hint="y MODE, y COMMENT, or say what to change"),
@@ -149,15 +149,15 @@ def _revision(words: str) -> QuestionReply | None:
 
 def read_plan_verdict(words: str) -> QuestionReply:
     """Parse `y`, `y MODE` or `y` with words; `n` or nothing ends the work; any other sentence revises the plan."""
-    reply = _verdict(words)
+    reply = _parse_verdict(words)
     first, _, more = reply.text.partition(" ")
     if reply.verdict == "approve" and first in MODES:
         return QuestionReply("approve", more.strip(), mode=next(m for m in MODES if m == first))
     return reply
 
 
-def _verdict(words: str) -> QuestionReply:
-    """Parse `y` with optional words, or another yes; `n` or nothing ends the work; any other sentence is a revision."""
+def _parse_verdict(words: str) -> QuestionReply:
+    """Parse `y` with optional words, or another assent; `n` or nothing ends the work; any other text is a revision."""
     if assents(words):
         return QuestionReply("approve")
     head, _, rest = words.strip().partition(" ")
@@ -197,13 +197,13 @@ def review_lines(data: dict[str, Any]) -> list[str]:
     lines = [one_line(str(data.get("title", "")))]
     lines += [f"  done: {one_line(str(step))}" for step in data.get("steps", ())]
     files = data.get("files", ())
-    for file in files[:_NAMED] if not data.get("diffs") else ():
+    for file in files[:_MAX_FILES] if not data.get("diffs") else ():
         lines.append(f"  {one_line(str(file['path']))} (+{file['added']} -{file['removed']})")
     if data.get("diffs"):
         added, removed = (sum(file[name] for file in files) for name in ("added", "removed"))
         lines.append(f"  {counted(len(files), 'file')} changed, +{added} -{removed}")
-    elif len(files) > _NAMED:
-        lines.append(f"  and {counted(len(files) - _NAMED, 'file')} more")
+    elif len(files) > _MAX_FILES:
+        lines.append(f"  and {counted(len(files) - _MAX_FILES, 'file')} more")
     if not files:
         lines.append("  no file was changed by the tools for files")
     lines += [f"  ran: {one_line(str(command))}" for command in data.get("commands", ())]
@@ -221,7 +221,7 @@ def read_review(words: str) -> QuestionReply:
     # "undo the rename" is a sentence for the model; only the letter or the single word undoes everything.
     if head.lower() == "u" or words.strip().lower() == "undo":
         return QuestionReply("undo", rest.strip())
-    return _verdict(words)
+    return _parse_verdict(words)
 
 
 def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "") -> Dialog:
@@ -265,27 +265,27 @@ class Dialogs(ABC):
         """
 
     def confirm(self, question: str) -> bool:
-        """Ask for yes or no; anything but `y` and `yes` is a no."""
+        """Ask a yes-or-no question; anything but `y` and `yes` means no."""
         return bool(self.put(confirm_dialog(question)))
 
     def decide(self, question: str, options: Sequence[tuple[str, str, str]]) -> str | None:
-        """Return the key of the answer that the user gives; None for `n` and for none."""
+        """Return the key of the user's answer; None for `n` or no answer."""
         key: str | None = self.put(decide_dialog(question, options))
         return None if key == "n" else key
 
     def choose(self, question: str, options: Sequence[Option], *, quiet: bool = False) -> int | None:
-        """Return the index of the option that the user picks; None for none. quiet: nothing of it stays."""
+        """Return the index of the option that the user picks, or None. quiet: nothing of it stays on the screen."""
         place: int | None = self.put(pick_dialog(question, options).replace(quiet=quiet)) if options else None
         return place
 
     def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
-        """Ask for a line and return what `read` makes of it, which may raise ValueError; None for no answer."""
+        """Ask for a line and return it as parsed by `read`, which may raise ValueError; None for no answer."""
         words = TextInput("> ", read, text)
         return self.put(Dialog(Prose(question, "ask"), words=words, typing=True, own=True, guard=0.0, quiet=True))
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
         """Return the text edited in the user's editor; None if the editor fails."""
-        changed = edited_text(text, suffix)
+        changed = edit_text(text, suffix)
         if changed is None:
             self.say(NO_EDITOR)
         return changed

@@ -4,8 +4,8 @@ Convert Rich text to lines: wrapped at words, and as terminal output.
 Also the sequences for the window title, the bell and the notification (OSC 0, BEL, OSC 9), and for the clipboard of the
 user's terminal, local or remote (OSC 52).
 
-Links (OSC 8) are for terminals that follow them: addresses, and paths of files that exist in the project. What is shown
-is always the target itself, so a link never leads elsewhere than it says.
+Links (OSC 8), for terminals that support them: addresses, and paths of files that exist in the project. The text is
+always the target itself, so that a link never leads elsewhere.
 """
 
 from __future__ import annotations
@@ -30,50 +30,50 @@ from agent_tools.text import escape_controls, one_line, shorten
 
 _SGR = re.compile(r"(\x1b\[[0-9;]*m)")
 _LINK_WORD = re.compile(r"https?://[!-;=?-_a-z~]+|(?<![\w/.@~-])(?:\.{1,2}/|/)?\w[\w.@+-]*(?:/[\w.@+-]+)*")
-_AFTER = ".,;:!?)]}'\"*"
-_ENV = ("WT_SESSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID", "KONSOLE_VERSION", "DOMTERM")
-_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio")
-_TERMS = ("xterm-kitty", "xterm-ghostty", "foot", "alacritty", "contour")
-# Words of a row that are looked for on disk, and the longest row that is looked at.
-_MOST, _LONGEST = 20, 2_000
+_TRAILING_PUNCTUATION = ".,;:!?)]}'\"*"
+_LINK_VARIABLES = ("WT_SESSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID", "KONSOLE_VERSION", "DOMTERM")
+_LINK_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio")
+_LINK_TERMS = ("xterm-kitty", "xterm-ghostty", "foot", "alacritty", "contour")
+# Limits: words of a row that are looked up on disk, and length of a row with links.
+_MAX_LINK_WORDS, _MAX_LINK_ROW = 20, 2_000
 
 
-def follows_links(env: Mapping[str, str]) -> bool:
-    """Return True if the terminal is known to understand links. If in doubt False."""
+def supports_links(env: Mapping[str, str]) -> bool:
+    """Return True if the terminal is known to support links; if in doubt, False."""
     if env.get("STY"):
         return False
     if env.get("TMUX"):
-        return env.get("TERM_PROGRAM") == "tmux" and _number(env.get("TERM_PROGRAM_VERSION", "")) >= 3.4
-    known = any(env.get(name) for name in _ENV) or env.get("TERM_PROGRAM") in _PROGRAMS
+        return env.get("TERM_PROGRAM") == "tmux" and _version_number(env.get("TERM_PROGRAM_VERSION", "")) >= 3.4
+    known = any(env.get(name) for name in _LINK_VARIABLES) or env.get("TERM_PROGRAM") in _LINK_PROGRAMS
     vte = env.get("VTE_VERSION", "")
-    return known or env.get("TERM", "").startswith(_TERMS) or (vte.isdigit() and int(vte) >= 5000)
+    return known or env.get("TERM", "").startswith(_LINK_TERMS) or (vte.isdigit() and int(vte) >= 5000)
 
 
-def _number(version: str) -> float:
+def _version_number(version: str) -> float:
     found = re.match(r"\d+(?:\.\d+)?", version)
     return float(found[0]) if found else 0.0
 
 
 def with_links(row: str, root: Path, width: int) -> str:
-    """Return a row of the screen, which may have colours, its addresses and the paths of files below `root` linked.
+    """Return a row of the screen, which may have colours, with links for addresses and paths of files below `root`.
 
-    width: of the terminal; an address that reaches its edge may go on in the next row, and is not linked.
+    width: of the terminal; an address that reaches its edge may continue in the next row, and is not linked.
     """
-    if len(row) > _LONGEST or "\x1b]" in row or ("/" not in row and "." not in row):
+    if len(row) > _MAX_LINK_ROW or "\x1b]" in row or ("/" not in row and "." not in row):
         return row
     plain = _SGR.sub("", row)
     targets: list[tuple[int, int, str]] = []
-    for match in list(_LINK_WORD.finditer(plain))[:_MOST]:
-        text = match[0].rstrip(_AFTER)
+    for match in list(_LINK_WORD.finditer(plain))[:_MAX_LINK_WORDS]:
+        text = match[0].rstrip(_TRAILING_PUNCTUATION)
         end = match.start() + len(text)
         cut = end == len(plain.rstrip()) and cells(plain) >= width - 1
-        if not cut and (target := text if "://" in text else _file(text, str(root))):
+        if not cut and (target := text if "://" in text else _file_url(text, str(root))):
             targets.append((match.start(), end, target))
-    return _insert(row, targets) if targets else row
+    return _insert_links(row, targets) if targets else row
 
 
-def _insert(row: str, targets: list[tuple[int, int, str]]) -> str:
-    """Put the sequences of links around parts of a row. targets: start and end without the colours, and the target."""
+def _insert_links(row: str, targets: list[tuple[int, int, str]]) -> str:
+    """Insert link sequences around parts of a row. targets: start and end without the colours, and the target."""
     marks = {start: f"\x1b]8;;{target}\x1b\\" for start, _, target in targets}
     ends = {end for _, end, _ in targets}
     made, at = [], 0
@@ -89,12 +89,12 @@ def _insert(row: str, targets: list[tuple[int, int, str]]) -> str:
     return "".join(made)
 
 
-def _file(text: str, root: str) -> str:
+def _file_url(text: str, root: str) -> str:
     """Return the address of a file in the project; "" for other words."""
     if "/" not in text and "." not in text[1:]:
         return ""
     path = os.path.normpath(os.path.join(root, text))
-    # Elsewhere a look could reach a device or another machine.
+    # Elsewhere, a lookup could reach a device or another machine.
     if not path.startswith(f"{root}/") or not os.path.lexists(path):
         return ""
     return f"file://{_host()}{quote(path)}"
@@ -117,7 +117,7 @@ _LEVELS = (0, 95, 135, 175, 215, 255)
 
 @lru_cache(2048)
 def fragments(line: str, width: int) -> tuple[Fragment, ...]:
-    """Return a line as styled text of at most `width` cells; tabs become four blanks."""
+    """Return a line as styled text of at most `width` cells; tabs become four spaces."""
     found: list[Fragment] = []
     state: dict[str, str] = {}
     position, left = 0, width
@@ -125,7 +125,7 @@ def fragments(line: str, width: int) -> tuple[Fragment, ...]:
         left = _add(found, line[position : match.start()], state, left)
         position = match.end()
         if match[1] is not None:
-            _apply(state, [int(n or 0) for n in match[1].split(";")])
+            _apply_codes(state, [int(n or 0) for n in match[1].split(";")])
     _add(found, line[position:], state, left)
     return tuple(found)
 
@@ -157,14 +157,14 @@ def clip(text: str, width: int) -> str:
     return text
 
 
-def fitted(text: str, width: int) -> str:
+def truncate_cells(text: str, width: int) -> str:
     """Shorten a text to one row, with an ellipsis if it was cut."""
     if cells(text) <= width:
         return text
     return clip(text, max(width - 1, 0)) + "…" if width > 0 else ""
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def hard_wrap(text: str, width: int) -> list[str]:
     """Split a plain line into rows of at most `width` cells, as a terminal would."""
     rows = []
     while text:
@@ -179,7 +179,7 @@ def count_rows(lines: Iterable[str], width: int) -> int:
     return sum(max(1, -(-cells(line) // max(width, 1))) for line in lines)
 
 
-def _apply(state: dict[str, str], codes: list[int]) -> None:
+def _apply_codes(state: dict[str, str], codes: list[int]) -> None:
     while codes:
         code = codes.pop(0)
         if code == 0:
@@ -190,7 +190,7 @@ def _apply(state: dict[str, str], codes: list[int]) -> None:
             for name in _OFF[code]:
                 state.pop(name, None)
         elif code in (38, 48):
-            _extended(state, "fg" if code == 38 else "bg", codes)
+            _apply_color(state, "fg" if code == 38 else "bg", codes)
         elif code in (39, 49):
             state.pop("fg" if code == 39 else "bg", None)
         elif 30 <= code <= 37 or 90 <= code <= 97:
@@ -199,10 +199,10 @@ def _apply(state: dict[str, str], codes: list[int]) -> None:
             state["bg"] = "bg:ansi" + (_NAMES[code - 40] if code < 50 else _BRIGHT[code - 100])
 
 
-def _extended(state: dict[str, str], ground: str, codes: list[int]) -> None:
-    """Parse a colour of the 256, or one of 16 million."""
+def _apply_color(state: dict[str, str], ground: str, codes: list[int]) -> None:
+    """Apply a 256-colour or 24-bit colour code."""
     if codes[:1] == [5] and len(codes) > 1:
-        state[ground] = f"{ground}:{_indexed(codes[1])}"
+        state[ground] = f"{ground}:{_indexed_color(codes[1])}"
         del codes[:2]
     elif codes[:1] == [2] and len(codes) > 3:
         red, green, blue = codes[1:4]
@@ -210,7 +210,7 @@ def _extended(state: dict[str, str], ground: str, codes: list[int]) -> None:
         del codes[:4]
 
 
-def _indexed(number: int) -> str:
+def _indexed_color(number: int) -> str:
     if number < 16:
         return "ansi" + (_NAMES + _BRIGHT)[number]
     if number < 232:
@@ -269,14 +269,14 @@ def to_ansi(text: Text, *, color: bool = True) -> str:
         words = escape_controls(segment.text).replace("\n", "\\n")
         style = segment.style
         if style and words:
-            style = _bare(style, color=color)
+            style = _without_extras(style, color=color)
             out.append(style.render(words, color_system=ColorSystem.STANDARD))
         else:
             out.append(words)
     return "".join(out)
 
 
-def _bare(style: Style, *, color: bool) -> Style:
+def _without_extras(style: Style, *, color: bool) -> Style:
     """Return the style without a link, which is a sequence of its own, and without colours unless wanted."""
     if style.link:
         style = style.update_link(None)
@@ -284,12 +284,12 @@ def _bare(style: Style, *, color: bool) -> Style:
 
 
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;0t", "\x1b[23;0t"
-RING = "\a\x1b]9;agent waits for you\x1b\\"
-# Seconds of work after which the user may be looking elsewhere.
-LONG = 5.0
+ATTENTION = "\a\x1b]9;agent waits for you\x1b\\"
+# Seconds of work after which the user's attention is requested.
+ATTENTION_SECONDS = 5.0
 
 
-def title(task: str, state: str = "") -> str:
+def title_sequence(task: str, state: str = "") -> str:
     """Return the title sequence. task: current task, in the user's words. state: a sign before it."""
     words = shorten(one_line(task), 60)
     name = f"agent: {words}" if words else "agent"
@@ -297,13 +297,13 @@ def title(task: str, state: str = "") -> str:
 
 
 # The limit of xterm, which nearly all terminals accept; none reports its own.
-LIMIT = 74_994
+MAX_CLIPBOARD = 74_994
 
 
-def to_clipboard(text: str) -> str | None:
+def clipboard_sequence(text: str) -> str | None:
     """Return the sequence that puts a text on the clipboard; None if it is too long for terminals.
 
     The text is Base64 in the sequence, so nothing in it can end the sequence or begin another.
     """
     coded = b64encode(text.encode("utf-8", "replace")).decode("ascii")
-    return f"\x1b]52;c;{coded}\x07" if len(coded) <= LIMIT else None
+    return f"\x1b]52;c;{coded}\x07" if len(coded) <= MAX_CLIPBOARD else None

@@ -18,7 +18,7 @@ Kind = Literal[
 ]
 
 # Paragraph lines or table rows after which a portion is emitted.
-PORTION = 40
+PORTION_LINES = 40
 TAIL_LINES, TAIL_CHARS = 12, 2_000
 
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
@@ -31,7 +31,7 @@ _DELIMITER = re.compile(r"[ \t]*:?-+:?[ \t]*")
 
 
 class Block(Value):
-    """A finished piece of markdown.
+    """A finished block of markdown.
 
     text: its source; an item without its marker, a code line without the fence's indentation, later portions of a
         table ("rows") without the header.
@@ -64,14 +64,14 @@ class BlockSplitter:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._done: list[Block] = []
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._open: Block | None = None
         self._lines: list[str] = []
         self._fence: _Fence | None = None
         # Blank lines, which belong to an item only if it continues after them.
-        self._blanks = 0
+        self._blank_lines = 0
         # Column of the open item's text, and the column from which a line belongs to it; 0: no item is open.
         self._column = self._reach = 0
         # Marker of the list that continues if another item follows, and the number of its last item.
@@ -93,7 +93,7 @@ class BlockSplitter:
         self._close()
         if self._fence is not None:
             self._done.append(Block("fence_close", indent=self._fence.column, joined=True))
-        self._forget()
+        self._reset()
         return self._take()
 
     def tail(self) -> list[Block]:
@@ -103,12 +103,12 @@ class BlockSplitter:
             # Fence characters alone may turn out to close the fence.
             return [self._code(partial)] if partial.strip(f" \t{self._fence.mark}") else []
         blocks = []
-        line = _spaced(partial)
+        line = _expand_tabs(partial)
         begins = self._open is not None and bool(line.strip()) and self._ends_open(line)
         if self._open is not None:
             lines = self._lines[-TAIL_LINES:]
             if partial and not begins:
-                lines = [*lines, *[""] * self._blanks, self._without_indent(line)]
+                lines = [*lines, *[""] * self._blank_lines, self._without_indent(line)]
             # A block whose first line was cut is shown without its marker.
             cut = len(self._lines) > TAIL_LINES
             kind: Kind = "more" if cut and self._open.kind == "item" else self._open.kind
@@ -146,14 +146,14 @@ class BlockSplitter:
         if self._fence is not None:
             self._in_fence(self._fence, line)
         elif line.strip(" \t"):
-            self._in_text(_spaced(line))
+            self._in_text(_expand_tabs(line))
         else:
             self._blank()
 
     def _in_fence(self, fence: _Fence, line: str) -> None:
         bare = line.strip(" \t")
         ends = len(bare) >= fence.length and bare == fence.mark * len(bare)
-        if ends and _indent(_spaced(line)) <= fence.indent + 3:
+        if ends and _indent(_expand_tabs(line)) <= fence.indent + 3:
             self._done.append(Block("fence_close", line, fence.column, joined=True))
             self._fence = None
         else:
@@ -166,24 +166,24 @@ class BlockSplitter:
 
     def _blank(self) -> None:
         if self._column:
-            self._blanks += 1
+            self._blank_lines += 1
         else:
             self._close()
 
     def _in_text(self, line: str) -> None:
         """Process a line that is neither blank nor code."""
         if self._column:
-            if self._goes_on_in_item(line):
+            if self._continues_item(line):
                 return
             self._close()
-            self._column = self._reach = self._blanks = 0
+            self._column = self._reach = self._blank_lines = 0
         elif self._open is not None:
-            if self._goes_on(self._open, line):
+            if self._continues_block(self._open, line):
                 return
             self._close()
         self._begin(line)
 
-    def _goes_on_in_item(self, line: str) -> bool:
+    def _continues_item(self, line: str) -> bool:
         """Add the line to the open item if it belongs to it."""
         inside = _indent(line) >= self._reach
         if not inside and (self._open is None or self._ends_open(line)):
@@ -194,13 +194,13 @@ class BlockSplitter:
             return True
         if self._open is None:
             self._open = Block("more", indent=_indent(line))
-            self._blanks = 0
-        self._lines += [""] * self._blanks
-        self._blanks = 0
+            self._blank_lines = 0
+        self._lines += [""] * self._blank_lines
+        self._blank_lines = 0
         self._lines.append(self._without_indent(line))
         return True
 
-    def _goes_on(self, block: Block, line: str) -> bool:
+    def _continues_block(self, block: Block, line: str) -> bool:
         """Add the line to an open paragraph, quote or table if it belongs to it."""
         if block.kind == "para":
             if _UNDERLINE.match(line) and not block.joined:
@@ -208,7 +208,7 @@ class BlockSplitter:
                 self._open = block.replace(kind="heading")
                 self._close()
                 return True
-            if _heads_table(self._lines[-1], line):
+            if _is_delimiter_row(self._lines[-1], line):
                 header = self._lines.pop()
                 self._close()
                 self._open, self._lines = Block("table"), [header, line]
@@ -216,12 +216,12 @@ class BlockSplitter:
         if self._ends_open(line):
             return False
         self._lines.append(line)
-        if block.kind == "para" and len(self._lines) >= PORTION:
+        if block.kind == "para" and len(self._lines) >= PORTION_LINES:
             # The last line is held back: it may turn out to be the header of a table.
             last = self._lines.pop()
             self._close()
             self._open, self._lines = Block("para", joined=True), [last]
-        elif block.kind in ("table", "rows") and len(self._lines) >= PORTION:
+        elif block.kind in ("table", "rows") and len(self._lines) >= PORTION_LINES:
             self._close()
             self._open = Block("rows", joined=True)
         return True
@@ -233,7 +233,7 @@ class BlockSplitter:
         if self._column:
             if _indent(line) >= self._reach:
                 return False
-            if self._blanks or _ITEM.match(line):
+            if self._blank_lines or _ITEM.match(line):
                 return True
         fence = _FENCE.match(line)
         if _HEADING.match(line) or _QUOTE.match(line) or _RULE.match(line) or (fence and len(fence[1]) < 4):
@@ -264,7 +264,7 @@ class BlockSplitter:
         self._list, self._number = match[0][-1], block.number or 0
         self._column = block.indent
         self._reach = min(block.indent, len(match[1]) + 2)
-        self._blanks = 0
+        self._blank_lines = 0
         self._open, self._lines = block.replace(text=""), [block.text]
         if fence := _FENCE.match(block.text):
             self._lines = [""]
@@ -283,7 +283,7 @@ class BlockSplitter:
     def _open_fence(self, match: re.Match[str], column: int) -> None:
         indent = column or len(match[1])
         self._fence = _Fence(match[2][0], len(match[2]), indent, column)
-        self._blanks = 0
+        self._blank_lines = 0
         self._done.append(Block("fence_open", match[0], column, info=match[3], joined=bool(column)))
 
     def _without_indent(self, line: str) -> str:
@@ -303,7 +303,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _spaced(line: str) -> str:
+def _expand_tabs(line: str) -> str:
     """Expand tabs at the beginning of a line and after a marker: they would hide its columns."""
     if "\t" not in line[:12]:
         return line
@@ -312,15 +312,15 @@ def _spaced(line: str) -> str:
     return head[0].expandtabs(4) + line[head.end() :]
 
 
-def _heads_table(header: str, line: str) -> bool:
+def _is_delimiter_row(header: str, line: str) -> bool:
     """Return True if `line` is the delimiter row of a table with the line before it as header: equal cell counts."""
     if "|" not in header + line or set(line) - set("|:- \t"):
         return False
-    cells, dashes = cells_of(header), cells_of(line)
+    cells, dashes = split_cells(header), split_cells(line)
     return len(cells) == len(dashes) and all(_DELIMITER.fullmatch(cell) for cell in dashes)
 
 
-def cells_of(line: str) -> list[str]:
+def split_cells(line: str) -> list[str]:
     """Return the cells of a table row; an escaped bar does not separate cells."""
     bare = re.sub(r"\\.", "", line).strip()
     return bare.removeprefix("|").removesuffix("|").split("|")

@@ -1,7 +1,7 @@
 """Render code and file changes as lines, highlighted line by line.
 
-The lexer resumes where the previous line ended. Lines of a change are numbered and marked with - and
-+, on a background, their changed words on another or underlined.
+The lexer resumes where the previous line ended. Lines of a change are numbered and marked with - and +, on a
+background; changed words have another background or are underlined.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rich.text import Text
 
 from agent_cli.terminal.render.console import styled
 from agent_tools.edit.diff import HUNK_HEADER, parse_hunks
-from agent_tools.lookalikes import visible
+from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
 from agent_tools.text import counted, escape_controls, short_duration, shorten
 
 # Longer lines are data, and some expressions take quadratic time.
-LONGEST = 500
-# The codes of the theme's roles: comment, type, string, attribute, function, keyword, number.
+MAX_LINE = 500
+# Colours of the theme's roles: comment, type, string, attribute, function, keyword, number.
 _COMMENT, _TYPE, _STRING, _ATTRIBUTE = "bright_black", "bright_red", "bright_green", "bright_yellow"
 _FUNCTION, _KEYWORD, _NUMBER = "bright_blue", "bright_magenta", "bright_cyan"
 COLOURS: dict[Any, str] = {
@@ -53,7 +53,7 @@ COLOURS: dict[Any, str] = {
     Token.Generic.Subheading: "bold",
 }
 # The most common language of a suffix that several languages claim.
-_USUALLY = {"m": "objective-c", "pl": "perl", "pm": "perl", "sql": "sql", "v": "verilog"}
+_COMMON_LANGUAGE = {"m": "objective-c", "pl": "perl", "pm": "perl", "sql": "sql", "v": "verilog"}
 _JSON = ("json", "json5", "jsonc", "jsonl", "jsonlines", "ndjson", "json-object", "jsonld", "json-ld")
 _JSON_TOKENS = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<string>"(?:[^"\\]|\\.)*"?)'
@@ -83,39 +83,39 @@ class Highlighter:
         return cls(_language_of(path.rpartition("/")[2]))
 
     @property
-    def knows(self) -> bool:
+    def has_lexer(self) -> bool:
         """True if there is a lexer."""
         return self._json or self._lexer is not None
 
     def line(self, line: str) -> Text:
         """Return the next line, coloured."""
         text = Text(line)
-        if not self.knows or len(line) > LONGEST:
+        if not self.has_lexer or len(line) > MAX_LINE:
             return text
         try:
             for at, kind, value in self._tokens(f"{line}\n"):
                 if style := _colour(kind):
                     text.stylize(style, at, at + len(value))
-        except Exception:  # noqa: BLE001 - a lexer that fails on odd code costs the colours, not the code
+        except Exception:  # noqa: BLE001 - if a lexer fails, only the colours are lost
             self._lexer, self._json = None, False
         return text
 
     def peek(self, line: str) -> Text:
         """Colour an incomplete next line without advancing."""
-        kept = list(self._stack)
+        saved = list(self._stack)
         text = self.line(line)
-        self._stack = kept
+        self._stack = saved
         return text
 
     def _tokens(self, line: str) -> Iterable[Found]:
         if self._json:
             return ((m.start(), _JSON_KINDS[m.lastgroup or "word"], m[0]) for m in _JSON_TOKENS.finditer(line))
         if isinstance(self._lexer, RegexLexer) and not isinstance(self._lexer, ExtendedRegexLexer):
-            return self._go_on(self._lexer, line)
+            return self._continue_lexing(self._lexer, line)
         found: Iterable[Found] = self._lexer.get_tokens_unprocessed(line)  # type: ignore[union-attr]
         return found
 
-    def _go_on(self, lexer: RegexLexer, line: str) -> Iterator[Found]:
+    def _continue_lexing(self, lexer: RegexLexer, line: str) -> Iterator[Found]:
         """Yield the tokens of a line by the lexer's table, from the state in which the previous line ended."""
         table: dict[str, list[tuple[Callable[[str, int], re.Match[str] | None], Any, Any]]] = lexer._tokens
         stack, at = self._stack, 0
@@ -166,7 +166,7 @@ def _lexer(alias: str) -> Any:
 @lru_cache(maxsize=256)
 def _language_of(name: str) -> str:
     """Return the alias of the language whose pattern fits a file name; the longest pattern wins."""
-    if language := _USUALLY.get(name.rpartition(".")[2]):
+    if language := _COMMON_LANGUAGE.get(name.rpartition(".")[2]):
         return language
     best = ("", "")
     for _, aliases, patterns, _ in get_all_lexers(plugins=False):
@@ -184,16 +184,16 @@ def _colour(kind: Any) -> str:
     return COLOURS.get(kind, "")
 
 
-SHOWN = 60
+MAX_DIFF_LINES = 60
 # Lines of a deleted file, also in approvals, and of a new one.
-DELETED = CREATED = 10
+DELETED_LINES = CREATED_LINES = 10
 # Limits of decoration: number of coloured lines, and tokens of a line that are compared.
-_COLOURED, _COMPARED = 2_000, 150
+_MAX_COLOURED, _MAX_COMPARED = 2_000, 150
 _SIGNS = {"-": "red", "+": "green", "\\": "dim"}
 # The backgrounds of rows and of changed words; a theme without backgrounds underlines the words.
-_ROWS = {"-": "on red", "+": "on green"}
-_CHANGED = {"-": "underline default on bright_red", "+": "underline default on bright_green"}
-_NARROWEST = 12
+_ROW_BACKGROUNDS = {"-": "on red", "+": "on green"}
+_WORD_STYLES = {"-": "underline default on bright_red", "+": "underline default on bright_green"}
+_MIN_WIDTH = 12
 
 Span = tuple[int, int]
 
@@ -214,22 +214,24 @@ class DiffLine(Value):
 def diff_lines(diff: Diff, *, whole: bool = False, width: int = 0, heading: bool = True) -> Iterator[Text]:
     """Yield the heading and the lines of a diff: all of them if `whole`, else the first ones.
 
-    Of a deleted file there are only the first ones. width: wrap lines to it; 0 for not at all.
+    A deleted file shows only the first ones. width: wrap lines to it; 0 to not wrap.
     """
     verb = "new file" if diff.created else "deleted" if diff.deleted else "change"
     if heading:
-        yield styled(f"  {visible(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
-    lines = _parsed(diff.patch)
-    most = DELETED if diff.deleted else len(lines) if whole else CREATED if diff.created else SHOWN
-    shown = lines[: most if len(lines) > most + 1 else len(lines)]
+        yield styled(f"  {escape_lookalikes(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
+    lines = _parse_patch(diff.patch)
+    limit = (
+        DELETED_LINES if diff.deleted else len(lines) if whole else CREATED_LINES if diff.created else MAX_DIFF_LINES
+    )
+    shown = lines[: limit if len(lines) > limit + 1 else len(lines)]
     number = max((len(str(line.number)) for line in shown if line.number), default=1)
-    yield from _drawn(_paired(shown), diff.path, number, width)
+    yield from _draw_lines(_mark_changed_words(shown), diff.path, number, width)
     if len(shown) < len(lines):
         how = " (Ctrl-O)" if width else ""
         yield styled(f"  … {counted(len(lines) - len(shown), 'more line')}{how}", "dim")
 
 
-def _parsed(patch: str) -> list[DiffLine]:
+def _parse_patch(patch: str) -> list[DiffLine]:
     """Parse a unified diff into numbered lines: by the old file for "-", else by the new one."""
     above = takewhile(lambda raw: not HUNK_HEADER.match(raw), patch.split("\n") if patch else ())
     lines = [DiffLine("\\", None, escape_controls(raw)) for raw in above]
@@ -251,11 +253,11 @@ def _parsed(patch: str) -> list[DiffLine]:
     return lines
 
 
-def _paired(lines: list[DiffLine]) -> list[DiffLine]:
+def _mark_changed_words(lines: list[DiffLine]) -> list[DiffLine]:
     """Mark the changed words of lines that replace a similar one."""
     out = list(lines)
     start = 0
-    while start < min(len(lines), _COLOURED):
+    while start < min(len(lines), _MAX_COLOURED):
         if lines[start].sign != "-":
             start += 1
             continue
@@ -263,8 +265,8 @@ def _paired(lines: list[DiffLine]) -> list[DiffLine]:
         end = _end_of("+", lines, middle)
         for a, b in zip(range(start, middle), range(middle, end), strict=False):
             if lines[a].sign == "-" and lines[b].sign == "+":
-                gone, come = changed_words(lines[a].text, lines[b].text)
-                out[a], out[b] = lines[a].replace(changed=gone), lines[b].replace(changed=come)
+                removed, added = changed_words(lines[a].text, lines[b].text)
+                out[a], out[b] = lines[a].replace(changed=removed), lines[b].replace(changed=added)
         start = end
     return out
 
@@ -279,17 +281,16 @@ def _end_of(sign: str, lines: list[DiffLine], at: int) -> int:
 def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     """Return the spans in which two lines differ, by words; none if they have less than half in common."""
     before, after = (re.findall(r"\w+|\s+|[^\w\s]", line) for line in (old, new))
-    if old == new or max(len(before), len(after)) > _COMPARED:
+    if old == new or max(len(before), len(after)) > _MAX_COMPARED:
         return (), ()
-    # Lazy: needed only when a change is shown.
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.ratio() <= 0.5:
         return (), ()
     edits = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    gone = _spans(before, [(i1, i2) for _, i1, i2, _, _ in edits])
-    return gone, _spans(after, [(j1, j2) for _, _, _, j1, j2 in edits])
+    removed = _spans(before, [(i1, i2) for _, i1, i2, _, _ in edits])
+    return removed, _spans(after, [(j1, j2) for _, _, _, j1, j2 in edits])
 
 
 def _spans(words: list[str], ranges: list[Span]) -> tuple[Span, ...]:
@@ -299,7 +300,7 @@ def _spans(words: list[str], ranges: list[Span]) -> tuple[Span, ...]:
     return tuple((starts[a], starts[b]) for a, b in ranges if a < b)
 
 
-def _drawn(lines: list[DiffLine], path: str, width: int, columns: int) -> Iterator[Text]:
+def _draw_lines(lines: list[DiffLine], path: str, width: int, columns: int) -> Iterator[Text]:
     old, new = Highlighter.for_file(path), Highlighter.for_file(path)
     for count, line in enumerate(lines):
         if line.sign == "@":
@@ -309,27 +310,27 @@ def _drawn(lines: list[DiffLine], path: str, width: int, columns: int) -> Iterat
             continue
         number = "" if line.number is None else str(line.number)
         colour = _SIGNS.get(line.sign, "")
-        row = Text("  ", _ROWS.get(line.sign, "")).append(number.rjust(width), colour or "dim").append(" ")
+        row = Text("  ", _ROW_BACKGROUNDS.get(line.sign, "")).append(number.rjust(width), colour or "dim").append(" ")
         if line.sign == "\\":
             yield row.append(line.text, "dim")
             continue
         body = Text(line.text)
-        if new.knows and count < _COLOURED:
+        if new.has_lexer and count < _MAX_COLOURED:
             body = (old if line.sign == "-" else new).line(line.text)
             if line.sign == " ":
                 old.line(line.text)
         for start, end in line.changed:
-            body.stylize(_CHANGED[line.sign], start, end)
-        first, *more = folded_code(body, columns - width - 5) if columns else [body]
+            body.stylize(_WORD_STYLES[line.sign], start, end)
+        first, *more = wrap_code(body, columns - width - 5) if columns else [body]
         yield row.append(line.sign, colour).append_text(first)
         for part in more:
             yield Text(" " * (width + 4), row.style).append_text(part)
 
 
-def folded_code(line: Text, width: int) -> list[Text]:
-    """Split a line of code into rows of at most `width` cells, after a blank where one is near the end."""
+def wrap_code(line: Text, width: int) -> list[Text]:
+    """Split a line of code into rows of at most `width` cells, after a space if one is near the end."""
     line.expand_tabs(4)
-    rows, width = [], max(width, _NARROWEST)
+    rows, width = [], max(width, _MIN_WIDTH)
     while line.cell_len > width:
         cut = width if line.plain.isascii() else len(chop_cells(line.plain[:width], width)[0])
         at = line.plain.rfind(" ", cut // 2, cut) + 1
@@ -339,8 +340,8 @@ def folded_code(line: Text, width: int) -> list[Text]:
 
 
 PLAN_MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
-_WORDS = {"pending": "to do:", "in_progress": "now:", "completed": "done:", "cancelled": "dropped:"}
-_STATES = {"in_progress": "bold", "completed": "dim", "cancelled": "dim"}
+_STATUS_WORDS = {"pending": "to do:", "in_progress": "now:", "completed": "done:", "cancelled": "dropped:"}
+_STATUS_STYLES = {"in_progress": "bold", "completed": "dim", "cancelled": "dim"}
 
 
 def display_lines(
@@ -348,7 +349,9 @@ def display_lines(
 ) -> Iterator[Text]:
     """Yield the lines of a display.
 
-    whole: shorten nothing, as for approvals. words: use no symbols. width: wrap changes to it; 0 for not at all.
+    whole: truncate nothing, as for approvals.
+    words: use no symbols.
+    width: wrap changes to it; 0 to not wrap.
     heading: name the file of a single change.
     """
     match display:
@@ -360,8 +363,8 @@ def display_lines(
         case TodoView(items=items):
             for item in items:
                 now = item.activeForm if item.status == "in_progress" and item.activeForm else item.content
-                mark = (_WORDS if words else PLAN_MARKS)[item.status]
-                yield styled(f"  {mark} {now}", _STATES.get(item.status, ""))
+                mark = (_STATUS_WORDS if words else PLAN_MARKS)[item.status]
+                yield styled(f"  {mark} {now}", _STATUS_STYLES.get(item.status, ""))
         case CommandOutput(exit_code=code):
             yield styled(f"  {short_result(display, words=words)}", "good" if code == 0 else "bad")
         case Listing() | FileView():
@@ -375,7 +378,7 @@ _USUAL_NOTE = re.compile(r"exit code \d+( \(.*?\))?, [\d.]+ m?s(; .*)?", re.DOTA
 
 
 def short_result(display: Display | None, *, words: bool = False) -> str:
-    """Return a result in a few words if it has no more to show; else "". words: there is no mark beside it."""
+    """Return a result in a few words if that is all of it, else "". words: there is no status mark next to it."""
     match display:
         case CommandOutput(exit_code=code, seconds=seconds, note=note):
             usual = _USUAL_NOTE.fullmatch(note or "exit code 0, 0 ms")

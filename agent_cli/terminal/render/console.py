@@ -30,7 +30,7 @@ STYLES = {
 
 
 class _Console(Console):
-    """Rich's console; a broken pipe is left to the one place that ends the program."""
+    """Rich's console, but a broken pipe raises BrokenPipeError, which ends the program."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -56,12 +56,12 @@ def make_console(color: str, env: Mapping[str, str], *, plain: bool, file: Any =
 
 
 # Backgrounds of whole rows. Erasing the line with a background fills the row, and copied text has no padding.
-_FILLS = {"on red": "\x1b[41m\x1b[K\x1b[0m", "on green": "\x1b[42m\x1b[K\x1b[0m"}
+_ROW_FILLS = {"on red": "\x1b[41m\x1b[K\x1b[0m", "on green": "\x1b[42m\x1b[K\x1b[0m"}
 
 
 def row_fill(line: Text) -> str:
     """Return the sequence that fills the row of a line before it is written; "" without a background."""
-    return _FILLS.get(str(line.style), "")
+    return _ROW_FILLS.get(str(line.style), "")
 
 
 def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Text]:
@@ -71,17 +71,17 @@ def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Tex
         yield Text(more if number else first).append_text(row)
 
 
-def by_words(line: str, console: Console, style: str = "", more: str = "") -> Iterator[Text]:
+def wrap_words(line: str, console: Console, style: str = "", more: str = "") -> Iterator[Text]:
     """Wrap a line of foreign text, keeping its indentation. more: additional indentation of all rows but the first."""
     indent = " " * (len(line) - len(line.lstrip(" ")))
     return hanging(styled(line.strip(" "), style), console, indent, indent + more)
 
 
 def prose(text: str, console: Console, style: str = "", more: str = "") -> Iterator[Text]:
-    """Yield foreign text to be read; on a terminal wrapped as in `by_words`."""
+    """Yield foreign text to be read; on a terminal wrapped as in `wrap_words`."""
     for line in text.split("\n"):
         if console.is_terminal:
-            yield from by_words(line, console, style, more)
+            yield from wrap_words(line, console, style, more)
         else:
             yield styled(line, style)
 
@@ -92,7 +92,7 @@ def print_prose(text: str, console: Console) -> None:
         console.print(row)
 
 
-def shown_path(path: Path, home: Path | None) -> str:
+def abbreviate_home(path: Path, home: Path | None) -> str:
     """Return a directory with ~ for the home directory."""
     inside = home is not None and path.is_relative_to(home) and path != home
     return f"~/{path.relative_to(home)}" if inside and home is not None else str(path)

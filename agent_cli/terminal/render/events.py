@@ -1,5 +1,7 @@
-"""Render events as lines, for both front ends: answers as they are finished, one line per call with its result, its
-output below, and advice about failures. The writer puts the lines on the screen.
+"""Render events as lines, for both front ends.
+
+Answers are written as they are finished, each call on one line with its result and its output below, failures with
+advice. The writer puts the lines on the screen.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.terminal.render.code import display_lines, short_result
-from agent_cli.terminal.render.writer import OWN, RESULT, Outcome, Writer
+from agent_cli.terminal.render.writer import BANG_ROWS, RESULT_ROWS, Outcome, Writer
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
 from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
 
-_BY_KIND = {
+_ADVICE_BY_KIND = {
     "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then try again.",
     "rate_limit": "Wait a moment and try again, or switch to another model: /model NAME.",
     "overloaded": "Wait a moment and try again, or switch to another model: /model NAME.",
@@ -57,14 +59,14 @@ _BY_KIND = {
     "refused": "Rephrase the request, or switch to another model: /model NAME.",
     "context_too_long": "/clear starts a new session; /model NAME switches to a model with a larger window.",
 }
-_NO_MODEL = re.compile(r"no model named|does not exist|not found")
-_NO_MONEY = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
+_UNKNOWN_MODEL = re.compile(r"no model named|does not exist|not found")
+_NO_CREDIT = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
 
 
 # The call of a command that the user typed after `!`.
-OWN_CALL = "!"
+BANG_CALL_ID = "!"
 # Length of a sub-agent's name with its task.
-_NAME = 32
+_MAX_NAME = 32
 
 # Limits by terminal reason: what was limited, and the setting.
 _LIMITS = {
@@ -78,8 +80,8 @@ _LIMITS = {
 }
 
 
-def reached(reason: str) -> str:
-    """Return which limit ended a turn and how to continue."""
+def limit_message(reason: str) -> str:
+    """Explain which limit ended a turn and how to continue."""
     if reason not in _LIMITS:
         return "Stopped: the model repeated itself. Say what to do instead to continue."
     what, setting = _LIMITS[reason]
@@ -87,31 +89,30 @@ def reached(reason: str) -> str:
     return f'{text} Say "continue" to continue, or raise the limit.'
 
 
-def allowed(event: ApprovalResolved) -> str:
-    """Return in a few words what a user has allowed."""
+def approval_words(event: ApprovalResolved) -> str:
+    """Describe a user's approval in a few words."""
     if event.mode:
         return "✓ allowed, and all edits this session"
     text = f", always: {event.rule}" if event.rule else ""
     return f"✓ allowed{text}{f' ({event.reason})' if event.reason else ''}"
 
 
-def advice(failure: Failure) -> str:
+def failure_advice(failure: Failure) -> str:
     """Return one sentence of advice about a failure; "" if there is none."""
-    if failure.kind == "bad_request" and _NO_MODEL.search(failure.message):
+    if failure.kind == "bad_request" and _UNKNOWN_MODEL.search(failure.message):
         return "agent models lists what there is; /model NAME changes it here."
-    if failure.kind in ("auth", "rate_limit", "bad_request") and _NO_MONEY.search(failure.message):
+    if failure.kind in ("auth", "rate_limit", "bad_request") and _NO_CREDIT.search(failure.message):
         return "Add credit with the provider, or switch to another model: /model NAME."
-    return _BY_KIND.get(failure.kind, "")
+    return _ADVICE_BY_KIND.get(failure.kind, "")
 
 
 class EventRenderer:
     """Listener that writes each event, append-only.
 
-    questions_stay: what was asked stands above, so calls and changes that were approved are not written again.
-
+    questions_stay: questions stay on the screen, so approved calls and changes are not written again.
     writer: puts lines on the screen; by default directly on the console.
     plan: returns the current plan if a panel shows it; the plan is then written only at the end of the turn.
-    folded: leave out the output of calls, as for turns of a resumed session.
+    folded: omit the output of calls, as for turns of a resumed session.
     """
 
     questions_stay = True
@@ -128,7 +129,7 @@ class EventRenderer:
         self._folded = folded
         self._out = writer or Writer(console, whole_thoughts=verbose)
         self._plan, self._planned = plan, False
-        # Files changed in the turn, as far as calls showed it; whether its beginning was shown.
+        # Files that calls of the turn changed; True once the turn was seen from its start.
         self._changed: dict[str, ChangedLines] = {}
         self._from_start = False
         self._errors: dict[str, str] = {}
@@ -136,7 +137,7 @@ class EventRenderer:
         self._summaries: dict[str, str] = {}
         self._started: set[str] = set()
         self._shown: dict[str, Display] = {}
-        # By call: how the user decided it.
+        # The user's decision by call.
         self._decided: dict[str, str] = {}
         self._verbose = verbose
         self.usage = Usage()
@@ -149,7 +150,7 @@ class EventRenderer:
             case ThinkingDelta(text=text):
                 self._out.think(text)
             case AnswerRestarted():
-                self._out.void("  (the answer broke off here; asking again)")
+                self._out.discard("  (the answer broke off here; asking again)")
             case ToolRequested(call_id=call_id, summary=summary):
                 self._out.settle()
                 self._summaries[call_id] = summary
@@ -171,7 +172,7 @@ class EventRenderer:
                 if preview is not None and self.questions_stay:
                     self._shown[call_id] = preview
             case ApprovalResolved(decision="approve", by="person", call_id=call_id) if not self.questions_stay:
-                self._decided[call_id] = f" {allowed(event)}"
+                self._decided[call_id] = f" {approval_words(event)}"
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
                 summary = self._summaries.pop(call_id, "")
                 if by != "person":
@@ -188,7 +189,7 @@ class EventRenderer:
             case PlanContinued():
                 self._say("  (the plan has open steps; continuing)", "dim")
             case SubagentEvent(agent=agent, call_id=call_id, event=inner):
-                self._nested(self._named(agent, call_id), call_id, unwrap(inner))
+                self._nested(self._subagent_label(agent, call_id), call_id, unwrap(inner))
             case UsageAdded(usage=usage, aside=aside):
                 self.usage += usage
                 if usage.input and not aside:
@@ -209,11 +210,11 @@ class EventRenderer:
             case TurnFinished():
                 self._end(event)
 
-    def _named(self, agent: str, call_id: str) -> str:
-        """Return the name of a sub-agent for its lines: with its task where several run at the same time."""
+    def _subagent_label(self, agent: str, call_id: str) -> str:
+        """Return the label of a sub-agent's lines: its name, with its task if several run at the same time."""
         if len(self._started) < 2:
             return agent
-        return shorten(self._summaries.get(call_id, agent).removeprefix("Sub-agent "), _NAME)
+        return shorten(self._summaries.get(call_id, agent).removeprefix("Sub-agent "), _MAX_NAME)
 
     def _nested(self, agent: str, call_id: str, event: Event) -> None:
         """Write the calls and warnings of a sub-agent, one line each."""
@@ -259,16 +260,16 @@ class EventRenderer:
         self._out.say(text, style)
 
     def _finished(self, event: ToolFinished) -> None:
-        """Write the result of a call: in a few words on its line if nothing was written since, the rest below."""
+        """Write the result of a call: in a few words on its line if it is the last one, the rest below."""
         call, display = event.call_id, event.display
         error = self._errors.pop(call, "")
-        rows = self._out.end_output(call, OWN if call == OWN_CALL else RESULT)
+        rows = self._out.end_output(call, BANG_ROWS if call == BANG_CALL_ID else RESULT_ROWS)
         self._count(display)
         if self._plan is not None and isinstance(display, TodoView):
             self._planned, display = True, None
         # A change just approved is not shown again, unless the result differs from it.
         approved = self._shown.pop(call, None)
-        brief = self._result(call, short_result(display, words=self._out.words))
+        brief = self._annotate_result(call, short_result(display, words=self._out.words))
         if display is None and error and self._summaries.get(call):
             brief = _first_line(error)
         if self._summaries.get(call) and call not in self._started and brief:
@@ -286,8 +287,8 @@ class EventRenderer:
         self._summaries.pop(call, None)
         self._started.discard(call)
 
-    def _result(self, call_id: str, brief: str) -> str:
-        """Return the result of a call in a few words. brief: without what the front end knows besides."""
+    def _annotate_result(self, call_id: str, brief: str) -> str:
+        """Return the short result of a call, to which a front end may add."""
         return brief
 
     def _count(self, display: Display | None) -> None:
@@ -311,24 +312,21 @@ class EventRenderer:
             if event.text != self._answered:
                 self._say(event.text, "ask")
             if not event.degraded:
-                self._say(reached(event.diagnostics.terminal_reason), "ask")
+                self._say(limit_message(event.diagnostics.terminal_reason), "ask")
         elif event.diagnostics.terminal_reason == "interrupted":
             # After the ^C that the terminal printed.
             self._say("")
             self._say("interrupted; say what to do instead, or continue", "ask")
         elif event.failure is not None:
             self._say(event.failure.message, "bad")
-            if hint := advice(event.failure):
+            if hint := failure_advice(event.failure):
                 self._say(hint, "dim")
         if event.result == "Complete" and event.plan_unfinished and self._plan is None:
             self._say("the plan has open steps: /todos shows it", "ask")
-        self._out.close(*self._ending(event))
+        self._out.close(*self._summarize_turn(event))
 
-    def _ending(self, event: TurnFinished) -> tuple[Outcome, list[tuple[str, str]]]:
-        """Return how the turn ended, and its facts: time of work, tokens, cost, what changed and how it was verified.
-
-        Each fact has a style.
-        """
+    def _summarize_turn(self, event: TurnFinished) -> tuple[Outcome, list[tuple[str, str]]]:
+        """Return the outcome of the turn, and its facts with styles: time, tokens, cost, changes, verification."""
         reason = event.diagnostics.terminal_reason
         complete = event.result == "Complete" and not event.degraded
         used = event.earlier + event.usage
@@ -352,7 +350,7 @@ class EventRenderer:
 
 
 class ChangedLines:
-    """The lines that several changes of a file added and removed in all; what came and went counts for neither."""
+    """Counts the lines that several changes of a file added and removed, without those that were added and removed."""
 
     def __init__(self) -> None:
         self._added: Counter[str] = Counter()
@@ -360,13 +358,13 @@ class ChangedLines:
 
     def add(self, diff: Diff) -> None:
         lines = diff.patch.splitlines()
-        come = Counter(line[1:] for line in lines if line.startswith("+"))
-        gone = Counter(line[1:] for line in lines if line.startswith("-"))
-        if (come.total(), gone.total()) != (diff.added, diff.removed):  # the patch is shortened
-            come, gone = Counter({"+": diff.added}), Counter({"-": diff.removed})
-        taken_back, restored = gone & self._added, come & self._removed
-        self._added = self._added - taken_back + (come - restored)
-        self._removed = self._removed - restored + (gone - taken_back)
+        added = Counter(line[1:] for line in lines if line.startswith("+"))
+        removed = Counter(line[1:] for line in lines if line.startswith("-"))
+        if (added.total(), removed.total()) != (diff.added, diff.removed):  # the patch is shortened
+            added, removed = Counter({"+": diff.added}), Counter({"-": diff.removed})
+        reverted, restored = removed & self._added, added & self._removed
+        self._added = self._added - reverted + (added - restored)
+        self._removed = self._removed - restored + (removed - reverted)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -375,7 +373,7 @@ class ChangedLines:
 
 
 def _first_line(error: str) -> str:
-    """Return the first line of an error, without words that announce the lines below it ("Differences:")."""
+    """Return the first line of an error, without a final introduction of the lines below ("Differences:")."""
     first = error.splitlines()[0]
     if not first.endswith(":"):
         return first
@@ -384,7 +382,7 @@ def _first_line(error: str) -> str:
 
 
 def _verification(check: str) -> tuple[str, str]:
-    """Return which command verified the work, with a style. check: `verified` of the turn; "" if none did."""
+    """Describe the verification of the work, with a style. check: `verified` of the turn; "" if there was none."""
     if not check:
         return "not verified: no test was run", "ask"
     if check.endswith(" passed"):

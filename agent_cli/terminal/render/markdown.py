@@ -1,10 +1,10 @@
 """Render markdown as lines of text, block by block as it is finished, and the unfinished end as a few rows.
 
-It is parsed by markdown-it and wrapped by Rich. Nothing of the source is lost: HTML stays as written, links show their
-target, images and reference definitions stay text. No boxes, backgrounds or padding, so that copied text is exact: code
-is indented by two blanks and not wrapped; prose is wrapped at words. Blocks are separated by one blank line.
+Markdown-it parses and Rich wraps. Nothing of the source is lost: HTML stays as written, links show their target, images
+and reference definitions stay text. No boxes, backgrounds or padding, so that copied text is exact: code is indented by
+two spaces and not wrapped; prose is wrapped at words. Blocks are separated by one blank line.
 
-Tables are columns of text: two blanks between them, a line below the header, cells wrapped if it gets narrow.
+Tables are columns of text: two spaces between them, a line below the header, cells wrapped if it gets narrow.
 
 A line is text with only SGR sequences that this program wrote.
 """
@@ -23,7 +23,7 @@ from rich.style import Style
 from rich.text import Text
 
 from agent_cli.terminal.render.ansi import to_ansi, wrap
-from agent_cli.terminal.render.blocks import Block, BlockSplitter, cells_of
+from agent_cli.terminal.render.blocks import Block, BlockSplitter, split_cells
 from agent_cli.terminal.render.code import Highlighter
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
@@ -32,7 +32,7 @@ Align = Literal["left", "center", "right"]
 Row = list[Text]
 _GAP = 2
 # If columns would get narrower, each row is shown as separate lines.
-_NARROWEST = 6
+_MIN_COLUMN = 6
 
 
 class Table:
@@ -46,7 +46,7 @@ class Table:
         self._width = width
         self._rule = rule
         natural = [max(row[n].cell_len if n < len(row) else 0 for row in (header, *rows)) for n in range(len(header))]
-        self._widths = _fitted(natural, width - _GAP * (len(natural) - 1))
+        self._widths = _distribute_width(natural, width - _GAP * (len(natural) - 1))
 
     def head(self) -> list[Text]:
         """Return the header and the line below it."""
@@ -58,9 +58,9 @@ class Table:
     def body(self, rows: list[Row]) -> list[Text]:
         """Return the lines of rows."""
         draw = self._row if self._widths else self._record
-        return [line for row in rows for line in draw(self._within(row))]
+        return [line for row in rows for line in draw(self._fit_columns(row))]
 
-    def _within(self, row: Row) -> Row:
+    def _fit_columns(self, row: Row) -> Row:
         """Fit a row to the number of columns: the last column takes extra cells of a later row."""
         last = len(self._header) - 1
         return row if len(row) <= last + 1 else [*row[:last], Text(" ").join(cell for cell in row[last:] if cell)]
@@ -68,9 +68,9 @@ class Table:
     def _row(self, row: Row) -> list[Text]:
         widths = [max(width, cell.cell_len) for cell, width in zip(row, self._widths, strict=False)]
         if sum(widths) + _GAP * (len(widths) - 1) > self._width:
-            widths = _with_whole_words(row, self._widths)
+            widths = _widen_for_words(row, self._widths)
         columns = [
-            [_aligned(line, width, align) for line in wrap(cell, width)]
+            [_pad(line, width, align) for line in wrap(cell, width)]
             for cell, width, align in zip(row, widths, self._aligns, strict=False)
         ]
         lines = []
@@ -91,7 +91,7 @@ class Table:
         return lines
 
 
-def _fitted(natural: list[int], room: int) -> list[int]:
+def _distribute_width(natural: list[int], room: int) -> list[int]:
     """Distribute the width: columns narrower than their share keep their width. Empty if nothing fits."""
     if sum(natural) <= room:
         return [max(w, 1) for w in natural]
@@ -103,12 +103,14 @@ def _fitted(natural: list[int], room: int) -> list[int]:
         widths[column] = min(natural[column], share)
         left -= widths[column]
     return (
-        [] if any(w < min(_NARROWEST, n) for w, n in zip(widths, natural, strict=True)) else [max(w, 1) for w in widths]
+        []
+        if any(w < min(_MIN_COLUMN, n) for w, n in zip(widths, natural, strict=True))
+        else [max(w, 1) for w in widths]
     )
 
 
-def _with_whole_words(row: Row, widths: list[int]) -> list[int]:
-    """Return widths with room for the longest word of each cell, as far as the other cells of the row can spare it."""
+def _widen_for_words(row: Row, widths: list[int]) -> list[int]:
+    """Widen columns for the longest word of each cell, if the other cells of the row leave room."""
     words = [max((cell_len(word) for word in cell.plain.split()), default=0) for cell in row]
     found = list(widths)
     for n, longest in enumerate(words[: len(found)]):
@@ -119,7 +121,7 @@ def _with_whole_words(row: Row, widths: list[int]) -> list[int]:
     return found
 
 
-def _aligned(line: Text, width: int, align: Align) -> Text:
+def _pad(line: Text, width: int, align: Align) -> Text:
     """Pad a line to `width`."""
     missing = max(0, width - line.cell_len)
     before = {"left": 0, "center": missing // 2, "right": missing}[align]
@@ -128,7 +130,7 @@ def _aligned(line: Text, width: int, align: Align) -> Text:
 
 CODE_INDENT = "  "
 RULE_WIDTH = 20
-_NARROWEST_TEXT = 8
+_MIN_TEXT = 8
 _PLAIN = Style()
 _CODE = Style(color="cyan")
 _LINK = Style(underline=True)
@@ -137,7 +139,7 @@ _HEADINGS = {"h1": Style(bold=True, underline=True), "h2": Style(bold=True)}
 _HEADING = Style(bold=True, italic=True)
 
 
-class Signs(Value):
+class BlockSigns(Value):
     """Characters for bullets, quotes and rules, and around code if colours do not show it."""
 
     bullet: str = "•"
@@ -146,13 +148,13 @@ class Signs(Value):
     tick: str = ""
 
 
-PLAIN_SIGNS = Signs("-", ">", "-", "`")
+PLAIN_SIGNS = BlockSigns("-", ">", "-", "`")
 
 
 class Layout:
     """Turns markdown into lines. Tokens come from one iterator; each container reads up to its closing token."""
 
-    def __init__(self, signs: Signs) -> None:
+    def __init__(self, signs: BlockSigns) -> None:
         self._signs = signs
         self._source: list[str] = []
 
@@ -162,30 +164,30 @@ class Layout:
         item: the source is the content of a list item.
         """
         self._source = source.split("\n")
-        return self._flow(iter(_parser().parse(source)), max(width, _NARROWEST_TEXT), item=item)
+        return self._render_container(iter(_parser().parse(source)), max(width, _MIN_TEXT), item=item)
 
     def table(self, source: str, width: int) -> tuple[Table, list[Row]] | None:
-        """Parse `source` as a table and return it with its rows; None if it is none."""
+        """Parse `source` as a table and return it with its rows; None if it is not a table."""
         tokens = iter(_parser().parse(source))
         first = next(tokens, None)
         if first is None or first.type != "table_open":
             return None
-        return self._table(tokens, max(width, _NARROWEST_TEXT))
+        return self._table(tokens, max(width, _MIN_TEXT))
 
-    def _flow(self, tokens: Iterator[Token], width: int, *, item: bool = False) -> list[Text]:
+    def _render_container(self, tokens: Iterator[Token], width: int, *, item: bool = False) -> list[Text]:
         """Render a container, with blank lines between its parts; in a list only where the source has them."""
         lines: list[Text] = []
         for token in tokens:
             if token.nesting < 0:
                 break
-            part = self._part(token, tokens, width)
+            part = self._render_token(token, tokens, width)
             tight = item and token.map and self._source[token.map[0] - 1].strip("> ")
             if lines and part and not tight:
                 lines.append(Text())
             lines += part
         return lines
 
-    def _part(self, token: Token, tokens: Iterator[Token], width: int) -> list[Text]:
+    def _render_token(self, token: Token, tokens: Iterator[Token], width: int) -> list[Text]:
         match token.type:
             case "paragraph_open":
                 return wrap(self._inline(tokens), width)
@@ -198,7 +200,7 @@ class Layout:
                 code = token.content.removesuffix("\n").split("\n")
                 return [Text(CODE_INDENT).append_text(highlighter.line(line)) if line else Text() for line in code]
             case "blockquote_open":
-                inner = self._flow(tokens, max(width - 2, _NARROWEST_TEXT))
+                inner = self._render_container(tokens, max(width - 2, _MIN_TEXT))
                 return [Text(f"{self._signs.quote} ", "dim").append_text(line) for line in inner]
             case "bullet_list_open" | "ordered_list_open":
                 return self._list(token, tokens, width)
@@ -217,7 +219,7 @@ class Layout:
             if token.nesting < 0:
                 break
             mark = self.mark(number)
-            lines += hung(mark, self._flow(tokens, max(width - len(mark), _NARROWEST_TEXT), item=True))
+            lines += hang_indent(mark, self._render_container(tokens, max(width - len(mark), _MIN_TEXT), item=True))
             number = None if number is None else number + 1
         return lines
 
@@ -280,7 +282,7 @@ def _parser() -> MarkdownIt:
     return parser.enable(["table", "strikethrough"]).disable(["image", "reference"])
 
 
-def hung(mark: str, lines: list[Text]) -> list[Text]:
+def hang_indent(mark: str, lines: list[Text]) -> list[Text]:
     """Prefix the first line with a mark and indent the others; the mark alone if there are none."""
     if not lines:
         return [Text(mark.rstrip())]
@@ -292,7 +294,7 @@ def _align(style: str) -> Align:
     return "right" if style.endswith("right") else "center" if style.endswith("center") else "left"
 
 
-WIDEST = 120
+MAX_WIDTH = 120
 TAIL_ROWS = 5
 
 
@@ -305,23 +307,23 @@ class BlockRenderer:
     def __init__(self, columns: int, *, color: bool = True) -> None:
         self.resize(columns)
         self._color = color
-        self._layout = Layout(Signs() if color else PLAIN_SIGNS)
+        self._layout = Layout(BlockSigns() if color else PLAIN_SIGNS)
         self._code = Highlighter("")
         self._table: Table | None = None
         self._table_head = ""
-        self._begun = False
+        self._has_output = False
 
     def resize(self, columns: int) -> None:
-        """Set the terminal width for what follows; lines are never wider than is readable."""
-        self.width = max(1, min(columns - 1, WIDEST))
+        """Set the terminal width for the next blocks; lines never get too wide to read."""
+        self.width = max(1, min(columns - 1, MAX_WIDTH))
 
     def render(self, block: Block) -> list[str]:
-        """Return the lines of a block, after a blank line where one belongs. Call once per block."""
+        """Return the lines of a block, after a blank line if needed. Call once per block."""
         lines = [to_ansi(line, color=self._color) for line in self._lines(block)]
         opens = block.kind == "fence_open"
-        if self._begun and not block.joined and (lines or opens):
+        if self._has_output and not block.joined and (lines or opens):
             lines.insert(0, "")
-        self._begun = self._begun or bool(lines) or opens
+        self._has_output = self._has_output or bool(lines) or opens
         return lines
 
     def tail(self, blocks: list[Block]) -> list[str]:
@@ -360,9 +362,9 @@ class BlockRenderer:
     def _prose(self, block: Block, text: str) -> list[Text]:
         if block.kind == "item":
             mark = self._layout.mark(block.number)
-            return hung(mark, self._layout.lines(text, self.width - len(mark), item=True))
+            return hang_indent(mark, self._layout.lines(text, self.width - len(mark), item=True))
         lines = self._layout.lines(text, self.width - block.indent, item=block.kind == "more")
-        return hung(" " * block.indent, lines) if block.indent and lines else lines
+        return hang_indent(" " * block.indent, lines) if block.indent and lines else lines
 
     def _rows(self, kind: str, text: str) -> list[Text]:
         """Render a table, or more rows of the previous one, in the column widths set by its first rows."""
@@ -370,7 +372,7 @@ class BlockRenderer:
             head, self._table = text.split("\n")[:2], None
             text = "\n".join(text.split("\n")[2:])
             self._table_head = "\n".join(head)
-        source = _with_room(self._table_head, text)
+        source = _widen_header(self._table_head, text)
         found = self._layout.table(source, self.width)
         if found is None:
             return self._layout.lines(source, self.width)
@@ -389,10 +391,10 @@ class BlockRenderer:
         return self._prose(block, text)
 
 
-def _with_room(head: str, rows: str) -> str:
+def _widen_header(head: str, rows: str) -> str:
     """Widen a table's header to the longest row: cells beyond the header would be dropped."""
     header, dashes = head.split("\n")
-    missing = max(len(cells_of(row)) for row in rows.split("\n")) - len(cells_of(header))
+    missing = max(len(split_cells(row)) for row in rows.split("\n")) - len(split_cells(header))
     if missing > 0:
         header = f"{header.rstrip().removesuffix('|')}{'| ' * (missing + 1)}"
         dashes = f"{dashes.rstrip().removesuffix('|')}{'|-' * missing}|"
@@ -404,7 +406,7 @@ def _code(column: int, line: Text) -> Text:
 
 
 class MarkdownStream:
-    """Text of one answer in, finished lines out."""
+    """Converts the streamed text of one answer to finished lines."""
 
     def __init__(self, columns: int, *, color: bool = True) -> None:
         self._splitter = BlockSplitter()

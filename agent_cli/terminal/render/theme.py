@@ -24,18 +24,18 @@ Background = Literal["dark", "light"]
 # Number of colours: 16, 256, 16 million; 0 without colours.
 Depth = Literal[0, 16, 256, 16_777_216]
 Codes = tuple[int, ...]
-TRUE: Depth = 16_777_216
+TRUE_COLOR: Depth = 16_777_216
 
-# By role: the code that stands for it. Those from 40 on (but not 90 to 97) are backgrounds, of whole rows or of words.
+# The code of each role. Codes from 40 on, except 90 to 97, are backgrounds of rows or words.
 ROLES = {
     "dim": 2, "error": 31, "success": 32, "warning": 33, "accent": 34, "special": 35, "code": 36,
     "comment": 90, "type": 91, "string": 92, "attribute": 93, "function": 94, "keyword": 95, "number": 96,
     "removed": 41, "added": 42, "user": 100, "removed_word": 101, "added_word": 102,
 }  # fmt: skip
 _BACKGROUNDS = frozenset((41, 42, 100, 101, 102))
-_WORDS = (101, 102)
-# What marks changed words where they have no background: underlined, in the default colour.
-_UNMARKED = ((4,), (39,))
+_WORD_CODES = (101, 102)
+# Codes that mark changed words without a background: underlined, in the default colour.
+_UNDERLINE_CODES = ((4,), (39,))
 
 _Colors = dict[str, str]
 _DARK: _Colors = {
@@ -92,8 +92,8 @@ _BUILT_IN: dict[str, dict[Background, _Colors]] = {
     },
 }  # fmt: skip
 
-# The same in the sixteen colours that a terminal defines, which fit its background. Rows of a change have no
-# background there, as text in the other colours would be lost on it; signs, numbers and underlines remain.
+# The themes in the sixteen colours that a terminal defines to fit its background. Rows of a change have no background
+# there, as text in other colours would be unreadable on it; signs, numbers and underlines remain.
 _BASE_16: dict[int, Codes] = {
     41: (), 42: (), 101: (), 102: (),
     90: (2,), 91: (36,), 92: (32,), 93: (33,), 94: (34,), 95: (35,), 96: (36,), 100: (97, 100),
@@ -120,7 +120,7 @@ _NO_COLORS: dict[int, Codes] = {
     **dict.fromkeys((*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108)), ()),
     100: (1,),
 }
-_DESCRIBED = {
+_DESCRIPTIONS = {
     "auto": "dark or light, as the terminal's background is",
     "dark": "for dark backgrounds",
     "light": "for light backgrounds",
@@ -129,19 +129,19 @@ _DESCRIBED = {
     "none": "no colours",
 }
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-_NAMED: dict[str, Codes] = {
+_NAMED_CODES: dict[str, Codes] = {
     **{name: (30 + n,) for n, name in enumerate(_NAMES)},
     **{f"bright-{name}": (90 + n,) for n, name in enumerate(_NAMES)},
 }
-# How terminals show the sixteen, to find the nearest.
-_SHOWN = {
+# Typical colours of the sixteen, to find the nearest.
+_TERMINAL_RGB = {
     30: (0, 0, 0), 31: (205, 49, 49), 32: (13, 188, 121), 33: (180, 140, 16), 34: (36, 114, 200), 35: (188, 63, 188),
     36: (17, 168, 205), 37: (229, 229, 229), 90: (102, 102, 102), 91: (241, 76, 76), 92: (35, 209, 139),
     93: (245, 245, 67), 94: (59, 142, 234), 95: (214, 112, 214), 96: (41, 184, 219), 97: (255, 255, 255),
 }  # fmt: skip
 _LEVELS = (0, 95, 135, 175, 215, 255)
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
-_LARGEST = 64 << 10
+_MAX_FILE_BYTES = 64 << 10
 _FOLDER = ".agent/themes"
 
 
@@ -155,13 +155,13 @@ class Theme(Value):
 
 def theme_names(home: Path | None) -> dict[str, str]:
     """Return the names of all themes, each with a description: the built-in ones, then those of the user."""
-    found: dict[str, str] = dict(_DESCRIBED)
+    found: dict[str, str] = dict(_DESCRIPTIONS)
     with_files = sorted((home / _FOLDER).glob("*.toml")) if home is not None else []
     return found | {file.stem: f"~/{_FOLDER}/{file.name}" for file in with_files if file.stem not in found}
 
 
 def load_theme(name: str, background: Background, home: Path | None) -> Theme:
-    """Return a theme for a background. Raises UsageError if there is none of that name, or its file has a mistake."""
+    """Load a theme for a background. Raises UsageError if the theme is unknown, or its file has a mistake."""
     if name in ("auto", "none"):
         name = background if name == "auto" else name
     if name == "none":
@@ -181,7 +181,7 @@ def load_theme(name: str, background: Background, home: Path | None) -> Theme:
 def _from_file(name: str, file: Path, background: Background) -> Theme:
     shown = f"~/{_FOLDER}/{file.name}"
     try:
-        data = tomllib.loads(read_regular(file, _LARGEST).decode("utf-8"))
+        data = tomllib.loads(read_regular(file, _MAX_FILE_BYTES).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"The theme {shown} cannot be read: {one_line(str(error))}.") from None
     base = data.pop("base", background)
@@ -192,24 +192,24 @@ def _from_file(name: str, file: Path, background: Background) -> Theme:
     for role, value in data.items():
         if role not in ROLES:
             raise UsageError(f"{shown}: there is no colour {one_line(role)!r}; known: {', '.join(ROLES)}.")
-        if not isinstance(value, str) or (value and _parsed(value) is None):
+        if not isinstance(value, str) or (value and _parse_color(value) is None):
             raise UsageError(f'{shown}: {role} must be "#rrggbb" or a name such as "bright-red", with "on" for two.')
         colors[role] = value
-    own = {ROLES[role]: _made(colors[role], 16) for role in data}
+    own = {ROLES[role]: _color_codes(colors[role], 16) for role in data}
     # No background for rows and words of a change, as in the built-in themes.
     return Theme(name, colors, under.sixteen | own | dict.fromkeys(_BACKGROUNDS & own.keys() - {100}, ()))
 
 
-def _parsed(value: str) -> tuple[bool, str, str] | None:
-    """Split a colour into bold, foreground and background; None if it is no colour."""
-    front, on, paper = f" {value.strip()} ".partition(" on ")
+def _parse_color(value: str) -> tuple[bool, str, str] | None:
+    """Split a colour into bold, foreground and background; None if it is not a colour."""
+    front, set_background, paper = f" {value.strip()} ".partition(" on ")
     *marks, ink = front.split() or [""]
     if ink == "bold":
         marks, ink = [*marks, ink], ""
-    if marks not in ([], ["bold"]) or (on and not paper.strip()):
+    if marks not in ([], ["bold"]) or (set_background and not paper.strip()):
         return None
     colors = ink, paper.strip()
-    if any(c and c not in _NAMED and not _HEX.fullmatch(c) for c in colors):
+    if any(c and c not in _NAMED_CODES and not _HEX.fullmatch(c) for c in colors):
         return None
     return bool(marks), *colors
 
@@ -224,24 +224,24 @@ class Palette:
         self._known: dict[str, str] = {}
 
     def apply(self, text: str) -> str:
-        """Translate a text whose SGR sequences are all our own."""
-        return _SGR.sub(self._translated, text) if "\x1b[" in text else text
+        """Translate a text whose SGR sequences are all ours."""
+        return _SGR.sub(self._translate, text) if "\x1b[" in text else text
 
-    def foreign(self, text: str) -> str:
+    def apply_foreign(self, text: str) -> str:
         """Return a text with colours of another program: unchanged, or without them if there are none."""
         return text if self.depth else self.apply(text)
 
-    def _translated(self, match: re.Match[str]) -> str:
+    def _translate(self, match: re.Match[str]) -> str:
         known = self._known.get(match[1])
         if known is None:
             known = self._known[match[1]] = self._sequence(match[1])
         return known
 
     def _sequence(self, codes: str) -> str:
-        given = list(_whole(codes))
-        if any(self._codes.get(code) for code in _WORDS if (code,) in given):
-            given = [code for code in given if code not in _UNMARKED]
-        # A background brings its foreground, which a colour of the text replaces.
+        given = list(_split_codes(codes))
+        if any(self._codes.get(code) for code in _WORD_CODES if (code,) in given):
+            given = [code for code in given if code not in _UNDERLINE_CODES]
+        # A background sets its foreground too, which a colour of the text overrides.
         given.sort(key=lambda code: code[0] not in _BACKGROUNDS and code[0] not in (0, 2))
         mapped = [n for code in given for n in (self._codes.get(code[0], code) if len(code) == 1 else code)]
         return f"\x1b[{';'.join(map(str, mapped))}m" if mapped else ""
@@ -257,7 +257,7 @@ class Palette:
         while codes:
             code = codes.pop(0)
             if code in (38, 48):
-                words.append(_drawn_color(code, codes))
+                words.append(_extended_style(code, codes))
             elif code in _PLAIN:
                 words.append(_PLAIN[code])
             elif (ground := code % 60) in range(30, 38) or ground in range(40, 48):
@@ -283,14 +283,14 @@ _LIVE = {
 }  # fmt: skip
 
 
-def _drawn_color(ground: int, codes: list[int]) -> str:
+def _extended_style(ground: int, codes: list[int]) -> str:
     """Return an extended colour as a style, and remove its codes."""
     kind = codes.pop(0)
     red, green, blue = (codes.pop(0), codes.pop(0), codes.pop(0)) if kind == 2 else _cube(codes.pop(0))
     return f"{'bg:' if ground == 48 else ''}#{red:02x}{green:02x}{blue:02x}"
 
 
-def _whole(codes: str) -> Iterator[Codes]:
+def _split_codes(codes: str) -> Iterator[Codes]:
     """Split the numbers of a sequence; those of an extended colour stay together."""
     rest = [int(code or 0) for code in codes.split(";")]
     while rest:
@@ -300,51 +300,51 @@ def _whole(codes: str) -> Iterator[Codes]:
 
 
 def _codes(theme: Theme, depth: Depth) -> dict[int, Codes]:
-    """Return what each code becomes."""
+    """Map each of our codes to the codes of the theme."""
     if depth in (0, 16):
         return theme.sixteen if depth else _NO_COLORS
-    return {code: _made(theme.colors.get(role, ""), depth) for role, code in ROLES.items()}
+    return {code: _color_codes(theme.colors.get(role, ""), depth) for role, code in ROLES.items()}
 
 
-def _made(color: str, depth: Depth) -> Codes:
+def _color_codes(color: str, depth: Depth) -> Codes:
     """Return the codes of a colour, its background first."""
-    bold, ink, paper = _parsed(color) or (False, "", "")
-    return (*((1,) if bold else ()), *_ground(paper, depth, 10), *_ground(ink, depth, 0))
+    bold, ink, paper = _parse_color(color) or (False, "", "")
+    return (*((1,) if bold else ()), *_ground_codes(paper, depth, 10), *_ground_codes(ink, depth, 0))
 
 
-def _ground(color: str, depth: Depth, shift: int) -> Codes:
+def _ground_codes(color: str, depth: Depth, shift: int) -> Codes:
     """Return the codes of a colour; shift: 10 for a background."""
     if not color:
         return ()
-    if color in _NAMED:
-        return (_NAMED[color][0] + shift,)
+    if color in _NAMED_CODES:
+        return (_NAMED_CODES[color][0] + shift,)
     rgb = (int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16))
-    if depth == TRUE:
+    if depth == TRUE_COLOR:
         return (38 + shift, 2, *rgb)
     if depth == 256:
-        near = [n for n in range(16, 256) if not shift or _tinted(_cube(n), rgb)]
-        return 38 + shift, 5, min(near, key=lambda n: _apart(rgb, _cube(n)))
-    return (min(_SHOWN, key=lambda n: _apart(rgb, _SHOWN[n])) + shift,)
+        near = [n for n in range(16, 256) if not shift or _keeps_tint(_cube(n), rgb)]
+        return 38 + shift, 5, min(near, key=lambda n: _distance(rgb, _cube(n)))
+    return (min(_TERMINAL_RGB, key=lambda n: _distance(rgb, _TERMINAL_RGB[n])) + shift,)
 
 
-# A smaller difference between the parts of a colour is seen as grey.
-_GREY = 20
+# A colour whose parts differ by less looks grey.
+_GREY_DIFFERENCE = 20
 
 
-def _tinted(found: tuple[int, int, int], rgb: tuple[int, int, int]) -> bool:
-    """Return True if a background has the tint of another: that of a removed line must not become grey."""
-    if max(rgb) - min(rgb) < _GREY:
+def _keeps_tint(found: tuple[int, int, int], rgb: tuple[int, int, int]) -> bool:
+    """Return True if a background keeps the tint of another: that of a removed line must not become grey."""
+    if max(rgb) - min(rgb) < _GREY_DIFFERENCE:
         return True
     first = rgb.index(max(rgb))
     return all(found[first] > part for place, part in enumerate(found) if place != first)
 
 
-def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> int:
+def _distance(one: tuple[int, int, int], other: tuple[int, int, int]) -> int:
     return sum(weight * (a - b) ** 2 for weight, a, b in zip((3, 4, 2), one, other, strict=True))
 
 
 def _cube(number: int) -> tuple[int, int, int]:
-    """Return a colour of the 256, from the 16th on."""
+    """Return the RGB values of a 256-colour code, from 16 on."""
     if number >= 232:
         grey = 8 + 10 * (number - 232)
         return grey, grey, grey
@@ -353,39 +353,43 @@ def _cube(number: int) -> tuple[int, int, int]:
     return _LEVELS[red], _LEVELS[green], _LEVELS[blue]
 
 
-_TRUE_TERMS = ("-direct", "-truecolor", "kitty", "ghostty", "alacritty", "wezterm", "foot", "contour")
-_TRUE_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio")
+_TRUE_COLOR_TERMS = ("-direct", "-truecolor", "kitty", "ghostty", "alacritty", "wezterm", "foot", "contour")
+_TRUE_COLOR_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio")
 
 
 def color_depth(env: Mapping[str, str]) -> Depth:
-    """Return how many colours the terminal has, as its environment says."""
+    """Return the number of colours of the terminal, according to its environment."""
     term = env.get("TERM", "")
     if env.get("COLORTERM", "").lower() in ("truecolor", "24bit") and not term.startswith("screen."):
-        return TRUE
-    if any(word in term for word in _TRUE_TERMS) or env.get("TERM_PROGRAM") in _TRUE_PROGRAMS or env.get("WT_SESSION"):
-        return TRUE
+        return TRUE_COLOR
+    if (
+        any(word in term for word in _TRUE_COLOR_TERMS)
+        or env.get("TERM_PROGRAM") in _TRUE_COLOR_PROGRAMS
+        or env.get("WT_SESSION")
+    ):
+        return TRUE_COLOR
     return 256 if "256" in term else 16
 
 
-def background_of(env: Mapping[str, str]) -> Background:
-    """Return the background that COLORFGBG names; dark if it names none."""
+def guess_background(env: Mapping[str, str]) -> Background:
+    """Return the background named by COLORFGBG; dark if it names none."""
     last = env.get("COLORFGBG", "").rpartition(";")[2]
     return "light" if last in ("7", "9", "10", "11", "12", "13", "14", "15") else "dark"
 
 
-# The question for the background, and its answer: rgb: and three parts of one to four hexadecimal digits.
+# The query for the background, and its answer: rgb: and three parts of one to four hexadecimal digits.
 ASK_BACKGROUND = "\x1b]11;?\x1b\\"
 _ANSWER = re.compile(r"rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 
 
 def may_ask_background(env: Mapping[str, str]) -> bool:
-    """Return True if the terminal answers the question for its background, or ignores it."""
+    """Return True if the terminal answers a query for its background, or ignores it."""
     kind = env.get("TERM", "").split("-")[0]
     return kind not in ("", "dumb", "unknown", "linux", "screen", "eterm", "vt100", "vt220") or bool(env.get("TMUX"))
 
 
-def answered_background(answer: str) -> Background | None:
-    """Return the background in an answer of the terminal; None if it is none."""
+def parse_background(answer: str) -> Background | None:
+    """Parse the terminal's answer to the query; None if it is invalid."""
     match = _ANSWER.search(answer)
     if match is None:
         return None
@@ -397,8 +401,8 @@ class Colors:
     """The palette of a session: its theme by name, in the terminal's depth, on its background."""
 
     def __init__(self, name: str, env: Mapping[str, str], home: Path | None = None, *, color: bool) -> None:
-        """Raises UsageError, as `wear`."""
-        self.background, self._home = background_of(env), home
+        """Raises UsageError, as `set_theme`."""
+        self.background, self._home = guess_background(env), home
         self._depth: Depth = color_depth(env) if color else 0
         self.name = name
         self.palette = self._palette(name)
@@ -406,19 +410,19 @@ class Colors:
     def _palette(self, name: str) -> Palette:
         return Palette(load_theme(name, self.background, self._home), self._depth)
 
-    def wear(self, name: str) -> None:
+    def set_theme(self, name: str) -> None:
         """Change the theme. Raises UsageError and then changes nothing."""
         self.palette, self.name = self._palette(name), name
 
-    def on(self, background: Background) -> None:
+    def set_background(self, background: Background) -> None:
         """Change the background."""
         if background != self.background:
             self.background = background
             self.palette = self._palette(self.name)
 
     @property
-    def by_background(self) -> bool:
-        """True if the background matters."""
+    def depends_on_background(self) -> bool:
+        """True if the colours depend on the background."""
         return self._depth > 0 and self.name not in ("none", "dark", "light")
 
 

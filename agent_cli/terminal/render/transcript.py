@@ -1,6 +1,6 @@
-"""Events for the application: their lines, the current activity of the turn, and its usage.
+"""Render events for the application: their lines, the current activity of the turn, and its usage.
 
-Also the details of the latest calls for viewing in full: arguments, results and thoughts.
+Also: the details of the latest calls, to view in full: arguments, results and thoughts.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.terminal.render.code import display_lines, short_result
-from agent_cli.terminal.render.console import by_words, styled
-from agent_cli.terminal.render.events import OWN_CALL, EventRenderer
+from agent_cli.terminal.render.console import styled, wrap_words
+from agent_cli.terminal.render.events import BANG_CALL_ID, EventRenderer
 from agent_cli.terminal.render.writer import LiveWriter
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem
 from agent_tools.text import counted, one_line, short_count, shorten
 
 # Number of calls stored, characters of a thought, steps of a sub-agent.
-MOST, THOUGHT, STEPS = 50, 100_000, 500
+MAX_ENTRIES, MAX_THOUGHT_CHARS, MAX_STEPS = 50, 100_000, 500
 
 
 class Entry(Value):
-    """A call, or a thought if `call_id` is empty. steps: what a sub-agent did."""
+    """A call, or a thought if `call_id` is empty. steps: those of a sub-agent."""
 
     call_id: str
     title: str
@@ -88,9 +88,9 @@ class Details:
     """Listener that stores the latest calls and returns them one by one, the latest first."""
 
     def __init__(self) -> None:
-        self._kept: deque[Entry] = deque(maxlen=MOST)
+        self._entries: deque[Entry] = deque(maxlen=MAX_ENTRIES)
         self._thought = ""
-        self._back = 0
+        self._position = 0
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -98,7 +98,7 @@ class Details:
                 self._step(call_id, unwrap(event))
                 return
             case ThinkingDelta(text=text):
-                self._thought = (self._thought + text)[-THOUGHT:]
+                self._thought = (self._thought + text)[-MAX_THOUGHT_CHARS:]
                 return
             case MessageAdded() if self._thought:
                 self._add(Entry("", "thought", text=self._thought.strip()))
@@ -109,12 +109,12 @@ class Details:
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text)):
                 self._change(call_id, text=text)
             case ToolFinished(call_id=call_id, display=display):
-                # A command of the user's own has no message.
-                own = {"text": display.output} if call_id == OWN_CALL and isinstance(display, CommandOutput) else {}
+                # A `!` command has no message.
+                own = {"text": display.output} if call_id == BANG_CALL_ID and isinstance(display, CommandOutput) else {}
                 self._change(call_id, display=display, **own)
 
     def _step(self, call_id: str, event: Event) -> None:
-        """Add what a sub-agent does to the entry of its call."""
+        """Add a step of a sub-agent to the entry of its call."""
         match event:
             case ToolRequested(summary=summary):
                 step = summary
@@ -124,37 +124,39 @@ class Details:
                 step = one_line(text.strip())
             case _:
                 return
-        for place in range(len(self._kept) - 1, -1, -1):
-            if self._kept[place].call_id == call_id:
-                self._kept[place] = self._kept[place].replace(steps=(*self._kept[place].steps, step)[-STEPS:])
+        for place in range(len(self._entries) - 1, -1, -1):
+            if self._entries[place].call_id == call_id:
+                self._entries[place] = self._entries[place].replace(
+                    steps=(*self._entries[place].steps, step)[-MAX_STEPS:]
+                )
                 return
 
     def _add(self, entry: Entry) -> None:
-        self._kept.append(entry)
-        self._back = 0
+        self._entries.append(entry)
+        self._position = 0
 
     def _change(self, call_id: str, **changes: Any) -> None:
-        for place in range(len(self._kept) - 1, -1, -1):
-            if self._kept[place].call_id == call_id:
-                self._kept[place] = self._kept[place].replace(**changes)
+        for place in range(len(self._entries) - 1, -1, -1):
+            if self._entries[place].call_id == call_id:
+                self._entries[place] = self._entries[place].replace(**changes)
                 return
 
     def next(self) -> Entry | None:
         """Return the latest entry, with each further call an earlier one; None after the first."""
-        if self._back >= len(self._kept):
-            self._back = 0
+        if self._position >= len(self._entries):
+            self._position = 0
             return None
-        self._back += 1
-        return self._kept[-self._back]
+        self._position += 1
+        return self._entries[-self._position]
 
 
 _CHARS_PER_TOKEN = 4
-# Characters of what a sub-agent does.
-_DOING = 50
+# Characters shown of a sub-agent's activity.
+_MAX_ACTIVITY = 50
 
 
 class AgentProgress:
-    """What a sub-agent has done so far."""
+    """The progress of a sub-agent."""
 
     def __init__(self) -> None:
         self.doing, self.calls, self.tokens = "working", 0, 0
@@ -162,7 +164,7 @@ class AgentProgress:
     def follow(self, event: Event) -> None:
         match event:
             case ToolRequested(summary=summary):
-                self.doing = shorten(summary, _DOING)
+                self.doing = shorten(summary, _MAX_ACTIVITY)
                 self.calls += 1
             case ThinkingDelta():
                 self.doing = "thinking"
@@ -177,14 +179,14 @@ class AgentProgress:
         yield from [f"{short_count(self.tokens)} tokens"] * bool(self.tokens)
 
     def line(self) -> str:
-        """Return what it does, and its calls and tokens."""
+        """Return its activity, calls and tokens."""
         return " · ".join((self.doing, *self.facts()))
 
 
 class Transcript(EventRenderer):
     """Listener for the drawing thread.
 
-    doing: current activity, in words.
+    doing: description of the current activity.
     turn: usage of the turn.
     received: tokens received, estimated while they stream in.
     plan: returns the current plan, which the user may have changed.
@@ -217,11 +219,11 @@ class Transcript(EventRenderer):
         self._follow(event)
         self.details(event)
         if isinstance(event, Warned) and event.wait:
-            return  # one line of the status that changes, not a warning for each try
+            return  # shown as the status, which is updated for each retry
         super().__call__(event)
 
     def _nested(self, agent: str, call_id: str, event: Event) -> None:
-        """Show a sub-agent on the line of its call: what it does, and its tokens. Ctrl-O shows its steps."""
+        """Show a sub-agent's activity and tokens on the line of its call. Ctrl-O shows its steps."""
         progress = self._agents.setdefault(call_id, AgentProgress())
         progress.follow(event)
         self.writer.agents[call_id] = progress.line()
@@ -254,7 +256,6 @@ class Transcript(EventRenderer):
                 self.doing = "writing"
                 self._streamed += len(text)
             case ToolStarted():
-                # What runs has a line of its own.
                 self.doing = "running"
             case ApprovalRequested() | QuestionAsked():
                 self.doing = "waiting for your answer"
@@ -272,12 +273,12 @@ class Transcript(EventRenderer):
             case Warned(text=text, wait=wait) if wait:
                 self.retry_at, self._retry = time.monotonic() + wait, text
             case TurnFinished():
-                # A later command works on no plan, and sends and receives no tokens.
+                # Reset, for commands that run after the turn.
                 self.plan_touched = False
                 self.turn, self._streamed, self.doing = Usage(), 0, ""
 
     def status(self) -> str:
-        """Return the current activity, in words."""
+        """Describe the current activity."""
         left = self.retry_at - time.monotonic()
         return re.sub(r"(?<=again in )[\d.]+", f"{left:.0f}", self._retry) if left > 0.5 else self.doing
 
@@ -287,9 +288,9 @@ class Transcript(EventRenderer):
 
 
 # Lines of a user message that are echoed; the model gets all of them.
-ECHO = 20
-# The background of their rows, to the end of the line.
-BAR = "\x1b[100m\x1b[K"
+MAX_ECHO_LINES = 20
+# The background of user messages, to the end of the line.
+USER_BACKGROUND = "\x1b[100m\x1b[K"
 
 
 def folded_turn(parts: Iterable[str | Event], console: Console, kept: io.StringIO) -> list[str]:
@@ -298,7 +299,7 @@ def folded_turn(parts: Iterable[str | Event], console: Console, kept: io.StringI
     parts: messages of the user, as text, and the other events. kept: the file of the console.
     """
     transcript = Transcript(console, kept, folded=True)
-    transcript.writer.printed()
+    transcript.writer.mark_printed()
     lines: list[str] = []
     for part in parts:
         if isinstance(part, str):
@@ -313,10 +314,10 @@ def folded_turn(parts: Iterable[str | Event], console: Console, kept: io.StringI
 def user_bar(text: str, writer: LiveWriter) -> list[str]:
     """Return a message of the user as rows with a background, between blank rows."""
     lines = text.split("\n")
-    left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
+    left = len(lines) - MAX_ECHO_LINES if len(lines) > MAX_ECHO_LINES + 1 else 0
     shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
-    first, *more = [row.plain for line in shown for row in by_words(f"  {line}", writer.console)]
-    rows = [f"{BAR}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
+    first, *more = [row.plain for line in shown for row in wrap_words(f"  {line}", writer.console)]
+    rows = [f"{USER_BACKGROUND}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
     above = [] if writer.blank else [""]
-    writer.spaced()
+    writer.mark_spaced()
     return [*above, *rows, ""]

@@ -1,4 +1,4 @@
-"""Write lines to a console, each once: an answer as its blocks are finished, thoughts shortened, a line left open.
+"""Write lines to a console, each once: answers block by block, shortened thoughts, lines of calls that are still open.
 
 Without a capable terminal, an answer is written as it streams, and words replace symbols.
 
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.terminal.render.ansi import cells, fitted
-from agent_cli.terminal.render.console import by_words, hanging, row_fill, styled
+from agent_cli.terminal.render.ansi import cells, truncate_cells
+from agent_cli.terminal.render.console import hanging, row_fill, styled, wrap_words
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, escape_controls, shorten
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.terminal.render import markdown
 
-_KEPT = 2_000
+_MAX_THOUGHT = 2_000
 # Lines of a running call's output that are written.
-_OUTPUT = 20
-# In the application, so many rows of a result stay in the scrollback, of a command of the user's own more; the live
-# region shows the latest lines of output.
-RESULT, OWN, TAIL = 3, 12, 5
+_MAX_OUTPUT_LINES = 20
+# In the application: rows of a result in the scrollback, of a `!` command's result, and of running output in the live
+# region.
+RESULT_ROWS, BANG_ROWS, TAIL_ROWS = 3, 12, 5
 # Marks of a call: symbol and style.
 Outcome = Literal["running", "done", "failed", "denied"]
 CALL_MARKS: dict[Outcome, tuple[str, str]] = {
@@ -43,16 +43,16 @@ CALL_MARKS: dict[Outcome, tuple[str, str]] = {
 }
 # The key that shows all of a result.
 MORE_KEY = "Ctrl-O"
-_ROW = "  └ ", "    "
-# Cells that the activity of a sub-agent has at least.
-_DOING = 8
+_RESULT_INDENT = "  └ ", "    "
+# Minimum cells for the activity of a sub-agent.
+_MIN_ACTIVITY = 8
 
 
 class Writer:
-    """Append-only output. An open answer, thought or line is ended by what comes next.
+    """Append-only output. Whatever is written next ends an open answer, thought or line.
 
     words: use words instead of symbols.
-    indent: cells before the rows of a change, besides their own margin.
+    indent: cells before the rows of a change, in addition to their margin.
     whole_thoughts: write all of the reasoning, not only its end.
     """
 
@@ -64,7 +64,7 @@ class Writer:
         self._whole_thoughts = whole_thoughts
         self._answer: MarkdownStream | None = None
         self._thought = ""
-        self._held = ""
+        self._pending_cr = ""
         self._midline = False
         self._open: str | None = None
         # By call: number of lines printed, and the incomplete last line.
@@ -77,7 +77,7 @@ class Writer:
         if self._thought or self._open is not None:
             self.settle()
         if self.words:
-            self._raw(text)
+            self._write_raw(text)
             return
         if self._answer is None:
             # Lazy: the parser and the lexers take 40 ms that would delay the prompt.
@@ -91,7 +91,7 @@ class Writer:
         *lines, self._thought = (self._thought + text).split("\n") if self._whole_thoughts else [self._thought + text]
         for line in lines:
             self.put(styled(f"  {line}", "dim"))
-        self._thought = self._thought[-_KEPT:] or (" " if text else "")
+        self._thought = self._thought[-_MAX_THOUGHT:] or (" " if text else "")
 
     def say(self, text: str, style: str = "") -> None:
         """Write a separate line."""
@@ -99,7 +99,7 @@ class Writer:
         self.put(styled(text, style))
 
     def put(self, line: Text) -> None:
-        """Write a line that is already escaped. A background of the whole line fills its row."""
+        """Write a line that is already escaped. If the whole line has a background, it fills the row."""
         if not self.words and not self.console.no_color:
             self.console.file.write(row_fill(line))
         self.console.print(line)
@@ -151,28 +151,28 @@ class Writer:
         *lines, partial = (partial + text).split("\n")
         for line in lines:
             count += 1
-            if count <= _OUTPUT:
+            if count <= _MAX_OUTPUT_LINES:
                 self.say(f"  {line}", "dim")
-            elif count == _OUTPUT + 1:
+            elif count == _MAX_OUTPUT_LINES + 1:
                 self.say("  ...", "dim")
         self._printed[key] = count, partial[-4096:]
 
     def end_output(self, key: str, most: int) -> list[Text]:
-        """End the output of a call; return the rows of it that are to be written, at most so many."""
+        """End the output of a call; return its rows to write, at most `most`."""
         count, partial = self._printed.pop(key, (0, ""))
-        if partial and count < _OUTPUT:
+        if partial and count < _MAX_OUTPUT_LINES:
             self.say(f"  {partial}", "dim")
         return []
 
     def settle(self) -> None:
-        """End what is open."""
+        """End an open line, answer or thought."""
         if self._open is not None:
             self._open = None
-            self._raw("\n")
-        if self._held:
-            self._raw("\n")
+            self._write_raw("\n")
+        if self._pending_cr:
+            self._write_raw("\n")
         if self._midline:
-            self._raw("\n")
+            self._write_raw("\n")
         if self._answer is not None:
             answer, self._answer = self._answer, None
             self._lines(answer.finish())
@@ -184,15 +184,15 @@ class Writer:
             elif last:
                 self.put(styled(f"  thinking: {shorten(last, max(20, min(self.console.width, 100) - 14))}", "dim"))
 
-    def void(self, note: str) -> None:
+    def discard(self, note: str) -> None:
         """End an interrupted answer or thought with a note below it; do nothing if none was shown."""
         if self._midline or self._answer is not None or self._thought:
             self.say(note, "ask")
 
-    def _raw(self, text: str) -> None:
-        text = self._held + text
+    def _write_raw(self, text: str) -> None:
+        text = self._pending_cr + text
         # Hold back a lone CR: it may be half of a line end.
-        self._held = "\r" if text.endswith("\r") else ""
+        self._pending_cr = "\r" if text.endswith("\r") else ""
         shown = escape_controls(text.removesuffix("\r"))
         if shown:
             self.console.file.write(shown)
@@ -205,12 +205,12 @@ class Writer:
             self.console.file.flush()
 
 
-class _Output:
+class _RunningOutput:
     """Output of a running command: its first and last lines and their number."""
 
     def __init__(self) -> None:
         self.head: list[str] = []
-        self.end: deque[str] = deque(maxlen=OWN)
+        self.end: deque[str] = deque(maxlen=BANG_ROWS)
         self.count = 0
         self.partial = ""
         # If output is flooding, only the latest arrives, with a note of how much was dropped.
@@ -225,12 +225,12 @@ class _Output:
 
     def _line(self, line: str) -> None:
         self.count += 1
-        if len(self.head) < OWN:
+        if len(self.head) < BANG_ROWS:
             self.head.append(line)
         self.end.append(line)
 
     def close(self, most: int) -> list[str]:
-        """Return the lines to show, at most so many: the last ones, and of many the first ones too."""
+        """Return at most `most` lines to show: all, or some of the first and the last."""
         if self.partial:
             self._line(self.partial)
         if self.count <= most:
@@ -243,19 +243,19 @@ class _Output:
 
     def tail(self) -> list[str]:
         lines = [*self.end, *([self.partial] if self.partial else [])]
-        return lines[-TAIL:]
+        return lines[-TAIL_ROWS:]
 
 
-# Cells of a command that say which it is.
-_COMMAND = 10
+# Minimum cells of a shortened command.
+_MIN_COMMAND = 10
 
 
-def _shorter_command(fact: Text, over: int) -> Text:
-    """Shorten the command that ends a fact, in back-ticks, if enough of it is left."""
+def _shorten_command(fact: Text, over: int) -> Text:
+    """Shorten the command in backticks at the end of a fact, if enough of it is left."""
     start = fact.plain.find("`") + 1
     left = fact.cell_len - start - 2 - over
-    # Of a long command the end tells what was run, as its beginning is the same in every project.
-    if not start or not fact.plain.endswith("`") or left < max(_COMMAND, over):
+    # Keep the end of a long command: the beginning is often the same in every project.
+    if not start or not fact.plain.endswith("`") or left < max(_MIN_COMMAND, over):
         return fact
     shown = fact[:-1]
     shown.truncate(fact.cell_len - over - 1, overflow="ellipsis")
@@ -265,19 +265,19 @@ def _shorter_command(fact: Text, over: int) -> Text:
 class LiveWriter(Writer):
     """A writer with an in-memory console. Open lines are stored separately, so there can be several."""
 
-    indent = len(_ROW[0]) - 2
+    indent = len(_RESULT_INDENT[0]) - 2
 
     def __init__(self, console: Console, sink: io.StringIO, *, whole_thoughts: bool) -> None:
         super().__init__(console, whole_thoughts=whole_thoughts)
         self._sink = sink
         self._kind = ""
-        # The running calls by id, and what a sub-agent does.
-        self.begun: dict[str, str] = {}
+        # Titles of running calls, and activities of sub-agents, by call ID.
+        self.running_calls: dict[str, str] = {}
         self.agents: dict[str, str] = {}
-        self.outputs: dict[str, _Output] = {}
+        self.outputs: dict[str, _RunningOutput] = {}
 
-    def spaced(self) -> None:
-        """Note that the row above what comes next is blank."""
+    def mark_spaced(self) -> None:
+        """Note that the row above the next output is blank."""
         self._kind = ""
 
     def gap(self) -> None:
@@ -288,7 +288,7 @@ class LiveWriter(Writer):
 
     def _lines(self, lines: list[str]) -> None:
         if lines:
-            self._of("text")
+            self._separate("text")
             super()._lines(lines)
 
     @property
@@ -296,7 +296,7 @@ class LiveWriter(Writer):
         """True if the row above is blank."""
         return not self._kind
 
-    def printed(self) -> None:
+    def mark_printed(self) -> None:
         """Note that other lines have been written meanwhile."""
         self._kind = "line"
 
@@ -304,23 +304,23 @@ class LiveWriter(Writer):
         """Write a note, wrapped by words; an empty one (for terminals that printed ^C) is dropped."""
         self.settle()
         for line in text.split("\n") if text else ():
-            for row in by_words(line, self.console, style):
+            for row in wrap_words(line, self.console, style):
                 self.put(row)
 
     def put(self, line: Text) -> None:
         self._put("line", line)
 
     def _put(self, kind: str, line: Text) -> None:
-        self._of(kind)
+        self._separate(kind)
         super().put(line)
 
     def settle(self) -> None:
         super().settle()
         if self._kind == "text":
-            # The next answer is another block.
+            # The next answer is a separate block.
             self._kind = "answer"
 
-    def _of(self, kind: str) -> None:
+    def _separate(self, kind: str) -> None:
         """Separate an answer from calls and notes by a blank row."""
         if self._kind and kind != self._kind:
             self._sink.write("\n")
@@ -328,14 +328,16 @@ class LiveWriter(Writer):
 
     def begin(self, key: str, text: str) -> None:
         self.settle()
-        self.begun[key] = text
+        self.running_calls[key] = text
 
     def end(self, key: str, text: str, outcome: Outcome = "done") -> None:
-        name = self.begun.pop(key, None)
+        name = self.running_calls.pop(key, None)
         self.agents.pop(key, None)
         self.settle()
         if name is None:
-            for row in hanging(styled(text, CALL_MARKS[outcome][1] or "dim"), self.console, *_ROW) if text else ():
+            for row in (
+                hanging(styled(text, CALL_MARKS[outcome][1] or "dim"), self.console, *_RESULT_INDENT) if text else ()
+            ):
                 self.put(row)
             return
         mark, style = CALL_MARKS[outcome]
@@ -352,10 +354,10 @@ class LiveWriter(Writer):
         for number, line in enumerate(lines):
             if row_fill(line):
                 # Wrapped before; its background fills the row from the first cell.
-                self.put(Text(_ROW[bool(number)], line.style).append_text(line))
+                self.put(Text(_RESULT_INDENT[bool(number)], line.style).append_text(line))
                 continue
-            for row in hanging(line, self.console, _ROW[bool(number)], _ROW[1]):
-                row.stylize("dim", 0, len(_ROW[0]))
+            for row in hanging(line, self.console, _RESULT_INDENT[bool(number)], _RESULT_INDENT[1]):
+                row.stylize("dim", 0, len(_RESULT_INDENT[0]))
                 self.put(row)
 
     def close(self, outcome: Outcome, facts: Sequence[tuple[str, str]]) -> None:
@@ -367,7 +369,7 @@ class LiveWriter(Writer):
             joined.stylize("dim", 0, 3 if number else 1)
             over = rows[-1].cell_len + joined.cell_len - (self.console.width - 1)
             if number and over > 0:
-                joined = _shorter_command(joined, over)
+                joined = _shorten_command(joined, over)
             if number and rows[-1].cell_len + joined.cell_len >= self.console.width:
                 rows.append(Text("  ").append_text(styled(fact, style)))
             else:
@@ -379,11 +381,11 @@ class LiveWriter(Writer):
 
     def release(self, key: str) -> None:
         """Write an open line, so that what follows is below it."""
-        if key in self.begun:
+        if key in self.running_calls:
             self.end(key, "", "running")
 
     def release_all(self) -> None:
-        for key in list(self.begun):
+        for key in list(self.running_calls):
             self.release(key)
         self.outputs.clear()
         self.agents.clear()
@@ -391,7 +393,7 @@ class LiveWriter(Writer):
 
     def output(self, key: str, text: str) -> None:
         """Collect output until the call ends; meanwhile the live region shows the latest lines."""
-        self.outputs.setdefault(key, _Output()).add(text)
+        self.outputs.setdefault(key, _RunningOutput()).add(text)
 
     def end_output(self, key: str, most: int) -> list[Text]:
         lines = self.outputs.pop(key).close(most) if key in self.outputs else []
@@ -422,15 +424,15 @@ class LiveWriter(Writer):
         room = self.console.width - 3
         rows = [
             (escape_controls(name), f" · {escape_controls(self.agents[key])}" if key in self.agents else "")
-            for key, name in self.begun.items()
+            for key, name in self.running_calls.items()
         ]
         narrow = any(doing and cells(name) + min(cells(doing), room // 2) > room for name, doing in rows)
         for name, doing in rows:
             if doing and narrow:
-                # The task of a sub-agent says more than its kind.
+                # The task of a sub-agent is more useful than its type.
                 name = name.partition(": ")[2] or name
-            shown = fitted(name, max(room - cells(doing), min(cells(name), room - _DOING)))
-            doing = fitted(doing, room - cells(shown))
+            shown = truncate_cells(name, max(room - cells(doing), min(cells(name), room - _MIN_ACTIVITY)))
+            doing = truncate_cells(doing, room - cells(shown))
             lines.append(f"\x1b[34m{mark}\x1b[0m \x1b[1m{shown}\x1b[0m\x1b[2m{doing}\x1b[0m")
         for output in list(self.outputs.values())[-1:]:
             lines += [f"\x1b[2m    {escape_controls(line)}\x1b[0m" for line in output.tail()]

@@ -320,6 +320,8 @@ CASES = [
         "xxd a.txt b", "xxd -r a.txt b", "xxd -ps .env", "xxd -s 0 .env", "xxd -o 1 .env x", "strings .env",
         "strings -f .env", "strings @a.txt", "column .env", "column -t .env", "paste .env", "paste a.txt ../x",
         "fold .env", "expand .env", "base64 -d ../x", "base64 --wrap=0 .env", "ps e", "ps auxe",
+        "ss -K", "ss -K dst 127.0.0.1", "ss -D /tmp/x", "ss -r", "lsof -i :3000", "lsof -n -i @example.org", "lsof -nP",
+        "lsof -D b/tmp/x -n -i :1", "pgrep -F .env", "pgrep -u nobody x",
         "ps -eux", "ps -uex", "ps -e -u xx", "ps -efU nobody", "ps -eo environ",
         "ps eww", "ps -o env", "hostname x", "hostname -F a.txt", "hostname -b x", "sleep $(id)", "sleep 1; rm x",
         "locale -k x", "nproc x", "groups x", "git config user.name x", "git config --unset user.name",

@@ -11,6 +11,7 @@ from tests.permissions.corpus import (
     expansion,
     gits,
     loopholes,
+    openings,
     readers,
     redirects,
     rules,
@@ -33,5 +34,6 @@ TABLES = (
     daily,
     everyday,
     loopholes,
+    openings,
 )
 CASES: list[Case] = [case for table in TABLES for case in table.CASES]

@@ -43,10 +43,10 @@ def given_up(bench: Bench, name: str) -> str:
 
 
 def test_a_checker_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "SECONDS", 0.3)
+    monkeypatch.setattr(commands, "TIMEOUT_SECONDS", 0.3)
     checkers.add("ruff", f"import os, time\nopen(LOG, 'w').write(f'{{os.getpid()}}\\n')\ntime.sleep(99)\n{RUFF}")
     found = given_up(bench, "a.py")
-    assert "[diagnostics: ruff was stopped after 0.3 s. It is not run again in this session.]" in found
+    assert "[diagnostics: ruff was stopped after 0.3 s. It will not run again in this session.]" in found
     assert all(gone(int(pid)) for pid in checkers.runs())
 
 
@@ -90,7 +90,7 @@ def test_sub_agents_share_a_server_and_hear_of_their_own_edits(bench: Bench, che
     bench.ctx.settings["diagnostics"]["wait"] = 0
     other("Write", file_path="c.go", content="BAD 3\n")
     state = bench.ctx.state(EditDiagnostics)
-    assert soon(lambda: bool(state.news), 30)
+    assert soon(lambda: bool(state.unreported), 30)
     sibling = bench.ctx.nested()
     assert not sibling.notices() and "c.go:1: BAD 3" in "".join(other.ctx.notices()) and not bench.ctx.notices()
 
@@ -103,7 +103,7 @@ def test_problems_of_a_text_that_is_gone_are_not_reported(
     bench.ctx.settings["diagnostics"] = {"wait": 0}
     bench("Write", file_path="a.go", content="BAD 1\n")
     state = bench.ctx.state(EditDiagnostics)
-    assert soon(lambda: bool(state.news), 30)
+    assert soon(lambda: bool(state.unreported), 30)
     heard = [bench("Write", file_path="a.go", content=second).text]
     bench("Write", file_path="b.go", content="BAD 2\n")
     assert soon(lambda: "BAD 2" in "".join(heard.extend(bench.ctx.notices()) or heard), 30)
@@ -111,10 +111,10 @@ def test_problems_of_a_text_that_is_gone_are_not_reported(
 
 
 def test_a_server_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(language_server, "SECONDS", 0.3)
+    monkeypatch.setattr(language_server, "TIMEOUT_SECONDS", 0.3)
     checkers.add_server("gopls", "hang")
     found = given_up(bench, "a.go")
-    assert "[diagnostics: gopls did not answer in time. It is not run again in this session.]" in found
+    assert "[diagnostics: gopls did not answer in time. It will not run again in this session.]" in found
     started = [line.split()[1] for line in checkers.runs() if line.startswith("started")]
     assert len(started) == 2 and all(gone(int(pid)) for pid in started)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_tools.diagnostics.parsers import SHOWN, Problem, new_problems, problem_lines
+from agent_tools.diagnostics.parsers import MAX_SHOWN, Problem, new_problems, problem_lines
 
 
 def at(*places: tuple[int, str]) -> list[Problem]:
@@ -39,8 +39,8 @@ def test_without_earlier_problems_those_of_changed_lines_count() -> None:
 
 
 def test_few_are_shown_errors_first_each_on_one_safe_line() -> None:
-    many = [Problem(n, f"no {n}", "x", error=False) for n in range(1, SHOWN + 3)]
+    many = [Problem(n, f"no {n}", "x", error=False) for n in range(1, MAX_SHOWN + 3)]
     lines = problem_lines("a.py", [*many, Problem(50, "an\n  error \x1b[31m" + "y" * 999, "z"), many[0]])
-    assert len(lines) == SHOWN + 1 and lines[-1] == "[3 more new problems]"
+    assert len(lines) == MAX_SHOWN + 1 and lines[-1] == "[3 more new problems]"
     assert lines[0].startswith("a.py:50: an error \\x1b[31myyy") and len(lines[0]) < 300
     assert lines[1] == "a.py:1: no 1 (x)"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
 from agent_tools.documents.notebook import parse_notebook
-from agent_tools.documents.notebook_edit import Pieces, change_cell
+from agent_tools.documents.notebook_edit import JsonPieces, change_cell
 from tests.support.hypothesis_examples import examples
 from tests.support.nbformat_rules import mistakes
 from tests.support.sample_files import notebook
@@ -146,7 +146,7 @@ def test_deleting_a_cell(file: File, data: st.DataObject) -> None:
 @given(st.lists(plain, max_size=4) | st.dictionaries(texts, plain, max_size=4), st.sampled_from([None, 0, 2, "\t"]))
 def test_json_taken_apart_and_put_together_is_the_same(value: Any, indent: Any) -> None:
     text = f" \n{json.dumps(value, indent=indent)}\t"
-    pieces = Pieces(text)
+    pieces = JsonPieces(text)
     assert text[: pieces.start] + pieces.text + text[pieces.end :] == text
     assert len(pieces.pieces) == len(value)
 

@@ -223,7 +223,7 @@ def test_a_pdf_that_never_ends_is_stopped_with_what_came_before(bench: Bench) ->
             pages = read_pages(pdf("first page", ENDLESS), "a.pdf", CancelToken(), seconds=seconds)
             if pages.texts:
                 break
-    assert pages is not None and pages.late and pages.texts == ("first page",)
+    assert pages is not None and pages.timed_out and pages.texts == ("first page",)
     with pytest.raises(ToolError, match="takes more than 0 seconds"):
         read_pages(pdf("first page"), "a.pdf", CancelToken(), seconds=0.001)
 

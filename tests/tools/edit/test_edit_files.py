@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.edit.edit import apply
+from agent_tools.edit.edit import apply_edit
 from agent_tools.fs.encoding import TextFile, decode_text
 from tests.support.hypothesis_examples import examples
 from tests.support.tool_bench import Bench
@@ -66,7 +66,7 @@ def test_every_byte_outside_the_match_stays_and_errors_change_none(
         assert (bench.root / "f").read_bytes() == data
         return
     after = (bench.root / "f").read_bytes()
-    edited = apply(text.content, edit["old_string"], edit["new_string"], edit["replace_all"], there=True)
+    edited = apply_edit(text.content, edit["old_string"], edit["new_string"], edit["replace_all"], exists=True)
     assert edit["replace_all"] or len(edited.splices) == 1
     head = text.mark + text.content[: edited.splices[0].start].encode(text.encoding)
     tail = text.content[edited.splices[-1].end :].encode(text.encoding)
@@ -101,7 +101,9 @@ def test_several_edits_are_those_edits_one_by_one_or_nothing(
         assert text is not None
         try:
             if wrong is None:
-                made = apply(contents[name], edit["old_string"], edit["new_string"], edit["replace_all"], there=True)
+                made = apply_edit(
+                    contents[name], edit["old_string"], edit["new_string"], edit["replace_all"], exists=True
+                )
                 text.encode(made.content)
                 contents[name] = made.content
         except ToolError:

@@ -190,7 +190,7 @@ def test_what_is_put_right_and_reported(content: str, old: str, new: str, become
             PYTHON,
             'def alpha(x):\n  if x:\n      print("hello\\n", x)',
             "x",
-            ["lines 4-6", "line 5, indentation: 4 blanks in the file, 2 blanks in old_string"],
+            ["lines 4-6", "line 5, indentation: 4 spaces in the file, 2 spaces in old_string"],
             id="indentation that is not one offset",
         ),
         pytest.param(
@@ -243,7 +243,7 @@ def test_what_is_put_right_and_reported(content: str, old: str, new: str, become
             PYTHON,
             'print(\\"hello',
             'print(\\"bye',
-            ["With one level of escaping less it is at line 6"],
+            ["With one level of escaping removed it is at line 6"],
             id="a part of a line, escaped",
         ),
         pytest.param(
@@ -271,7 +271,7 @@ def test_what_is_put_right_and_reported(content: str, old: str, new: str, become
             PYTHON,
             "    return",
             "x",
-            ["2 places (lines 7, 8)", "spelled exactly so", "Add neighbouring lines"],
+            ["2 places (lines 7, 8)", "spelled exactly like this", "Add neighbouring lines"],
             id="ambiguous",
         ),
         pytest.param(
@@ -311,18 +311,18 @@ def test_a_level_of_escaping_is_never_taken_from_a_part_of_a_line_or_added() -> 
 
 def test_every_place_that_fits_is_moved_by_its_own_shift() -> None:
     content = "if a:\n\tx = 1  \n\ty = 2\nelse:\n\t\tx = 1\n\t\ty = 2\n"
-    edited = replace(content, "    x = 1\n    y = 2\n", "    z = 3\n    if z:\n        y = 2\n", everywhere=True)
+    edited = replace(content, "    x = 1\n    y = 2\n", "    z = 3\n    if z:\n        y = 2\n", replace_all=True)
     assert edited.content == "if a:\n\tz = 3\n\tif z:\n\t\ty = 2\nelse:\n\t\tz = 3\n\t\tif z:\n\t\t\ty = 2\n"
     assert "indentation" in edited.note and len(edited.splices) == 2
     # Where it stands literally, only that is meant.
-    assert replace("  x\n\tx \n", "  x\n", "  y\n", everywhere=True).content == "  y\n\tx \n"
+    assert replace("  x\n\tx \n", "  x\n", "  y\n", replace_all=True).content == "  y\n\tx \n"
 
 
 def test_replace_all_refuses_places_that_overlap_and_escaped_text_in_several() -> None:
     with pytest.raises(ToolError, match="overlap"):
-        replace("a \na \na \n", "a\na\n", "b\n", everywhere=True)
+        replace("a \na \na \n", "a\na\n", "b\n", replace_all=True)
     with pytest.raises(ToolError, match="2 places"):
-        replace('say("a")\nsay("a")\n', 'say(\\"a\\")', 'say(\\"b\\")', everywhere=True)
+        replace('say("a")\nsay("a")\n', 'say(\\"a\\")', 'say(\\"b\\")', replace_all=True)
 
 
 def test_files_that_cannot_be_edited(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.edit.diff import changes, excerpt, unified
+from agent_tools.edit.diff import changed_ranges, excerpt, unified
 from agent_tools.edit.line_match import unescaped_variants
 from agent_tools.edit.matching import EditedText, replace
 from agent_tools.fs.encoding import decode_text, split_lines
@@ -119,7 +119,7 @@ def test_lines_with_the_slips_of_a_model_are_found_or_refused(slip: tuple[str, s
 def test_replace_all_replaces_every_occurrence_and_nothing_else(content: str, old: str, new: str) -> None:
     if old not in content or old == new:
         return
-    assert replace(content, old, new, everywhere=True).content == content.replace(old, new)
+    assert replace(content, old, new, replace_all=True).content == content.replace(old, new)
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -145,7 +145,7 @@ def test_a_diff_turns_the_old_text_into_the_new(a: list[str], b: list[str], copi
     middle = [f"row {n}\n" for n in range(copies * 50)]
     a, b = [*a, *middle, *b], [*b, *middle, *a]
     made, at = [], 0
-    for i1, i2, j1, j2 in changes(a, b):
+    for i1, i2, j1, j2 in changed_ranges(a, b):
         assert at <= i1 <= i2 and a[at:i1] == b[len(made) : j1]
         made += a[at:i1] + b[j1:j2]
         at = i2
@@ -161,7 +161,7 @@ def test_a_patch_counts_its_lines_and_an_excerpt_shows_them(old: str, new: str) 
     assert sum(line.startswith("-") for line in body) == removed
     assert bool(patch) == (old != new)
     shown = {int(line.split("\t")[0]) for line in excerpt(old, new).split("\n") if line[:6].strip().isdigit()}
-    changed = {n + 1 for _, _, j1, j2 in changes(split_lines(old), split_lines(new)) for n in range(j1, j2)}
+    changed = {n + 1 for _, _, j1, j2 in changed_ranges(split_lines(old), split_lines(new)) for n in range(j1, j2)}
     assert changed <= shown
 
 

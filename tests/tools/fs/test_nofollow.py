@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from agent_tools.fs import files
-from agent_tools.fs.files import is_at, lstat_resolved, open_below, open_directory, state_below
+from agent_tools.fs.files import is_at, lstat_resolved, open_below, open_directory, stat_below
 
 
 @pytest.fixture(params=["openat2", "step by step"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param != "openat2":
-        monkeypatch.setattr(files, "_caller", lambda: None)
+        monkeypatch.setattr(files, "_load_openat2", lambda: None)
     return str(request.param)
 
 
@@ -40,7 +40,7 @@ def error_of(call: Callable[[], object]) -> int | None:
 
 def test_one_step_is_taken_where_the_kernel_has_it(tree: Path, way: str) -> None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    descriptor = files._openat2(files._CWD, str(tree), flags, files._NO_SYMLINKS)
+    descriptor = files._openat2(files._AT_FDCWD, str(tree), flags, files._NO_SYMLINKS)
     if way != "openat2":
         assert descriptor == -1
         return
@@ -48,7 +48,7 @@ def test_one_step_is_taken_where_the_kernel_has_it(tree: Path, way: str) -> None
         pytest.skip("there is no openat2")
     assert os.path.samestat(os.fstat(descriptor), tree.stat())
     os.close(descriptor)
-    assert files._openat2(files._CWD, str(tree / "link"), flags, files._NO_SYMLINKS) == -1
+    assert files._openat2(files._AT_FDCWD, str(tree / "link"), flags, files._NO_SYMLINKS) == -1
 
 
 def test_a_directory_is_opened(tree: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_directory_is_opened(tree: Path) -> None:
         assert os.path.samestat(os.fstat(descriptor), path.stat())
         assert not os.get_inheritable(descriptor)
         os.close(descriptor)
-    listed = open_directory(tree / "a", listed=True)
+    listed = open_directory(tree / "a", readable=True)
     assert sorted(os.listdir(listed)) == ["b", "inner", "up"]  # noqa: PTH208 - of a descriptor
     os.close(listed)
 
@@ -69,7 +69,7 @@ def test_links_are_refused_wherever_they_stand(tree: Path, name: str) -> None:
     assert error_of(lambda: open_directory(tree / name, create=True)) == errno.ELOOP
     assert error_of(lambda: open_below(top, name)) == errno.ELOOP
     assert error_of(lambda: lstat_resolved(tree / name / "f")) == errno.ELOOP
-    assert error_of(lambda: state_below(top, f"{name}/f")) == errno.ELOOP
+    assert error_of(lambda: stat_below(top, f"{name}/f")) == errno.ELOOP
     assert not (tree / "a/none").exists()
     os.close(top)
 
@@ -96,7 +96,7 @@ def test_states_are_those_of_the_names_themselves(tree: Path) -> None:
     for name in ("a/b/f", "a/b", "a/inner", "link"):
         state = (tree / name).lstat()
         assert os.path.samestat(lstat_resolved(tree / name), state)
-        assert os.path.samestat(state_below(top, name), state)
+        assert os.path.samestat(stat_below(top, name), state)
     assert os.path.samestat(lstat_resolved("/"), Path("/").stat())
     os.close(top)
 

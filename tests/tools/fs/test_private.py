@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.fs.safe_files import private_folder, write_whole
+from agent_tools.fs.safe_files import private_folder, write_atomic
 from tests.support.file_faults import fill, mount_small, own_mounts
 
 
@@ -23,7 +23,7 @@ def test_whose_permissions_it_has(tmp_path: Path, keep: bool, there: int | None,
         path.parent.mkdir()
         path.write_text("old")
         path.chmod(there)
-    write_whole(path, b"new", keep=keep)
+    write_atomic(path, b"new", keep=keep)
     assert (path.read_bytes(), mode(path)) == (b"new", becomes)
     assert [p.name for p in path.parent.iterdir()] == ["file"]
 
@@ -32,10 +32,10 @@ def test_without_room_the_old_one_stays_and_nothing_else(tmp_path: Path) -> None
     with own_mounts():
         mount_small(tmp_path / "disk", "64k")
         path = tmp_path / "disk" / "file"
-        write_whole(path, b"old")
+        write_atomic(path, b"old")
         rest = fill(tmp_path / "disk")
         with pytest.raises(OSError, match="No space left"):
-            write_whole(path, b"new" * 20_000)
+            write_atomic(path, b"new" * 20_000)
         rest.unlink()
         assert path.read_bytes() == b"old" and [p.name for p in path.parent.iterdir()] == ["file"]
 

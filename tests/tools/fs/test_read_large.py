@@ -21,8 +21,8 @@ SIZE = 300_000_000
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a few kilobytes count as too large to load."""
-    monkeypatch.setattr("agent_tools.read.LIMIT", 5_000)
-    monkeypatch.setattr("agent_tools.read.PIECE", 1_000)
+    monkeypatch.setattr("agent_tools.read.MAX_FILE_BYTES", 5_000)
+    monkeypatch.setattr("agent_tools.read.CHUNK_BYTES", 1_000)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "cp1251", "cp932"])
@@ -68,7 +68,7 @@ def test_an_interruption_ends_a_long_search(bench: Bench) -> None:
 
 
 def test_a_line_too_far_into_a_file_is_not_looked_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_tools.read.FURTHEST", 2_000_000)
+    monkeypatch.setattr("agent_tools.read.MAX_OFFSET_BYTES", 2_000_000)
     path = bench.file("a.txt", "line\n" * 1_000_000)
     with pytest.raises(ToolError, match="too far into it"):
         read_window(path, "a.txt", 900_000, 1, 1_000, CancelToken())

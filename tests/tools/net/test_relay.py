@@ -220,7 +220,7 @@ def test_children_inherit_no_socket() -> None:
 
 
 def test_more_connections_than_there_may_be_wait_or_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "CONNECTIONS", 2)
+    monkeypatch.setattr(relay, "MAX_CONNECTIONS", 2)
     monkeypatch.setattr(relay, "QUEUE_SECONDS", 0.1)
 
     class Server(ConnectionServer):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
 from agent_tools.net.urls import domain_covers, same_site, split_url
-from agent_tools.net.web_client import Guard, kind_of_address
+from agent_tools.net.web_client import PrivateAddressGuard, describe_private
 from tests.support.hypothesis_examples import examples
 
 
@@ -46,7 +46,7 @@ def test_an_address_has_one_spelling(written: str, spelled: str) -> None:
         ("localhost:80", "complete"),
         ("ftp://example.org/", "only http and https"),
         ("javascript:alert(1)", "only http and https"),
-        ("file:///etc/passwd", "a file is read by its path"),
+        ("file:///etc/passwd", "read a file by its path"),
         ("https:example.org", "only http and https"),
         ("http://", "no valid name"),
         ("http:///etc", "no valid name"),
@@ -131,9 +131,9 @@ REFUSED = {
 
 @pytest.mark.parametrize(("kind", "address"), [(k, a) for k, text in REFUSED.items() for a in text.split()])
 def test_addresses_that_are_refused(kind: str, address: str) -> None:
-    assert kind_of_address(ipaddress.ip_address(address)) == kind
+    assert describe_private(ipaddress.ip_address(address)) == kind
     with pytest.raises(ToolError, match="Only the user can allow it"):
-        Guard().check_address("some.example", address)
+        PrivateAddressGuard().check_address("some.example", address)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_addresses_that_are_refused(kind: str, address: str) -> None:
     "2606:4700:4700::1111 2a00:1450::1 2001:4860:4860::8888 64:ff9b::808:808".split(),
 )
 def test_public_addresses_are_not(address: str) -> None:
-    Guard().check_address("some.example", address)
+    PrivateAddressGuard().check_address("some.example", address)
 
 
 def test_behind_nat64_the_address_that_is_meant_decides() -> None:
     for inner in ("127.0.0.1", "10.0.0.1", "169.254.169.254"):
         outer = ipaddress.IPv6Address(int(ipaddress.IPv6Address("64:ff9b::")) | int(ipaddress.IPv4Address(inner)))
-        assert kind_of_address(outer)
+        assert describe_private(outer)
 
 
 @settings(max_examples=examples(200))
@@ -159,7 +159,7 @@ def test_nothing_that_python_knows_to_be_private_is_let_through(
     nat64 = ipaddress.ip_network("64:ff9b::/96")
     inside = address.is_private or address.is_link_local or address.is_multicast or address.is_reserved
     if inside and address not in nat64:
-        assert kind_of_address(address)
+        assert describe_private(address)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_nothing_that_python_knows_to_be_private_is_let_through(
     ],
 )
 def test_what_the_user_allows(allowed: str, host: str, address: str, passes: bool) -> None:
-    guard = Guard([allowed])
+    guard = PrivateAddressGuard([allowed])
     if passes:
         guard.check_address(host, address)
     else:
@@ -192,9 +192,9 @@ def test_what_the_user_allows(allowed: str, host: str, address: str, passes: boo
 def test_local_names_are_refused_where_only_a_proxy_could_look_them_up() -> None:
     for host in ("wiki", "printer.local", "metadata.google.internal", "a.localhost", "nas.home.arpa"):
         with pytest.raises(ToolError, match="a name of this machine or its network"):
-            Guard().check_unknown(host)
-    Guard().check_unknown("example.org")
-    Guard(["wiki"]).check_unknown("wiki")
+            PrivateAddressGuard().check_unknown(host)
+    PrivateAddressGuard().check_unknown("example.org")
+    PrivateAddressGuard(["wiki"]).check_unknown("wiki")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from agent_tools.net.urls import split_url
-from agent_tools.net.web_client import Moved, WebLimits
+from agent_tools.net.web_client import CrossSiteRedirect, WebLimits
 from tests.support.stalled_ports import PROMPT, cancelled_within, full_port, silent_port
 from tests.support.web_server import WebServer, fails, get, moved, packed, page, web
 
@@ -177,7 +177,7 @@ def test_redirects_on_the_site_are_followed() -> None:
 def test_redirects_elsewhere_are_reported(target: str) -> None:
     with WebServer({"/": moved(target, "308 Permanent Redirect")}) as server:
         answer = web().get(split_url(server.url("/")))
-    assert isinstance(answer, Moved)
+    assert isinstance(answer, CrossSiteRedirect)
     assert answer.target.endswith(target.removeprefix("//").partition("://")[2] or target.removeprefix("//"))
 
 

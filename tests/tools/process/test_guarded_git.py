@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from agent_tools.process.guarded_git import (
-    SAFE,
+    SAFE_SETTINGS,
     Checkout,
     GitError,
     GitRun,
-    as_user,
     checked_git,
     find_git,
-    hardening,
-    nowhere,
-    store,
+    hardened_variables,
+    isolated_git,
+    store_git,
+    user_git,
     without_filters,
 )  # fmt: skip
 from tests.support.hostile.git import begin, config
@@ -122,27 +122,27 @@ def test_variables_of_the_user_that_lead_git_astray_are_not_handed_on(root: Path
     assert found["GIT_DIR"] == f"{root}/.git"
     assert not {"GIT_INDEX_FILE", "GIT_CONFIG_COUNT", "GIT_SSH", "GIT_TRACE", "API_KEY"} & found.keys()
     assert all(folder.startswith("/") for folder in found["PATH"].split(":"))
-    mine = as_user(GIT, checkout(root), astray).env
+    mine = user_git(GIT, checkout(root), astray).env
     assert (mine["GIT_DIR"], mine["GIT_SSH"]) == (f"{root}/.git", "/x")
     assert not {"GIT_INDEX_FILE", "GIT_CONFIG_COUNT"} & mine.keys()
 
 
 def test_nothing_is_configured_nowhere_and_in_a_store(root: Path) -> None:
-    assert nowhere(GIT).run("config", "--list", cwd=str(root)) == b""
+    assert isolated_git(GIT).run("config", "--list", cwd=str(root)) == b""
     (root.parent / "store/objects").mkdir(parents=True)
-    assert "GIT_CONFIG_GLOBAL" in store(GIT, str(root.parent / "store"), ["/a:b"]).env
-    assert store(GIT, "/x", ["/a:b", "/c"]).env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] == '"/a:b":/c'
+    assert "GIT_CONFIG_GLOBAL" in store_git(GIT, str(root.parent / "store"), ["/a:b"]).env
+    assert store_git(GIT, "/x", ["/a:b", "/c"]).env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] == '"/a:b":/c'
 
 
 def test_the_variables_of_a_hardened_command_do_what_a_checked_run_does(root: Path) -> None:
     evil = program(root, "evil.sh")
     config(root, f"[core]\n\tfsmonitor = {evil}\n\thooksPath = {root}\n\tpager = {evil}\n")
-    hard = hardening(str(root), checkout(root), {})
+    hard = hardened_variables(str(root), checkout(root), {})
     done = subprocess.run(["git", "status"], cwd=root, env={**env(root), **hard}, capture_output=True, check=True)
     assert b"a.txt" in done.stdout
-    assert hard["GIT_CONFIG_COUNT"] == str(len(SAFE))
+    assert hard["GIT_CONFIG_COUNT"] == str(len(SAFE_SETTINGS))
     assert not marker(root).exists()
-    assert hardening("/a/b", None, {})["GIT_CEILING_DIRECTORIES"] == "/a"
+    assert hardened_variables("/a/b", None, {})["GIT_CEILING_DIRECTORIES"] == "/a"
 
 
 def test_time_and_output_are_bounded(tmp_path: Path) -> None:

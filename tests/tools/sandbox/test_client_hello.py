@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.sandbox.proxy import server_name
+from agent_tools.sandbox.proxy import parse_server_name
 from tests.support.loopback import client_hello
 
 REAL = client_hello("good.example")
@@ -18,19 +18,19 @@ REAL = client_hello("good.example")
 
 @pytest.mark.parametrize("highest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_the_name_of_a_real_client(highest: ssl.TLSVersion) -> None:
-    assert server_name(client_hello("files.good.example", highest)) == "files.good.example"
-    assert server_name(client_hello(None, highest)) == ""
-    assert server_name(client_hello("127.0.0.1", highest)) == ""
+    assert parse_server_name(client_hello("files.good.example", highest)) == "files.good.example"
+    assert parse_server_name(client_hello(None, highest)) == ""
+    assert parse_server_name(client_hello("127.0.0.1", highest)) == ""
 
 
 def test_nothing_is_decided_before_the_record_is_whole() -> None:
-    assert {server_name(REAL[:end]) for end in range(len(REAL))} == {None}
-    assert server_name(REAL + b"more") == "good.example"
+    assert {parse_server_name(REAL[:end]) for end in range(len(REAL))} == {None}
+    assert parse_server_name(REAL + b"more") == "good.example"
 
 
 @pytest.mark.parametrize("data", [b"SSH-2.0-x\r\n", b"GET / HTTP/1.1\r\n", b"\x80\x2e\x01\x03", b"\x16\x04", b"\0"])
 def test_what_is_not_tls_has_no_name(data: bytes) -> None:
-    assert server_name(data) == ""
+    assert parse_server_name(data) == ""
 
 
 def fragmented() -> bytes:
@@ -76,7 +76,7 @@ def _extensions() -> int:
 )
 def test_where_a_name_could_hide_the_connection_is_refused(make: Callable[[], bytes], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        server_name(make())
+        parse_server_name(make())
 
 
 @given(st.lists(st.tuples(st.integers(0, len(REAL) - 1), st.integers(0, 255)), max_size=4), st.integers(0, len(REAL)))
@@ -85,4 +85,4 @@ def test_damage_ends_in_an_answer_or_a_value_error(changes: list[tuple[int, int]
     for at, value in changes:
         data[at] = value
     with suppress(ValueError):
-        server_name(bytes(data[:end]))
+        parse_server_name(bytes(data[:end]))

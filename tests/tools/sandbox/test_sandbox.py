@@ -17,9 +17,9 @@ from agent_tools.base import ToolError
 from agent_tools.sandbox import bwrap
 from agent_tools.sandbox import landlock as sandbox_landlock
 from agent_tools.sandbox.conditions import Kind
-from agent_tools.sandbox.denials import sandbox_refusal
-from agent_tools.sandbox.profile import Profile, git_directories, make_profile, secret_places
-from agent_tools.sandbox.sandbox import choose
+from agent_tools.sandbox.denials import explain_refusal
+from agent_tools.sandbox.profile import Profile, git_directories, make_profile, secret_paths
+from agent_tools.sandbox.sandbox import select_sandbox
 from tests.support.fork_server import ROOT
 from tests.support.sandboxes import Cage, missing, tree
 
@@ -28,7 +28,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: not Linu
 
 @pytest.fixture
 def no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bwrap, "_PLACES", ())
+    monkeypatch.setattr(bwrap, "_SYSTEM_FOLDERS", ())
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def no_landlock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_best_that_works_is_taken(tmp_path: Path) -> None:
     best = next((kind for kind in ("bubblewrap", "landlock") if not missing(kind)), "none")  # type: ignore[arg-type]
-    chosen = choose("auto", make_profile([tmp_path], None), os.environ)
+    chosen = select_sandbox("auto", make_profile([tmp_path], None), os.environ)
     assert chosen.kind == best
     if best == "bubblewrap":
         assert chosen.text() == "bubblewrap"
@@ -49,7 +49,7 @@ def test_the_best_that_works_is_taken(tmp_path: Path) -> None:
 
 @linux
 def test_without_bubblewrap_it_is_landlock_and_both_are_reported(no_bubblewrap: None, landlock: Cage) -> None:
-    chosen = choose("auto", landlock.profile(), {"PATH": "relative"}, landlock=True)
+    chosen = select_sandbox("auto", landlock.profile(), {"PATH": "relative"}, landlock=True)
     assert chosen.text() == "Landlock and seccomp; not bubblewrap: it is not installed"
     assert chosen.limits
 
@@ -60,10 +60,10 @@ def test_bubblewrap_that_does_not_work_is_not_taken(no_bubblewrap: None, landloc
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     tool.chmod(0o755)
-    chosen = choose("auto", landlock.profile(), {"PATH": str(tool.parent)}, landlock=True)
+    chosen = select_sandbox("auto", landlock.profile(), {"PATH": str(tool.parent)}, landlock=True)
     assert chosen.text().endswith("not bubblewrap: bwrap: No permissions to create new namespace")
     # A command could have put one there itself.
-    inside = choose(
+    inside = select_sandbox(
         "auto", landlock.profile().replace(writable=(tool.parent,)), {"PATH": str(tool.parent)}, landlock=True
     )
     assert inside.why == ("bubblewrap: it is not installed",)
@@ -74,18 +74,18 @@ def test_without_any_commands_run_as_they_are_or_not_at_all(
     no_bubblewrap: None, no_landlock: None, tmp_path: Path
 ) -> None:
     profile = make_profile([tmp_path], None)
-    none = choose("auto", profile, {}, landlock=True)
+    none = select_sandbox("auto", profile, {}, landlock=True)
     text = "bubblewrap: it is not installed; Landlock: agent sandbox: cannot be set up: the kernel has no Landlock"
     assert none.text() == f"none, so commands run with your permissions: {text}"
     assert none.prepare(["ls"], tmp_path, {"A": "b"}, profile).argv == ["ls"]
-    required = choose("require", profile, {}, landlock=True)
+    required = select_sandbox("require", profile, {}, landlock=True)
     assert required.text() == f"none, so no command will run: {text}"
     with pytest.raises(ToolError, match="there is none: bubblewrap: it is not installed"):
         required.prepare(["ls"], tmp_path, {}, profile)
 
 
 def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
-    off = choose("off", Profile((tmp_path,)), {})
+    off = select_sandbox("off", Profile((tmp_path,)), {})
     assert off.text() == "off: commands run with your permissions" and off.kind == "none"
     ready = off.prepare(["ls"], tmp_path, {}, Profile((tmp_path,)))
     assert ready.argv == ["ls"] and ready.code(139) == 139
@@ -93,7 +93,7 @@ def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
 
 def test_macos_is_reported_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert "none for macOS yet" in choose("require", Profile(()), {}).text()
+    assert "none for macOS yet" in select_sandbox("require", Profile(()), {}).text()
 
 
 @pytest.mark.parametrize(
@@ -125,17 +125,17 @@ def test_macos_is_reported_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_a_refusal_is_recognised(output: str, code: int, network: bool, text: str) -> None:
-    line = sandbox_refusal("bubblewrap", output, code, network=network)
+    line = explain_refusal("bubblewrap", output, code, network=network)
     assert text in line and bool(text) == bool(line)
     if line:
         assert line.startswith("[the sandbox ") and line.endswith("or continue without it]")
-    assert sandbox_refusal("none", output, code, network=network) == ""
+    assert explain_refusal("none", output, code, network=network) == ""
 
 
 def test_real_refusals_are_recognised(cage: Cage) -> None:
     def explained(command: str) -> str:
         done = cage(command)
-        return sandbox_refusal(cage.kind, done.out, done.code, network=False)
+        return explain_refusal(cage.kind, done.out, done.code, network=False)
 
     assert "refused this" in explained("echo x > /etc/agent-test") and "refused this" in explained("mkdir ~/x")
     assert (
@@ -145,7 +145,7 @@ def test_real_refusals_are_recognised(cage: Cage) -> None:
     if cage.kind == "bubblewrap":
         profile = cage.profile().replace(writable=(cage.root / "gone",), protected=())
         done = cage("true", profile=profile)
-        assert sandbox_refusal(cage.kind, done.out, done.code, network=False).startswith(
+        assert explain_refusal(cage.kind, done.out, done.code, network=False).startswith(
             "[the sandbox could not be set up"
         )
 
@@ -177,7 +177,7 @@ def test_secret_places_follow_links_and_must_be_there(tmp_path: Path, monkeypatc
     (tmp_path / "dotfiles/ssh").mkdir(parents=True)
     (tmp_path / ".ssh").symlink_to("dotfiles/ssh")
     (tmp_path / "conf/gh").mkdir(parents=True)
-    found = [p for p in secret_places(tmp_path) if p.is_relative_to(tmp_path)]
+    found = [p for p in secret_paths(tmp_path) if p.is_relative_to(tmp_path)]
     assert found == [tmp_path / "dotfiles/ssh", tmp_path / "conf/gh"]
 
 
@@ -185,10 +185,10 @@ def test_what_is_left_out_is_left_out_of_whole_trees(tmp_path: Path) -> None:
     for name in ("a/secret/x", "a/open/y", "b/z"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to("a/secret")
-    granted = sandbox_landlock.granted(tmp_path, [tmp_path / "a/secret"])
+    granted = sandbox_landlock.grantable_paths(tmp_path, [tmp_path / "a/secret"])
     assert set(granted) == {str(tmp_path / "a/open"), str(tmp_path / "b")}
-    assert sandbox_landlock.granted(tmp_path, [Path("/elsewhere")]) == [str(tmp_path)]
-    assert sandbox_landlock.granted(tmp_path, [tmp_path]) == []
+    assert sandbox_landlock.grantable_paths(tmp_path, [Path("/elsewhere")]) == [str(tmp_path)]
+    assert sandbox_landlock.grantable_paths(tmp_path, [tmp_path]) == []
 
 
 # Run by another user, so it stands alone: argv is the folder, the kind of sandbox, bubblewrap, and commands.

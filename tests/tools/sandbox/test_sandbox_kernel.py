@@ -12,7 +12,7 @@ from agent_tools.sandbox import landlock
 from agent_tools.sandbox.landlock import filter_program
 from tests.support.sandboxes import Cage
 
-NUMBERS = {**landlock.DENIED, **landlock.TRACING, **landlock.ARGUMENTS}
+NUMBERS = {**landlock.DENIED_CALLS, **landlock.TRACING_CALLS, **landlock.FILTERED_CALLS}
 
 
 def number(name: str) -> int:
@@ -35,7 +35,7 @@ def test_no_new_rights_can_be_gained(cage: Cage) -> None:
 ALIKE = {"acct", "bpf", "reboot", "vhangup"}
 
 
-@pytest.mark.parametrize("name", [n for n in landlock.DENIED if None not in NUMBERS[n] and n not in ALIKE])
+@pytest.mark.parametrize("name", [n for n in landlock.DENIED_CALLS if None not in NUMBERS[n] and n not in ALIKE])
 def test_calls_that_reach_around_the_sandbox_are_refused(cage: Cage, name: str) -> None:
     # What is asked makes no sense on purpose: only the filter says EPERM before the kernel looks at that.
     assert cage.python(f"print(call('syscall', {number(name)}, -1, -1, -1, -1, -1, -1))") == "EPERM"
@@ -101,7 +101,7 @@ def test_the_numbers_of_calls_are_those_of_the_kernels_headers() -> None:
 
 
 def test_a_filter_is_whole_instructions_whose_jumps_stay_inside() -> None:
-    if not landlock.supported():
+    if not landlock.is_supported():
         pytest.skip("NOT TESTED: no filter for this machine")
     for network in (False, True):
         for contained in (False, True):

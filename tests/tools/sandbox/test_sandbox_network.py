@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.sandbox.mounts import sockets
+from agent_tools.sandbox.mounts import reachable_sockets
 from tests.support.loopback import SaysHello
 from tests.support.sandboxes import Cage
 
@@ -100,7 +100,7 @@ def test_sockets_of_services_are_out_of_reach(cage: Cage) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
-        assert path in sockets(cage.profile())
+        assert path in reachable_sockets(cage.profile())
         found = cage.python(f"s = socket.socket(socket.AF_UNIX); print(tried(s.connect, {str(path)!r}))")
         assert found in ("EPERM", "EACCES", "ECONNREFUSED", "ENOENT")
         server.settimeout(0)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.fs.safe_files import write_whole
-from agent_tools.sandbox.profile import PROTECTED, UNMADE
+from agent_tools.fs.safe_files import write_atomic
+from agent_tools.sandbox.profile import PLACEHOLDER_NAMES, PROTECTED_NAMES
 from agent_tools.sandbox.sandbox import Sandbox
 from tests.support.sandboxes import Cage, tree
 
@@ -88,10 +88,10 @@ def test_a_repository_keeps_its_configuration_and_hooks(repository: Cage, attack
         repository.git("status")
 
 
-MISSING = [(name, False) for name in (*sorted(UNMADE & set(PROTECTED)), ".git")]
+MISSING = [(name, False) for name in (*sorted(PLACEHOLDER_NAMES & set(PROTECTED_NAMES)), ".git")]
 
 
-@pytest.mark.parametrize(("name", "there"), [*((name, True) for name in PROTECTED), *MISSING])
+@pytest.mark.parametrize(("name", "there"), [*((name, True) for name in PROTECTED_NAMES), *MISSING])
 def test_settings_are_protected_whether_they_exist_or_not(bubblewrap: Cage, name: str, there: bool) -> None:
     path = bubblewrap.root / name
     is_file = name in (".agentrc", ".agentrc.local", ".mcp.json")
@@ -127,7 +127,7 @@ def test_of_the_names_of_other_programs_only_what_is_there_is_held(bubblewrap: C
 def test_git_passes_over_what_stands_in_for_missing_files(bubblewrap: Cage) -> None:
     bubblewrap.git("init", "-q", ".")
     done = bubblewrap("git status --porcelain; git add -A; git ls-files; ls -A | wc -l")
-    assert done.out.split() == [str(len(UNMADE & set(PROTECTED)) + 1)]
+    assert done.out.split() == [str(len(PLACEHOLDER_NAMES & set(PROTECTED_NAMES)) + 1)]
 
 
 def test_a_protected_link_stops_the_sandbox(repository: Cage) -> None:
@@ -207,7 +207,7 @@ def test_what_the_user_makes_meanwhile_stays(repository: Cage) -> None:
         (repository.root / ".vscode/settings.json").write_text("{}")
         (repository.root / ".mcp.json").rmdir()
         (repository.root / ".mcp.json").write_text("{}")
-        write_whole(repository.root / ".agentrc.local", b"model = 'm'\n", keep=True)
+        write_atomic(repository.root / ".agentrc.local", b"model = 'm'\n", keep=True)
     assert (repository.root / ".vscode/settings.json").exists() and (repository.root / ".mcp.json").is_file()
     assert (repository.root / ".agentrc.local").read_text() == "model = 'm'\n"
     assert (repository.root / ".agentrc.local").stat().st_mode & 0o7777 == 0o600

@@ -209,7 +209,7 @@ def test_three_hundred_connections_at_once(proxy: Callable[..., RunningProxy], m
         clients = [connect(running.port) for _ in range(300)]
         for client in clients:
             client.sendall(get(f"http://127.0.0.1:{port}/").encode())
-        until(lambda: threads("sandbox-proxy") == relay.CONNECTIONS + 1)
+        until(lambda: threads("sandbox-proxy") == relay.MAX_CONNECTIONS + 1)
         go_on.set()
         for client in clients:
             assert receive_all(client).endswith(b"hello")

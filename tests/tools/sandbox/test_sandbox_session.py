@@ -16,7 +16,7 @@ from time import monotonic, sleep
 import pytest
 
 from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
-from agent_tools.sandbox.session import Folder, remove_left
+from agent_tools.sandbox.session import TemporaryFolder, remove_stale
 from agent_tools.shell.jobs import Jobs
 from tests.support.fork_server import ROOT
 from tests.support.loopback import SaysHello
@@ -187,16 +187,16 @@ def test_the_namespaces_cannot_be_entered_again_from_inside(house: SandboxedBenc
 def test_the_temporary_folder_goes_with_the_session_and_a_left_one_with_the_next(tmp_path: Path) -> None:
     house = SandboxedBench(tmp_path, SandboxLimits())
     house("echo x > /tmp/x; echo y > ~/.cache/y")
-    folder = house.sandbox._place()
+    folder = house.sandbox._temp_folder()
     assert folder.is_dir()
     house.bench.ctx.close()
     assert not folder.exists()
-    held, left = Folder(), tmp_path / "agent-sandbox-left"
+    held, left = TemporaryFolder(), tmp_path / "agent-sandbox-left"
     (left / "layers/0/work/work").mkdir(parents=True)
     (left / "layers/0/work/work").chmod(0)
-    remove_left(tmp_path)
+    remove_stale(tmp_path)
     assert not left.exists()
-    remove_left(held.path.parent)
+    remove_stale(held.path.parent)
     assert held.path.is_dir()
     held.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.sandbox.conditions import SandboxLimits
-from agent_tools.sandbox.session import SandboxSession, Space
+from agent_tools.sandbox.session import SandboxSession, SharedNamespaces
 from tests.support.sandboxes import SandboxedBench
 
 TRIED = """
@@ -115,17 +115,17 @@ def test_where_there_can_be_no_views_every_command_makes_its_mounts(
     def fails(*_: object) -> int:
         raise OSError("Function not implemented")
 
-    monkeypatch.setattr(Space, "make_view", fails)
+    monkeypatch.setattr(SharedNamespaces, "make_view", fails)
     (house.home / ".gitconfig").unlink()
     assert "Read-only" in house("echo x > .git/config; ls ~/.ssh")
     assert "key" not in house("cat ~/.ssh/id_rsa")
 
 
 def test_a_late_answer_is_not_taken_for_that_of_the_next_order(house: SandboxedBench) -> None:
-    space = session(house)._space
+    space = session(house)._namespaces
     assert space is not None
     os.kill(space._process.pid, signal.SIGSTOP)
-    space._orders.settimeout(0.05)
+    space._socket.settimeout(0.05)
     with pytest.raises(TimeoutError):
         space.ports()
     os.kill(space._process.pid, signal.SIGCONT)

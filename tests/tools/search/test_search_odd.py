@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from agent_tools.fs.paths import asks_for_hidden, compile_glob
+from agent_tools.fs.paths import compile_glob, matches_hidden
 from tests.support.tool_bench import Bench
 
 ODD = (
@@ -63,7 +63,7 @@ def test_a_name_of_several_lines_is_one_name(bench: Bench) -> None:
     ],
 )  # fmt: skip
 def test_which_patterns_ask_for_hidden_files(pattern: str, asks: bool) -> None:
-    assert asks_for_hidden(pattern) is asks
+    assert matches_hidden(pattern) is asks
 
 
 def test_a_hundred_of_one_age_are_the_first_by_name(bench: Bench) -> None:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from agent_tools.shell.process import is_answer
+from agent_tools.shell.process import is_result_code
 
 ANSWERS = [
     ("grep -rn nothing .", 1), ("rg nothing src | sort | grep x", 1), ("diff a b", 1), ("cmp a b", 1),
@@ -27,20 +27,20 @@ FAILURES = [
 
 @pytest.mark.parametrize(("command", "code"), ANSWERS)
 def test_an_answer_is_no_failure(command: str, code: int) -> None:
-    assert is_answer(command, code)
+    assert is_result_code(command, code)
 
 
 @pytest.mark.parametrize(("command", "code"), FAILURES)
 def test_what_failed_is_no_answer(command: str, code: int) -> None:
-    assert not is_answer(command, code)
+    assert not is_result_code(command, code)
 
 
 def test_success_and_signals_are_none() -> None:
-    assert not is_answer("grep x a", 0)
-    assert not is_answer("grep x a", 130)
+    assert not is_result_code("grep x a", 0)
+    assert not is_result_code("grep x a", 130)
 
 
 @pytest.mark.parametrize("command", ["grep nothing /etc/hostname", "test -f /missing", "[ a = b ]", "command -v nope"])
 def test_the_codes_are_those_of_the_real_programs(command: str) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
-    assert is_answer(command, done.returncode)
+    assert is_result_code(command, done.returncode)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from agent_tools.sandbox.conditions import RunConditions
 from agent_tools.shell.state import (
-    CALM,
-    MOST,
-    Channel,
+    MAX_EXPORT_CHARS,
+    NON_INTERACTIVE,
+    ReportChannel,
     ShellSnapshot,
     ShellState,
     carried_state,
@@ -30,7 +30,7 @@ BASH = ["bash", "--noprofile", "--norc", "-c"]
 
 def run_watched(command: str, env: dict[bytes, bytes], cwd: Path | None = None) -> tuple[str, dict[str, str]]:
     """Where a command ended and what it exported, by the real bash and the file that it reads."""
-    channel = Channel()
+    channel = ReportChannel()
     try:
         whole = {**env, **{os.fsencode(n): os.fsencode(v) for n, v in channel.env.items()}}
         subprocess.run([*BASH, command], env=whole, cwd=cwd, pass_fds=(channel.fd,), check=True, capture_output=True)
@@ -109,7 +109,7 @@ def test_exported_variables_carry_over(bench: Bench) -> None:
     )
     bench("Bash", command="export GIVEN=1 CHANGED=old; unset NEW EMPTY RAW FIXED; PATH=${PATH#/opt/mine:}")
     assert bench.ctx.state(ShellState).variables == {}
-    assert bench("Bash", command="echo $EDITOR").text.startswith(CALM["EDITOR"])
+    assert bench("Bash", command="echo $EDITOR").text.startswith(NON_INTERACTIVE["EDITOR"])
 
 
 def test_nothing_carries_over_from_what_does_not_end_by_itself(bench: Bench) -> None:
@@ -123,10 +123,10 @@ def test_nothing_carries_over_from_what_does_not_end_by_itself(bench: Bench) -> 
 
 def test_too_much_is_reported_and_left_out(bench: Bench) -> None:
     bench("Bash", command="export A=1")
-    text = bench("Bash", command=f"export B=$(printf %{MOST}s x); export A=2").text
+    text = bench("Bash", command=f"export B=$(printf %{MAX_EXPORT_CHARS}s x); export A=2").text
     assert "[exported variables not carried over: more than 65,536 characters]" in text
     assert bench.ctx.state(ShellState).variables == {"A": "1"}
-    assert "not carried over" in bench("Bash", command=f"export B=$(printf %{MOST}s x); export A=2").text
+    assert "not carried over" in bench("Bash", command=f"export B=$(printf %{MAX_EXPORT_CHARS}s x); export A=2").text
 
 
 def test_a_sub_agent_has_a_shell_of_its_own(bench: Bench) -> None:
@@ -241,7 +241,7 @@ PLAIN = [
 @pytest.mark.parametrize("command", PLAIN)
 def test_a_command_cannot_tell_that_it_is_watched(tmp_path: Path, command: str) -> None:
     env = {"PATH": "/usr/bin:/bin"}
-    channel = Channel()
+    channel = ReportChannel()
     try:
         argv = [*BASH, command]
         plain, watched = (
@@ -277,9 +277,9 @@ def test_a_directory_of_any_name(tmp_path: Path) -> None:
 
 
 def test_without_descriptors_to_spare_nothing_carries_over(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(self: Channel) -> None:
+    def none(self: ReportChannel) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(Channel, "__init__", none)
+    monkeypatch.setattr(ReportChannel, "__init__", none)
     assert re.match(r"1\n\[exit code 0", bench("Bash", command="export A=1; echo $A").text)
     assert bench.ctx.state(ShellState).variables == {}

@@ -16,7 +16,7 @@ import pytest
 from agent_tools.cancel import CancelledError
 from agent_tools.results import Note
 from agent_tools.shell import bash, job_tools
-from agent_tools.shell.jobs import MOST, Jobs
+from agent_tools.shell.jobs import MAX_RUNNING, Jobs
 from tests.support.fork_server import ROOT
 from tests.support.tool_bench import Bench
 from tests.support.waiting import gone, soon
@@ -25,15 +25,15 @@ from tests.support.waiting import gone, soon
 @pytest.fixture(autouse=True)
 def quick(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No call waits longer than it has to; what is left is ended."""
-    monkeypatch.setattr(job_tools, "WAIT", 0.2)
-    monkeypatch.setattr(bash, "MOMENT", 0.0)
+    monkeypatch.setattr(job_tools, "OUTPUT_WAIT", 0.2)
+    monkeypatch.setattr(bash, "BACKGROUND_WAIT", 0.0)
     yield
     bench.ctx.close()
 
 
 @pytest.fixture
 def long_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bash, "MOMENT", 2.0)
+    monkeypatch.setattr(bash, "BACKGROUND_WAIT", 2.0)
 
 
 def start(bench: Bench, command: str, **more: object) -> str:
@@ -181,7 +181,7 @@ def test_a_background_command_carries_nothing_over(bench: Bench) -> None:
 
 
 def test_there_are_no_more_than_a_few_at_once(bench: Bench) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_RUNNING):
         start(bench, "sleep 60")
     found = bench.fails("Bash", command="sleep 60", run_in_background=True)
     assert (
@@ -270,12 +270,12 @@ def test_what_carries_over_comes_from_later_commands_only(bench: Bench) -> None:
     (bench.root / "sub").mkdir()
     bench("Bash", command="cd sub; export A=1; " + GATE, timeout=300)
     bench.file("sub/go")
-    assert bench.ctx.state(Jobs).find("b1").await_end(20)
+    assert bench.ctx.state(Jobs).find("b1").wait_end(20)
     assert bench("Bash", command="pwd; echo ${A-none}").text.startswith(f"{bench.root}\nnone\n")
 
 
 def test_no_more_commands_go_on_than_may_run_at_once(bench: Bench) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_RUNNING):
         start(bench, "sleep 60")
     text = bench("Bash", command="echo $$ > shell; sleep 60", timeout=300).text
     assert "timed out after 0.3 s; the command and its children were killed, as 8 background commands are" in text

@@ -12,7 +12,7 @@ from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.results import Complete
 from agent_cli.permissions.policy import Policy
 from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.conditions import OUTSIDE, SandboxLimits
+from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.jobs import Jobs
@@ -29,7 +29,7 @@ def confine(bench: Bench) -> SandboxRunner:
         return make_profile([bench.root], None, temp=temp, network=network)
 
     bench.ctx.supply(SandboxRunner("auto", profile, dict(bench.ctx.env), SandboxLimits(landlock=True)))
-    if not bench.ctx.supplied(SandboxRunner).holds:
+    if not bench.ctx.supplied(SandboxRunner).is_active:
         pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.supplied(SandboxRunner).sandbox.text()}")
     return bench.ctx.supplied(SandboxRunner)
 
@@ -90,7 +90,7 @@ def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
     asked: list[ApprovalRequested] = []
     world.deps = world.deps.replace(approver=lambda request: asked.append(request) or deny())
     assert isinstance(world.turn(), Complete)
-    assert [OUTSIDE in r.reason for r in asked] == [True] and not (tmp_path / "made").exists()
+    assert [OUTSIDE_SANDBOX in r.reason for r in asked] == [True] and not (tmp_path / "made").exists()
 
 
 def deny() -> Any:

@@ -68,8 +68,8 @@ def test_a_sub_agent_spills_where_its_parent_may_read(bench: Bench) -> None:
 
 
 def test_the_file_says_where_it_was_cut(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_file, "MOST_PER_FILE", 50_000)
-    monkeypatch.setattr(output_file, "MOST_IN_ALL", 80_000)
+    monkeypatch.setattr(output_file, "MAX_FILE_BYTES", 50_000)
+    monkeypatch.setattr(output_file, "MAX_TOTAL_BYTES", 80_000)
     text = bench("Bash", command="seq 1 100000").text
     assert "of 588,895 bytes cut here; the first 50,000 bytes are in /" in text
     assert spilled(text).stat().st_size == 50_000
@@ -143,6 +143,6 @@ def test_a_flood_grows_neither_the_process_nor_the_disk(bench: Bench, size: int,
     out = subprocess.run(argv, capture_output=True, text=True, check=True, env=env).stdout.split()
     grown = int(out[0]) / (1024 if sys.platform == "darwin" else 1)
     assert grown < 20_000, f"grew by {grown} KB"
-    assert int(out[1]) <= min(size + 100_000, output_file.MOST_PER_FILE + 100_000)
+    assert int(out[1]) <= min(size + 100_000, output_file.MAX_FILE_BYTES + 100_000)
     assert int(out[2]) < 35_000 and out[3:6] == ["True", "True", "True"]
     assert not Path(out[6]).exists(), "a program that ends leaves nothing behind"

@@ -24,7 +24,7 @@ def closed(request: pytest.FixtureRequest, bench: Bench) -> Iterator[None]:
             return make_profile([bench.root], None, temp=temp, network=network)
 
         bench.ctx.supply(SandboxRunner("auto", profile, dict(bench.ctx.env)))
-        if not bench.ctx.supplied(SandboxRunner).holds:
+        if not bench.ctx.supplied(SandboxRunner).is_active:
             pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.supplied(SandboxRunner).sandbox.text()}")
     yield
     bench.ctx.close()
@@ -97,7 +97,7 @@ def test_a_terminal_has_no_time_limit(bench: Bench) -> None:
     for more in ({}, {"timeout": 200}):
         bench("Bash", command="read -p '> ' line </dev/tty; echo got $line", pty=True, **more)
     jobs = bench.ctx.state(Jobs)
-    assert not jobs.find("b2").await_end(0.5)
+    assert not jobs.find("b2").wait_end(0.5)
     assert "got hello" in typed(bench, "hello\n", until="got hello") and jobs.find("b2").running
     assert "timeout is in milliseconds" in bench.fails("Bash", command="cat", pty=True, timeout=0)
 
@@ -112,7 +112,7 @@ def test_no_descriptor_is_left_open(bench: Bench) -> None:
         return len(list(Path("/dev/fd").iterdir()))
 
     bench("Bash", command="echo x", pty=True)
-    assert bench.ctx.state(Jobs).find("b1").await_end(20)
+    assert bench.ctx.state(Jobs).find("b1").wait_end(20)
     before = count()
     for number in range(2, 5):
         bench("Bash", command="echo x", pty=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.shell.shown_files import shown_files
+from agent_tools.shell.shown_files import printed_paths
 from tests.support.scripts import call
 from tests.support.turns import World
 
@@ -52,7 +52,7 @@ def older(root: Path) -> None:
     ],
 )
 def test_files_whose_lines_a_command_prints(command: str, names: list[str]) -> None:
-    assert shown_files(command, Path("/w")) == [Path("/w") / name for name in names]
+    assert printed_paths(command, Path("/w")) == [Path("/w") / name for name in names]
 
 
 @pytest.mark.usefixtures("older")

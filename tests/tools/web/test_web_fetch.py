@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_tools.base import AskModel, Effect, ToolError, ToolResult
 from agent_tools.web.cache import PageCache
 from tests.support.program import agent
@@ -130,7 +130,7 @@ def test_an_error_page_is_not_asked_about(web: Bench) -> None:
 
 
 def test_in_a_turn_the_small_model_reads_and_the_large_one_gets_the_answer(tmp_path: Path) -> None:
-    small = Scripted([], small=[{"text": "Version 3.", "expect": "which version"}])
+    small = ScriptedClient([], small=[{"text": "Version 3.", "expect": "which version"}])
     with WebServer({"/": page(HTML)}) as server:
         call = {"name": "WebFetch", "arguments": {"url": server.url("/"), "prompt": "which version"}}
         replies = [{"calls": [call]}, {"text": "It is version 3."}]

@@ -68,13 +68,13 @@ NOT_SHOWN = ": no text to show.)"
     ],
 )  # fmt: skip
 def test_charsets(data: bytes, declared: str, text: str) -> None:
-    assert decode_page(data, declared, marked_up=True) == text
+    assert decode_page(data, declared, is_markup=True) == text
 
 
 @settings(max_examples=examples(100))
 @given(st.binary(max_size=200), st.text(max_size=20))
 def test_any_bytes_are_some_text(data: bytes, declared: str) -> None:
-    assert isinstance(decode_page(data, declared, marked_up=True), str)
+    assert isinstance(decode_page(data, declared, is_markup=True), str)
 
 
 # HTML.
@@ -302,15 +302,15 @@ def kept(text: str, at: float = 0.0) -> Page:
 
 def test_the_cache_is_bounded_and_forgets() -> None:
     cache = PageCache()
-    cache.remember("a", kept("x"))
-    assert cache.recall("a", 14 * 60) is not None
-    assert cache.recall("a", 15 * 60) is None
-    assert cache.recall("b", 0) is None
+    cache.put("a", kept("x"))
+    assert cache.get("a", 14 * 60) is not None
+    assert cache.get("a", 15 * 60) is None
+    assert cache.get("b", 0) is None
     for number in range(50):
-        cache.remember(f"page {number}", kept("x"))
+        cache.put(f"page {number}", kept("x"))
     assert list(cache.pages) == [f"page {n}" for n in range(30, 50)]
     for number in range(5):
-        cache.remember(f"large {number}", kept("x" * 9_000_000))
+        cache.put(f"large {number}", kept("x" * 9_000_000))
     assert list(cache.pages) == ["large 3", "large 4"]
-    cache.remember("huge", kept("x" * 30_000_000))
+    cache.put("huge", kept("x" * 30_000_000))
     assert list(cache.pages) == ["huge"]

@@ -1,8 +1,8 @@
-"""The known checkers and language servers: for which files, how they are called, and whether they run a project's code.
+"""The known checkers and language servers: for which files, their arguments, and whether they run a project's code.
 
-Of each group, only the first that is installed and allowed is used. A new one is one row.
+Of each group, only the first that is installed and allowed is used. To add a checker, add a row.
 
-mypy is called only if the configuration that it would read does not make it run code of the project.
+mypy runs only if the configuration that it would read does not make it run the project's code.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from agent_tools.diagnostics import parsers
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 
-_LARGEST_CONFIG = 1 << 20
+_MAX_CONFIG_BYTES = 1 << 20
 
 
-def names_code(root: Path) -> bool:
+def mypy_may_run_code(root: Path) -> bool:
     """Return True if a configuration that mypy may read names plugins or an interpreter, or cannot be read."""
-    # It takes the first in the folder where it runs, or else above it, up to the repository's.
+    # mypy takes the first in its working directory or above it, up to the root of the repository.
     for folder in (root, *root.parents):
         for name in ("mypy.ini", ".mypy.ini", "setup.cfg", "pyproject.toml"):
             try:
-                text = read_regular(folder / name, _LARGEST_CONFIG).decode()
+                text = read_regular(folder / name, _MAX_CONFIG_BYTES).decode()
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError):
@@ -58,7 +58,7 @@ def _has_code_keys(name: str, text: str) -> bool:
 
 
 def leaves_out(row: CheckerRow | ServerRow, file: Path, root: Path) -> bool:
-    """Return True if the project's configuration of mypy names the files to check, and this is none of them."""
+    """Return True if the mypy configuration of the project lists the files to check, and this is none of them."""
     if row.name != "mypy" or not file.is_relative_to(root):
         return False
     named = _mypy_files(root)
@@ -67,15 +67,15 @@ def leaves_out(row: CheckerRow | ServerRow, file: Path, root: Path) -> bool:
 
 
 def _matches(root: Path, name: str) -> list[str]:
-    """Return the paths below `root` that a pattern stands for, as mypy expands it."""
+    """Expand a pattern as mypy does."""
     return glob.glob(name, root_dir=root, recursive=True) if glob.has_magic(name) else []
 
 
 def _mypy_files(root: Path) -> list[str]:
-    """Return `files` of the configuration that mypy would read in a folder; nothing if there is none or no such key."""
+    """Return `files` of the configuration that mypy reads in a folder, or an empty list."""
     for name in ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg"):
         try:
-            text = read_regular(root / name, _LARGEST_CONFIG).decode()
+            text = read_regular(root / name, _MAX_CONFIG_BYTES).decode()
             if name == "pyproject.toml":
                 table = tomllib.loads(text)["tool"]["mypy"]
             else:
@@ -96,12 +96,13 @@ _NO_MARKER: tuple[str, ...] = ()
 class CheckerRow(Value):
     """A program that checks one file and ends.
 
-    args: with {file}, {folder}, {marker} and {language} replaced.
-    stdin: it reads the text from its standard input, so it can also check the text before an edit.
-    runs_code: it may run code of the project (configuration files that are programs, plugins, build scripts).
-    markers: it needs one of these files beside the file or above; it runs where that is.
-    usual: its exit codes when all went well.
-    named: the arguments by which rules know the call; the others only say how to print.
+    args: command line, in which {file}, {folder}, {marker} and {language} are replaced.
+    stdin: it reads the text from standard input, so it can also check the text before an edit.
+    runs_code: it may run the project's code (configuration files that are programs, plugins, build scripts).
+    markers: it needs one of these files in the folder of the file or above.
+    at_marker: it runs in the folder of its marker, not in the root of the workspace.
+    success_codes: its exit codes unless it failed.
+    rule_args: the arguments that permission rules match; the others only control the output.
     """
 
     name: str
@@ -113,12 +114,12 @@ class CheckerRow(Value):
     runs_code: Literal["no", "yes", "mypy"] = "no"
     markers: tuple[str, ...] = _NO_MARKER
     at_marker: bool = False
-    usual: tuple[int, ...] = (0, 1)
-    named: tuple[str, ...] = ("{file}",)
+    success_codes: tuple[int, ...] = (0, 1)
+    rule_args: tuple[str, ...] = ("{file}",)
 
 
 class ServerRow(Value):
-    """A language server on standard input and output, kept for the session. The fields are as in CheckerRow."""
+    """A language server on standard input and output, running for the session. Fields as in CheckerRow."""
 
     name: str
     group: str
@@ -143,25 +144,25 @@ _SYNTAX = ("-fsyntax-only", "-Wall", "-fdiagnostics-color=never", "-fno-diagnost
 KNOWN: tuple[CheckerRow | ServerRow, ...] = (
     CheckerRow("ruff", "python lint", _PYTHON, (
         "check", "--output-format=json", "--no-fix", "--no-cache", "--exit-zero", "--quiet", "--stdin-filename",
-        "{file}", "-"), parsers.ruff_json, stdin=True, usual=(0,), named=("check", "{file}")),
+        "{file}", "-"), parsers.ruff_json, stdin=True, success_codes=(0,), rule_args=("check", "{file}")),
     ServerRow("basedpyright-langserver", "python types", _PYTHON, ("--stdio",), "yes"),
     ServerRow("pyright-langserver", "python types", _PYTHON, ("--stdio",)),
     CheckerRow("pyright", "python types", _PYTHON, ("--outputjson", "{file}"), parsers.pyright_json),
-    CheckerRow("mypy", "python types", _PYTHON, _MYPY, parsers.text_lines, runs_code="mypy", usual=(0, 1, 2)),
+    CheckerRow("mypy", "python types", _PYTHON, _MYPY, parsers.text_lines, runs_code="mypy", success_codes=(0, 1, 2)),
     ServerRow("pylsp", "python types", _PYTHON, (), "yes"),
     ServerRow("typescript-language-server", "typescript", _WEB, ("--stdio",), "yes"),
     CheckerRow("tsc", "typescript", _SCRIPT, ("--noEmit", "--pretty", "false", "-p", "{marker}"), parsers.tsc_lines,
-            markers=("tsconfig.json",), usual=(0, 1, 2), named=("--noEmit",)),
+            markers=("tsconfig.json",), success_codes=(0, 1, 2), rule_args=("--noEmit",)),
     CheckerRow("eslint", "javascript lint", _WEB, ("--format", "json", "--stdin", "--stdin-filename", "{file}"),
             parsers.eslint_json, stdin=True, runs_code="yes", markers=_ESLINT),
     ServerRow("gopls", "go", (".go",)),
     CheckerRow("go", "go", (".go",), ("vet", "{folder}"), parsers.error_lines, markers=("go.mod",), at_marker=True,
-            usual=(0, 1, 2), named=("vet", "{folder}")),
-    CheckerRow("gofmt", "go", (".go",), ("-e",), parsers.error_lines, stdin=True, usual=(0, 2)),
+            success_codes=(0, 1, 2), rule_args=("vet", "{folder}")),
+    CheckerRow("gofmt", "go", (".go",), ("-e",), parsers.error_lines, stdin=True, success_codes=(0, 2)),
     ServerRow("rust-analyzer", "rust", (".rs",), (), "yes", ("Cargo.toml",)),
     CheckerRow("cargo", "rust", (".rs",), ("check", "--message-format=json", "--quiet", "--offline"),
-               parsers.cargo_json, runs_code="yes", markers=("Cargo.toml",), at_marker=True, usual=(0, 101),
-               named=("check",)),
+               parsers.cargo_json, runs_code="yes", markers=("Cargo.toml",), at_marker=True, success_codes=(0, 101),
+               rule_args=("check",)),
     ServerRow("clangd", "c", (*_C, ".h", ".hpp"), (), "yes"),
     CheckerRow("clang", "c", _C, _SYNTAX, parsers.error_lines, stdin=True),
     CheckerRow("gcc", "c", _C, _SYNTAX, parsers.error_lines, stdin=True),
@@ -179,20 +180,20 @@ except SyntaxError as error:
 except (MemoryError, RecursionError, ValueError):
     pass
 """
-# For Python files that no other checker looks at. It is the Python that runs this program, whose version it names, and
-# reads nothing of the project: it needs no rule and no sandbox.
+# For Python files that no other checker covers. It uses the Python that runs this program, names its version, and reads
+# nothing of the project: it needs no rule and no sandbox.
 SYNTAX = CheckerRow("python", "python syntax", _PYTHON, ("-I", "-S", "-W", "ignore", "-c", _COMPILE),
-                    parsers.error_lines, stdin=True, usual=(0,))  # fmt: skip
+                    parsers.error_lines, stdin=True, success_codes=(0,))  # fmt: skip
 
-# What a language server calls the languages.
+# Language identifiers of the Language Server Protocol.
 LANGUAGES = {
     ".py": "python", ".pyi": "python", ".ts": "typescript", ".mts": "typescript", ".cts": "typescript",
     ".tsx": "typescriptreact", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
     ".jsx": "javascriptreact", ".go": "go", ".rs": "rust", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp",
     ".cxx": "cpp", ".hpp": "cpp",
 }  # fmt: skip
-# Where a project has programs of its own.
-LOCAL = (".venv/bin", "venv/bin", "node_modules/.bin")
+# Where a project installs programs.
+LOCAL_BIN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 
 
 def find_marker(row: CheckerRow | ServerRow, file: Path, root: Path) -> Path | None:
@@ -212,24 +213,24 @@ def _up_to(folder: Path, root: Path) -> Iterator[Path]:
 
 
 def may_run_code(row: CheckerRow | ServerRow, root: Path) -> bool:
-    """Return True if running it may run code of the project."""
+    """Return True if running it may run the project's code."""
     if row.runs_code == "mypy":
-        return names_code(root)
+        return mypy_may_run_code(root)
     return row.runs_code == "yes"
 
 
 def arguments(row: CheckerRow, path: Path, marker: Path | None, root: Path) -> tuple[tuple[str, ...], Path]:
     """Return the arguments of a checker for a file, and the folder where it runs."""
     cwd = marker.parent if marker is not None and row.at_marker else root
-    return _filled(row.args, path, marker), cwd
+    return _substitute(row.args, path, marker), cwd
 
 
-def named_arguments(row: CheckerRow | ServerRow, path: Path) -> tuple[str, ...]:
-    """Return the arguments by which rules know a call for a file."""
-    return _filled(row.named, path) if isinstance(row, CheckerRow) else row.args
+def rule_arguments(row: CheckerRow | ServerRow, path: Path) -> tuple[str, ...]:
+    """Return the arguments that rules match for a file."""
+    return _substitute(row.rule_args, path) if isinstance(row, CheckerRow) else row.args
 
 
-def _filled(words: tuple[str, ...], path: Path, marker: Path | None = None) -> tuple[str, ...]:
+def _substitute(words: tuple[str, ...], path: Path, marker: Path | None = None) -> tuple[str, ...]:
     fields = {
         "{file}": os.fspath(path),
         "{folder}": os.fspath(path.parent),

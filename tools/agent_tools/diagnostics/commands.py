@@ -1,4 +1,4 @@
-"""Run a checker on one file, with limits on time, output and memory; nothing that it starts outlives it."""
+"""Run a checker on one file, with limits on time, output and memory; no process that it starts outlives it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from agent_tools.sandbox.conditions import Wrapped
 from agent_tools.shell.process import RunningProcess
 from agent_tools.text import shorten
 
-SECONDS = 60.0
-MEMORY = 8 << 30
-_OUTPUT = 4 << 20
+TIMEOUT_SECONDS = 60.0
+MAX_MEMORY = 8 << 30
+_MAX_OUTPUT = 4 << 20
 
 
 class CheckerCommand(Source):
-    """Runs a checker. fill: returns its arguments and its folder for a file."""
+    """Runs a checker. command_line: returns its arguments and its working directory for a file."""
 
     def __init__(
         self,
         row: CheckerRow,
         launcher: Launcher,
-        place: Callable[[Path], tuple[tuple[str, ...], Path]],
+        command_line: Callable[[Path], tuple[tuple[str, ...], Path]],
         stopped: Callable[[], bool],
     ) -> None:
         super().__init__(row.name, stopped)
-        self.any_text = row.stdin
-        self._row, self._launcher, self._place = row, launcher, place
+        self.checks_any_text = row.stdin
+        self._row, self._launcher, self._command_line = row, launcher, command_line
 
     def problems(self, path: Path, text: str) -> list[Problem]:
-        args, cwd = self._place(path)
+        args, cwd = self._command_line(path)
         try:
             with self._launcher.wrap(cwd, [*self._launcher.argv, *args]) as wrapped:
                 code, out, err = self._run(wrapped, cwd, text if self._row.stdin else "")
@@ -46,43 +46,44 @@ class CheckerCommand(Source):
             found = parse(self.name, self._row.parser, CheckerOutput(out, err, path, cwd))
         except ValueError as error:
             raise CheckFailedError(f"failed: {shorten(err or str(error), 200)}") from None
-        if not found and code not in self._row.usual:
+        if not found and code not in self._row.success_codes:
             raise CheckFailedError(f"failed with exit code {code}: {shorten(err or out, 200)}")
         return found
 
     def _run(self, wrapped: Wrapped, cwd: Path, text: str) -> tuple[int, str, str]:
         """Return exit code, output and errors. Raises CheckFailedError, OSError."""
         out, err = bytearray(), bytearray()
-        with TemporaryFile() as given:
-            given.write(text.encode("utf-8", "surrogateescape"))
-            given.seek(0)
+        with TemporaryFile() as source:
+            source.write(text.encode("utf-8", "surrogateescape"))
+            source.seek(0)
             running = RunningProcess(
                 wrapped.argv,
                 cwd,
                 wrapped.env,
-                lambda data: _keep(out, data),
+                lambda data: _append_bounded(out, data),
                 wrapped.pass_fds,
-                stdin=given.fileno(),
-                feed_errors=lambda data: _keep(err, data),
+                stdin=source.fileno(),
+                feed_errors=lambda data: _append_bounded(err, data),
             )
         try:
-            limit_memory(running.process.pid, MEMORY)
-            until = monotonic() + SECONDS
+            limit_memory(running.process.pid, MAX_MEMORY)
+            until = monotonic() + TIMEOUT_SECONDS
             while (cause := running.step(until, self.stopped(), 0.2)) is None:
                 pass
             running.drain()
         finally:
-            # Also what it left behind.
             running.end()
             running.close()
         if cause != "exit":
-            raise CheckFailedError(f"was stopped after {SECONDS:g} s" if cause == "time-out" else "was interrupted")
-        return wrapped.code(running.process.wait()), _decoded(out), _decoded(err)
+            raise CheckFailedError(
+                f"was stopped after {TIMEOUT_SECONDS:g} s" if cause == "time-out" else "was interrupted"
+            )
+        return wrapped.code(running.process.wait()), _decode(out), _decode(err)
 
 
-def _keep(kept: bytearray, data: bytes) -> None:
-    kept += data[: max(0, _OUTPUT - len(kept))]
+def _append_bounded(buffer: bytearray, data: bytes) -> None:
+    buffer += data[: max(0, _MAX_OUTPUT - len(buffer))]
 
 
-def _decoded(data: bytearray) -> str:
+def _decode(data: bytearray) -> str:
     return data.decode("utf-8", "replace")

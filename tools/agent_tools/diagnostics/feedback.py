@@ -1,7 +1,7 @@
-"""Report to the model the problems that its edits bring, as checkers and language servers see them.
+"""Report to the model the problems that its edits introduce, as found by checkers and language servers.
 
-Every checker has a thread, which works through the edited files, the latest text of each. What is found within a moment
-comes with the result of the edit, the rest with the next round. Nothing here makes an edit fail.
+Each checker has a thread that works through the edited files, checking the latest text of each. What it finds within a
+moment is added to the result of the edit, the rest to the next round. Nothing here makes an edit fail.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agent_tools.diagnostics.checkers import (
     find_marker,
     leaves_out,
     may_run_code,
-    named_arguments,
+    rule_arguments,
 )
 from agent_tools.diagnostics.parsers import Problem, new_problems, problem_lines
 from agent_tools.diagnostics.source import (
@@ -47,25 +47,34 @@ from agent_tools.text import counted, shorten
 with lazy_imports():
     from agent_tools.diagnostics import commands, language_server
 
-LARGEST = 1_000_000
+MAX_CHARS = 1_000_000
 # Failures in a row after which a checker is not run again.
-_FAILURES = 2
-_SLICE = 0.02
-_PATIENCE = 3.0
+_MAX_FAILURES = 2
+_POLL_SECONDS = 0.02
+_CLOSE_SECONDS = 3.0
 
 
-class _Checked:
-    """What one checker knows of a file: the problems of `text`, None if unknown; `goal` is the latest text."""
+class _FileState:
+    """One checker's state of a file.
+
+    text: the text checked last.
+    problems: its problems; None if unknown.
+    latest: the latest text, to be checked next.
+    owner: context of the latest edit.
+    """
 
     def __init__(self, text: str, owner: ToolContext) -> None:
-        self.text, self.goal, self.owner = text, text, owner
+        self.text, self.latest, self.owner = text, text, owner
         self.problems: list[Problem] | None = None if text else []
 
 
-class _News:
-    """Problems that were found and not yet reported. before: the text and problems that were known until then."""
+class _UnreportedProblems:
+    """Problems that were found and not yet reported.
 
-    def __init__(self, path: Path, file: _Checked, problems: Sequence[Problem]) -> None:
+    before: the text and problems of the file as of the check before.
+    """
+
+    def __init__(self, path: Path, file: _FileState, problems: Sequence[Problem]) -> None:
         self.path, self.file, self.owner, self.problems = path, file, file.owner, problems
         self.before = file.text, file.problems
 
@@ -76,24 +85,24 @@ class _Worker:
     def __init__(self, state: EditDiagnostics, name: str) -> None:
         self.state, self.name = state, name
         self.source: Source
-        self.pending: dict[Path, _Checked] = {}
-        self.files: dict[Path, _Checked] = {}
+        self.pending: dict[Path, _FileState] = {}
+        self.files: dict[Path, _FileState] = {}
         self.failures = 0
-        # It took longer than an edit waits: the next edits do not wait for it.
+        # It took longer than an edit waits, so the next edits do not wait for it.
         self.slow = False
         self.began: dict[Path, float] = {}
         self.thread: Thread | None = None
 
     def submit(self, path: Path, change: Change, ctx: ToolContext) -> None:
-        """Check a file whose text was changed. Call with the lock."""
+        """Queue a changed file. The caller holds the lock."""
         known = self.files.get(path)
-        if known is None or known.goal != change.old:
-            known = self.files[path] = _Checked(change.old, ctx)
-        # Problems that were not reported yet are of the text before this edit; the next check finds those that remain.
-        for late in [news for news in self.state.news if news.file is known]:
-            self.state.news.remove(late)
+        if known is None or known.latest != change.old:
+            known = self.files[path] = _FileState(change.old, ctx)
+        # Unreported problems belong to the text before this edit; the next check finds those that remain.
+        for late in [found for found in self.state.unreported if found.file is known]:
+            self.state.unreported.remove(late)
             known.text, known.problems = late.before
-        known.goal, known.owner = change.new, ctx
+        known.latest, known.owner = change.new, ctx
         self.pending[path] = known
         self.began[path] = monotonic()
         if self.thread is None:
@@ -105,79 +114,79 @@ class _Worker:
         try:
             while True:
                 with state.changed:
-                    while not self.pending and not state.closing and not self.source.runs:
+                    while not self.pending and not state.closing and not self.source.is_running:
                         state.changed.wait()
                     if state.closing:
                         return
                     job = next(iter(self.pending.items()), None)
-                    goal = job[1].goal if job else ""
+                    latest = job[1].latest if job else ""
                 if job is None:
                     self.source.listen()
                 else:
-                    self._check(*job, goal)
+                    self._check(*job, latest)
         finally:
             self.source.close()
 
-    def _check(self, path: Path, file: _Checked, goal: str) -> None:
+    def _check(self, path: Path, file: _FileState, latest: str) -> None:
         state, failed = self.state, ""
         found: list[Problem] = []
         try:
-            if file.problems is None and self.source.any_text:
+            if file.problems is None and self.source.checks_any_text:
                 file.problems = self.source.problems(path, file.text)
-            found = self.source.problems(path, goal)
+            found = self.source.problems(path, latest)
         except ServerNotStartedError:
-            # The next of its group is used from now on.
-            self.failures = _FAILURES
+            # From now on, use the next of its group.
+            self.failures = _MAX_FAILURES
             failed = "does not start"
         except CheckFailedError as error:
             failed = str(error)
-        except Exception as error:  # noqa: BLE001 - the thread has to work on
+        except Exception as error:  # noqa: BLE001 - the thread must survive
             failed = f"could not be used: {error!r}"
         with state.changed:
-            if self.files.get(path) is not file or file.goal != goal:
+            if self.files.get(path) is not file or file.latest != latest:
                 # Edited again meanwhile: the new text is pending.
                 return
             self.pending.pop(path, None)
             if failed:
-                self._failed(failed, file)
+                self._record_failure(failed, file)
             else:
                 self.failures = 0
                 self.slow = monotonic() - self.began[path] > state.wait
-                if news := new_problems(file.problems, file.text, found, goal):
-                    state.news.append(_News(path, file, news))
-                file.text, file.problems = goal, found
+                if problems := new_problems(file.problems, file.text, found, latest):
+                    state.unreported.append(_UnreportedProblems(path, file, problems))
+                file.text, file.problems = latest, found
             state.changed.notify_all()
 
-    def _failed(self, why: str, file: _Checked) -> None:
+    def _record_failure(self, why: str, file: _FileState) -> None:
         self.failures += 1
-        if self.failures == _FAILURES and not self.state.closing:
+        if self.failures == _MAX_FAILURES and not self.state.closing:
             why = shorten(why, 300)
             self.state.notes.append(
-                (file.owner, f"[diagnostics: {self.name} {why}. It is not run again in this session.]")
+                (file.owner, f"[diagnostics: {self.name} {why}. It will not run again in this session.]")
             )
-        if self.failures >= _FAILURES:
+        if self.failures >= _MAX_FAILURES:
             self.pending.clear()
 
 
 class EditDiagnostics(ToolState):
-    """The checkers and language servers of a conversation, its sub-agents' included."""
+    """The checkers and language servers of a conversation and its sub-agents."""
 
     def __init__(self) -> None:
         self.changed = Condition()
         self.closing = False
         self.wait = 2.0
-        self.news: list[_News] = []
+        self.unreported: list[_UnreportedProblems] = []
         self.notes: list[tuple[ToolContext, str]] = []
         self._workers: dict[tuple[str, ...], _Worker] = {}
         self._found: dict[str, tuple[FoundProgram, ...]] = {}
 
     def report(self, changes: Sequence[Change], ctx: ToolContext) -> str:
-        """Check the files of changes that were made; return the new problems that were found in time, or ""."""
+        """Check the changed files; return the new problems found in time, or ""."""
         settings = ctx.settings.get("diagnostics") or {}
         self.wait = settings.get("wait", self.wait)
         paths = set()
         for change in changes:
-            if change.after is None or change.old == change.new or len(change.new) > LARGEST:
+            if change.after is None or change.old == change.new or len(change.new) > MAX_CHARS:
                 continue
             if not any(change.path.is_relative_to(root) for root in ctx.workspace.roots):
                 continue
@@ -190,31 +199,30 @@ class EditDiagnostics(ToolState):
         if not paths:
             return ""
         until = monotonic() + self.wait
-        while self._waits(paths) and monotonic() < until and not ctx.cancel.cancelled:
-            # No wait that a signal handler could not end.
-            ctx.cancel.wait(_SLICE)
+        while self._is_pending(paths) and monotonic() < until and not ctx.cancel.cancelled:
+            ctx.cancel.wait(_POLL_SECONDS)
         with self.changed:
             for worker in self._workers.values():
                 worker.slow = worker.slow or bool(paths & worker.pending.keys())
-        return "".join(f"\n{line}" for line in self._take(ctx, paths))
+        return "".join(f"\n{line}" for line in self._take_lines(ctx, paths))
 
     def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
-        """Return what was found too late for the result of the edit, as one note."""
-        lines = self._take(ctx, None, root=root)
+        """Return the problems found too late for the result of the edit, as one note."""
+        lines = self._take_lines(ctx, None, root=root)
         return ["\n".join(lines)] if lines else []
 
-    def _waits(self, paths: set[Path]) -> bool:
+    def _is_pending(self, paths: set[Path]) -> bool:
         with self.changed:
             return any(not w.slow and paths & w.pending.keys() for w in self._workers.values())
 
-    def _take(self, ctx: ToolContext, paths: set[Path] | None, *, root: bool = False) -> list[str]:
-        """Return the news, of these files or all, as lines; each is returned once."""
+    def _take_lines(self, ctx: ToolContext, paths: set[Path] | None, *, root: bool = False) -> list[str]:
+        """Return the unreported problems of these files or all, as lines; each is returned once."""
         by_file: dict[Path, list[Problem]] = {}
         with self.changed:
-            mine = [n for n in self.news if (n.path in paths if paths is not None else root or n.owner is ctx)]
-            for news in mine:
-                self.news.remove(news)
-                by_file.setdefault(news.path, []).extend(news.problems)
+            mine = [u for u in self.unreported if (u.path in paths if paths is not None else root or u.owner is ctx)]
+            for unreported in mine:
+                self.unreported.remove(unreported)
+                by_file.setdefault(unreported.path, []).extend(unreported.problems)
             notes = [note for owner, note in self.notes if root or owner is ctx]
             self.notes = [n for n in self.notes if n[1] not in notes]
         lines = []
@@ -227,8 +235,8 @@ class EditDiagnostics(ToolState):
         return [*lines, *notes]
 
     def _workers_for(self, path: Path, ctx: ToolContext, settings: dict[str, Any]) -> Iterator[_Worker]:
-        """Yield the workers of the checkers that fit a file, are installed, work and may run: one of each group."""
-        own = _own_servers(settings, path, ctx)
+        """Yield the usable workers for a file, at most one of each group: installed, permitted and not failing."""
+        own = _configured_servers(settings, path, ctx)
         groups = set()
         for row in (*own, *KNOWN):
             if path.suffix not in row.suffixes or row.group in groups or row.name in settings.get("skip", ()):
@@ -240,16 +248,16 @@ class EditDiagnostics(ToolState):
             if not programs or (row.markers and marker is None):
                 continue
             trusted = row in own or not may_run_code(row, ctx.workspace.root)
-            program = _permitted(programs, named_arguments(row, path), ctx, trusted=trusted)
+            program = _first_permitted(programs, rule_arguments(row, path), ctx, trusted=trusted)
             if program is None:
                 continue
             worker = self._worker(row, program, marker, ctx)
-            if worker is not None and worker.failures < _FAILURES:
+            if worker is not None and worker.failures < _MAX_FAILURES:
                 groups.add(row.group)
                 yield worker
         if not groups and path.suffix in SYNTAX.suffixes and SYNTAX.name not in settings.get("skip", ()):
             worker = self._worker(SYNTAX, FoundProgram(sys.executable, ()), None, ctx) if sys.executable else None
-            if worker is not None and worker.failures < _FAILURES:
+            if worker is not None and worker.failures < _MAX_FAILURES:
                 yield worker
 
     def _programs(self, name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
@@ -271,8 +279,8 @@ class EditDiagnostics(ToolState):
             root = ctx.workspace.root
             stopped = lambda: self.closing  # noqa: E731
             if isinstance(row, CheckerRow):
-                place = partial(_place, row, marker, root)
-                worker.source = commands.CheckerCommand(row, launcher, place, stopped)
+                command_line = partial(arguments, row, marker=marker, root=root)
+                worker.source = commands.CheckerCommand(row, launcher, command_line, stopped)
             else:
                 folder = marker.parent if marker is not None and row.at_marker else root
                 worker.source = language_server.LanguageServer(row.name, launcher, folder, stopped)
@@ -286,23 +294,19 @@ class EditDiagnostics(ToolState):
             self.changed.notify_all()
         for worker in self._workers.values():
             worker.source.wake()
-        until = monotonic() + _PATIENCE
+        until = monotonic() + _CLOSE_SECONDS
         for worker in self._workers.values():
             if worker.thread is not None:
                 worker.thread.join(max(0.0, until - monotonic()))
 
 
-def _place(row: CheckerRow, marker: Path | None, root: Path, path: Path) -> tuple[tuple[str, ...], Path]:
-    return arguments(row, path, marker, root)
-
-
-def _permitted(
+def _first_permitted(
     programs: Sequence[FoundProgram], args: Sequence[str], ctx: ToolContext, *, trusted: bool
 ) -> FoundProgram | None:
-    """Return the first program that may run without a question; None if none may.
+    """Return the first program that may run without asking; None if there is none.
 
-    trusted: it runs no code of the project; then it needs no rule, if it is not the project's own and runs in the
-    sandbox.
+    trusted: it runs none of the project's code; then it needs no rule if it is not the project's own program and runs
+    in the sandbox.
     """
     for program in programs:
         allowed = allowed_by_rule(program, args, ctx)
@@ -311,8 +315,8 @@ def _permitted(
     return None
 
 
-def _own_servers(settings: dict[str, Any], path: Path, ctx: ToolContext) -> tuple[ServerRow, ...]:
-    """Return the servers of the user's settings whose glob fits a file."""
+def _configured_servers(settings: dict[str, Any], path: Path, ctx: ToolContext) -> tuple[ServerRow, ...]:
+    """Return the servers in the user's settings whose glob matches a file."""
     found = []
     inside = path.relative_to(ctx.workspace.root).as_posix() if path.is_relative_to(ctx.workspace.root) else str(path)
     for pattern, command in (settings.get("servers") or {}).items():

@@ -1,6 +1,6 @@
-"""A language server: started with the first file of its language, kept for the session, asked for problems of texts.
+"""A language server: started for the first file of its language, it runs until the session ends.
 
-Servers that answer `textDocument/diagnostic` are asked; of the others, what they publish is awaited.
+Servers that support `textDocument/diagnostic` are asked for problems; the others publish them, and we wait for that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from agent_tools.diagnostics.checkers import LANGUAGES
-from agent_tools.diagnostics.commands import MEMORY
+from agent_tools.diagnostics.commands import MAX_MEMORY
 from agent_tools.diagnostics.parsers import Problem
 from agent_tools.diagnostics.source import CheckFailedError, Launcher, ServerNotStartedError, Source
 from agent_tools.fs.safe_files import read_regular
@@ -29,16 +29,20 @@ from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped
 from agent_tools.shell.process import end_strays
 
-_LARGEST_MESSAGE = 32 << 20
-_GRACE = 0.5
+_MAX_MESSAGE_BYTES = 32 << 20
+_SHUTDOWN_SECONDS = 0.5
 
 
 class RpcLostError(Exception):
-    """The process ended, or what it says cannot be understood; the message says which."""
+    """The process ended, or sent something that cannot be parsed; the message says which."""
 
 
 class RpcConnection:
-    """A started process. receive: gets each message. Only `wake` is thread-safe. Raises OSError."""
+    """A JSON-RPC connection to a process that it starts. Only `wake` is thread-safe.
+
+    receive: called with each message.
+    Raises OSError.
+    """
 
     def __init__(self, wrapped: Wrapped, cwd: str, memory: int, receive: Callable[[dict[str, Any]], None]) -> None:
         self._wrapped, self._receive = wrapped, receive
@@ -57,20 +61,20 @@ class RpcConnection:
         self._input, self._output = self.process.stdin, self.process.stdout
         for stream in (self._input, self._output):
             os.set_blocking(stream.fileno(), False)
-        self._bell, self._ear = socket.socketpair()
-        self._bell.setblocking(False)
-        self._ear.setblocking(False)
+        self._wake_writer, self._wake_reader = socket.socketpair()
+        self._wake_writer.setblocking(False)
+        self._wake_reader.setblocking(False)
         self._unsent, self._unread = bytearray(), bytearray()
 
     def wake(self) -> None:
         """Make a waiting `listen` return."""
         with suppress(OSError):
-            self._bell.send(b"!")
+            self._wake_writer.send(b"!")
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message; `listen` writes it."""
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        if len(self._unsent) > _LARGEST_MESSAGE:
+        if len(self._unsent) > _MAX_MESSAGE_BYTES:
             raise RpcLostError("does not read what it is sent")
         self._unsent += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
@@ -82,26 +86,26 @@ class RpcConnection:
         until = monotonic() + seconds
         while True:
             writers: list[Any] = [self._input] if self._unsent else []
-            watched: list[Any] = [self._output, self._ear]
+            watched: list[Any] = [self._output, self._wake_reader]
             readable, writable, _ = select.select(watched, writers, [], max(0, until - monotonic()))
             try:
                 if writable:
                     del self._unsent[: os.write(self._input.fileno(), self._unsent[:65_536])]
                 if self._output in readable:
-                    self._take()
+                    self._read_messages()
                     return
             except BlockingIOError:
                 pass
             except OSError as error:
                 raise RpcLostError(f"ended: {error}") from None
-            if self._ear in readable:
+            if self._wake_reader in readable:
                 with suppress(OSError):
-                    self._ear.recv(4_096)
+                    self._wake_reader.recv(4_096)
                 return
             if monotonic() >= until:
                 return
 
-    def _take(self) -> None:
+    def _read_messages(self) -> None:
         data = os.read(self._output.fileno(), 1 << 16)
         if not data:
             raise RpcLostError("ended by itself")
@@ -119,22 +123,22 @@ class RpcConnection:
                 raise RpcLostError("sent a message that is not JSON") from None
             if isinstance(message, dict):
                 self._receive(message)
-        if len(self._unread) > _LARGEST_MESSAGE:
+        if len(self._unread) > _MAX_MESSAGE_BYTES:
             raise RpcLostError("sent something that is not a message")
 
-    def close(self, *, friendly: bool) -> None:
-        """End the process and everything it started. friendly: it was asked to end, and gets a moment for that."""
-        if friendly:
+    def close(self, *, graceful: bool) -> None:
+        """End the process and everything it started. graceful: it was asked to exit, and gets a moment for that."""
+        if graceful:
             with suppress(RpcLostError):
                 self.listen(0)
             self._input.close()
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(_GRACE)
+                self.process.wait(_SHUTDOWN_SECONDS)
         if self.process.poll() is None:
             kill_group(self.process, signal.SIGKILL)
             self.process.wait()
         end_strays(self._mark)
-        for stream in (self._input, self._output, self._bell, self._ear):
+        for stream in (self._input, self._output, self._wake_writer, self._wake_reader):
             with suppress(OSError):
                 stream.close()
         self._wrapped.close()
@@ -145,19 +149,19 @@ def _length(head: bytes) -> int:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-length" and value.strip().isdigit():
             size = int(value[:12])
-            if size <= _LARGEST_MESSAGE:
+            if size <= _MAX_MESSAGE_BYTES:
                 return size
     raise RpcLostError("sent something that is not a message")
 
 
 START_SECONDS = 60.0
-SECONDS = 30.0
-# After what it published, a server may publish more.
-QUIET = 0.25
-_OPEN = 20
-_LARGEST = 8 << 20
-_PROBLEMS = 2_000
-_RETRY = (-32801, -32802)
+TIMEOUT_SECONDS = 30.0
+# A server may publish more soon after its first diagnostics.
+QUIET_SECONDS = 0.25
+_MAX_OPEN_DOCUMENTS = 20
+_MAX_FILE_BYTES = 8 << 20
+_MAX_BUSY_TOKENS = 2_000
+_RETRY_CODES = (-32801, -32802)
 _CAPABILITIES = {
     "textDocument": {
         "synchronization": {"didSave": True},
@@ -170,9 +174,9 @@ _CAPABILITIES = {
 
 
 class LanguageServer(Source):
-    """A server, which is started by the first check, and once again if it dies."""
+    """A server, started by the first check, and restarted if it dies."""
 
-    any_text = True
+    checks_any_text = True
 
     def __init__(self, name: str, launcher: Launcher, root: Path, stopped: Callable[[], bool]) -> None:
         super().__init__(name, stopped)
@@ -185,13 +189,13 @@ class LanguageServer(Source):
         # Open documents, the latest last: their versions, and the texts that the server has.
         self._versions: dict[Path, int] = {}
         self._texts: dict[Path, str] = {}
-        # What was published for a document, and for which version; None where it did not say.
+        # Published diagnostics by document, with the version that they are for, if the server says.
         self._published: dict[str, tuple[int | None, list[Any]]] = {}
         self._busy: set[str] = set()
-        self._heard = 0.0
+        self._last_message = 0.0
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         return self._connection is not None
 
     def wake(self) -> None:
@@ -224,25 +228,25 @@ class LanguageServer(Source):
                 self._connection.send({"method": "exit"})
             except RpcLostError:
                 pass
-            self._end(friendly=True)
+            self._end(graceful=True)
 
     def _start(self) -> None:
         wrapped = self._launcher.wrap(self._root)
         try:
-            self._connection = RpcConnection(wrapped, os.fspath(self._root), MEMORY, self._receive)
-        except BaseException:  # the sandbox of a process that was not started
+            self._connection = RpcConnection(wrapped, os.fspath(self._root), MAX_MEMORY, self._receive)
+        except BaseException:  # release the sandbox of a process that was not started
             wrapped.close()
             raise
         uri = self._root.as_uri()
-        # No processId: in the sandbox it would be that of another process, or of none, and the server would end.
-        asked = {
+        # No processId: in the sandbox it would name another process or none, and the server would exit.
+        params = {
             "processId": None,
             "rootUri": uri,
             "rootPath": os.fspath(self._root),
             "workspaceFolders": self._folders(),
             "capabilities": _CAPABILITIES,
         }
-        answer = self._request("initialize", asked, START_SECONDS)
+        answer = self._request("initialize", params, START_SECONDS)
         offered = answer.get("capabilities") if isinstance(answer, dict) else None
         self._asks_for_problems = isinstance(offered, dict) and offered.get("diagnosticProvider", False) is not False
         self._notify("initialized", {})
@@ -251,30 +255,30 @@ class LanguageServer(Source):
     def _folders(self) -> list[dict[str, str]]:
         return [{"uri": self._root.as_uri(), "name": self._root.name}]
 
-    def _end(self, *, friendly: bool = False) -> None:
+    def _end(self, *, graceful: bool = False) -> None:
         connection, self._connection = self._connection, None
-        kept: tuple[Any, ...] = (self._answers, self._versions, self._texts, self._published, self._busy)
-        for each in kept:
+        state: tuple[Any, ...] = (self._answers, self._versions, self._texts, self._published, self._busy)
+        for each in state:
             each.clear()
         if connection is not None:
-            connection.close(friendly=friendly)
+            connection.close(graceful=graceful)
 
     def _follow_files(self, path: Path) -> None:
-        """Let the server know what the other open documents hold now, and that the file on disk has changed."""
+        """Send the server the current text of other open documents, and tell it that the file on disk has changed."""
         for other, text in list(self._texts.items()):
             if other != path:
                 try:
-                    now = read_regular(other, _LARGEST).decode()
+                    now = read_regular(other, _MAX_FILE_BYTES).decode()
                 except (OSError, ValueError):
                     self._close(other)
                     continue
                 if now != text:
-                    self._give(other, now)
+                    self._send_text(other, now)
         # 2: changed.
         self._notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": path.as_uri(), "type": 2}]})
 
-    def _give(self, path: Path, text: str) -> int:
-        """Give the server the text of a document; return the document's new version."""
+    def _send_text(self, path: Path, text: str) -> int:
+        """Send the server the text of a document; return the document's new version."""
         version = self._versions.get(path, 0) + 1
         document: dict[str, Any] = {"uri": path.as_uri(), "version": version}
         if path in self._texts:
@@ -286,7 +290,7 @@ class LanguageServer(Source):
         self._versions[path] = version
         self._texts.pop(path, None)
         self._texts[path] = text
-        if len(self._texts) > _OPEN:
+        if len(self._texts) > _MAX_OPEN_DOCUMENTS:
             self._close(next(iter(self._texts)))
         return version
 
@@ -296,12 +300,12 @@ class LanguageServer(Source):
         self._notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
 
     def _diagnostics(self, path: Path, text: str) -> list[Any]:
-        """Return what the server says about the text. Raises CheckFailedError, RpcLostError."""
-        key, document, until = _key(path.as_uri()), {"uri": path.as_uri()}, monotonic() + SECONDS
+        """Return the server's diagnostics of the text. Raises CheckFailedError, RpcLostError."""
+        key, document, until = _key(path.as_uri()), {"uri": path.as_uri()}, monotonic() + TIMEOUT_SECONDS
         self._published.pop(key, None)
-        version = self._give(path, text)
+        version = self._send_text(path, text)
         if not self._asks_for_problems:
-            # Some look at other files only then.
+            # Some servers check other files only on save.
             self._notify("textDocument/didSave", {"textDocument": document})
             self._await(lambda: self._is_published(key, version), until)
             return self._published[key][1]
@@ -310,16 +314,16 @@ class LanguageServer(Source):
             answer = self._request("textDocument/diagnostic", {"textDocument": document}, until - monotonic())
             if isinstance(answer, dict) and isinstance(answer.get("items"), list):
                 return list(answer["items"])
-            if answer not in _RETRY:
-                raise CheckFailedError("answered something else than problems")
+            if answer not in _RETRY_CODES:
+                raise CheckFailedError("sent an answer that is no list of problems")
 
     def _is_published(self, key: str, version: int) -> bool:
         found = self._published.get(key)
         fits = found is not None and found[0] in (None, version)
-        return fits and not self._busy and monotonic() - self._heard >= QUIET
+        return fits and not self._busy and monotonic() - self._last_message >= QUIET_SECONDS
 
     def _request(self, method: str, params: dict[str, Any], seconds: float) -> Any:
-        """Return the result, or the code of an error that means "ask again". Raises CheckFailedError."""
+        """Return the result, or an error code in _RETRY_CODES. Raises CheckFailedError."""
         self._count += 1
         number = self._count
         self._send({"id": number, "method": method, "params": params})
@@ -327,7 +331,7 @@ class LanguageServer(Source):
         answer = self._answers.pop(number)
         error = answer.get("error")
         if isinstance(error, dict):
-            if error.get("code") in _RETRY:
+            if error.get("code") in _RETRY_CODES:
                 return error["code"]
             raise CheckFailedError(f"refused {method}: {error.get('message')}")
         return answer.get("result")
@@ -340,7 +344,7 @@ class LanguageServer(Source):
             left = until - monotonic()
             if left <= 0:
                 raise CheckFailedError("did not answer in time")
-            self._connection.listen(min(left, QUIET / 2 if self._published else 0.5))
+            self._connection.listen(min(left, QUIET_SECONDS / 2 if self._published else 0.5))
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
         self._send({"method": method, "params": params})
@@ -362,17 +366,17 @@ class LanguageServer(Source):
             key, version = _key(str(params.get("uri"))), params.get("version")
             if key in map(_key, (path.as_uri() for path in self._texts)):
                 self._published[key] = version if isinstance(version, int) else None, params["diagnostics"]
-                self._heard = monotonic()
+                self._last_message = monotonic()
         elif method == "$/progress" and isinstance(value := params.get("value"), dict):
             token = str(params.get("token"))
-            if value.get("kind") == "begin" and len(self._busy) < _PROBLEMS:
+            if value.get("kind") == "begin" and len(self._busy) < _MAX_BUSY_TOKENS:
                 self._busy.add(token)
             elif value.get("kind") == "end":
                 self._busy.discard(token)
-                self._heard = monotonic()
+                self._last_message = monotonic()
 
     def _answer(self, method: Any, params: Any) -> Any:
-        """Return the answer to a request of the server. It may change nothing."""
+        """Return the answer to a request of the server, which may change nothing."""
         if method == "workspace/configuration":
             items = params.get("items") if isinstance(params, dict) else None
             return [None] * min(len(items), 1_000) if isinstance(items, list) else []
@@ -382,12 +386,12 @@ class LanguageServer(Source):
 
 
 def _key(uri: str) -> str:
-    """Return a URI in one spelling: servers escape other characters than we do."""
+    """Normalize a URI: servers escape other characters than we do."""
     return unquote(uri)
 
 
 def _problem(data: Any, name: str) -> Problem | None:
-    """Return an error or warning of a server; None for a hint, or for something else."""
+    """Parse an error or warning of a server; return None for a hint or invalid data."""
     try:
         severity, code = data.get("severity", 1), data.get("code")
         line, message = data["range"]["start"]["line"] + 1, data["message"]

@@ -1,6 +1,6 @@
-"""Read the output of checkers: JSON where a checker has it, else lines such as "a.c:3:5: error: ...".
+"""Parse the output of checkers: JSON if a checker offers it, else lines such as "a.c:3:5: error: ...".
 
-Of the problems of a file, those that an edit brought are found by comparing with those before it.
+The problems that an edit introduced are found by comparing with those before it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_tools.edit.diff import changes
+from agent_tools.edit.diff import changed_ranges
 from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten
 
-SHOWN = 8
-_MESSAGE = 240
+MAX_SHOWN = 8
+_MESSAGE_WIDTH = 240
 _LINES_NAMED = re.compile(r"\bline \d+")
 
 
 class Problem(Value):
-    """A problem in a line of a file, counted from 1. source: who says so, with a code: "ruff F821"."""
+    """A problem in a line of a file, counted from 1. source: the checker and its code: "ruff F821"."""
 
     line: int
     message: str
@@ -35,14 +35,14 @@ class Problem(Value):
 def new_problems(before: Sequence[Problem] | None, old: str, after: Sequence[Problem], new: str) -> tuple[Problem, ...]:
     """Return the problems `after` an edit that were not there before it.
 
-    before: the problems of the text `old`; None if they are not known: then only those in changed lines are returned.
+    before: the problems of the text `old`; None if unknown: then only those in changed lines are returned.
 
-    Lines move, so problems are compared by message and by the text of their line; of problems with the same message,
-    no more are new than their number has grown.
+    Lines move, so problems are compared by message and by the text of their line. At most as many problems with the
+    same message count as new as were added.
     """
     lines = split_lines(new)
     if before is None:
-        changed = {n + 1 for _, _, start, end in changes(split_lines(old), lines) for n in range(start, end)}
+        changed = {n + 1 for _, _, start, end in changed_ranges(split_lines(old), lines) for n in range(start, end)}
         return tuple(p for p in after if p.line in changed)
     old_lines = split_lines(old)
     known = Counter((_file_and_message(p), _text(old_lines, p)) for p in before)
@@ -53,7 +53,7 @@ def new_problems(before: Sequence[Problem] | None, old: str, after: Sequence[Pro
             known[key] -= 1
         else:
             unmatched.append(problem)
-    # Their lines were changed, or are gone.
+    # Known problems whose lines were changed or removed.
     left = Counter(text for (text, _), number in known.items() for _ in range(number))
     found = []
     for problem in unmatched:
@@ -73,20 +73,20 @@ def _text(lines: Sequence[str], problem: Problem) -> str:
 
 
 def problem_lines(name: str, problems: Iterable[Problem]) -> list[str]:
-    """Return one line for each of the first problems of a file, errors first, and one that counts the others."""
-    # Two checkers may say the same.
+    """Format the first problems of a file, errors first, one per line, and a line that counts the others."""
+    # Two checkers may report the same problem.
     distinct = {(p.line, p.message): p for p in problems}.values()
     found = sorted(distinct, key=lambda p: (not p.error, p.line))
     lines = []
-    for p in found[:SHOWN]:
-        message = shorten(re.sub(r"\s+", " ", p.message), _MESSAGE)
+    for p in found[:MAX_SHOWN]:
+        message = shorten(re.sub(r"\s+", " ", p.message), _MESSAGE_WIDTH)
         lines.append(f"{shorten(name, 300)}:{p.line}: {message} ({shorten(p.source, 60)})")
-    if len(found) > SHOWN:
-        lines.append(f"[{counted(len(found) - SHOWN, 'more new problem')}]")
+    if len(found) > MAX_SHOWN:
+        lines.append(f"[{counted(len(found) - MAX_SHOWN, 'more new problem')}]")
     return lines
 
 
-_MOST = 2_000
+_MAX_PROBLEMS = 2_000
 _LINE = re.compile(
     r"(?:vet: )?(?P<file>[^:\n]+):(?P<line>\d+)(?::\d+)?:\s*(?:(?P<kind>fatal error|error|warning|note)\s*:\s*)?"
     r"(?P<message>.+)"
@@ -97,19 +97,19 @@ _ON_INPUT = ("<stdin>", "<standard input>")
 
 
 class CheckerOutput(Value):
-    """What a checker printed about `file`. cwd: where it ran."""
+    """The output of a checker about `file`. cwd: its working directory."""
 
     out: str
     err: str
     file: Path
     cwd: Path
 
-    def concerns(self, named: str) -> bool:
-        """Return True if a path in the output is that of the file."""
-        if named in _ON_INPUT:
+    def concerns(self, path: str) -> bool:
+        """Return True if a path in the output means the file."""
+        if path in _ON_INPUT:
             return True
         # Cargo's paths begin at the root of its workspace.
-        return os.path.realpath(self.cwd / named) == str(self.file) or f"{self.file}".endswith(f"/{named}")
+        return os.path.realpath(self.cwd / path) == str(self.file) or f"{self.file}".endswith(f"/{path}")
 
 
 Parser = Callable[[str, CheckerOutput], Iterator[Problem]]
@@ -123,7 +123,7 @@ def parse(name: str, parser: Parser, output: CheckerOutput) -> list[Problem]:
             if not isinstance(problem.line, int) or not isinstance(problem.message, str):
                 raise TypeError(problem)
             found.append(problem)
-            if len(found) == _MOST:
+            if len(found) == _MAX_PROBLEMS:
                 break
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"its output has an unknown form: {error!r}") from None
@@ -183,7 +183,7 @@ def text_lines(name: str, output: CheckerOutput) -> Iterator[Problem]:
 
 
 def error_lines(name: str, output: CheckerOutput) -> Iterator[Problem]:
-    """Yield the problems in such lines of standard error alone."""
+    """Yield the problems in lines like those of `text_lines`, on standard error only."""
     yield from _lines(name, output, output.err, _LINE)
 
 

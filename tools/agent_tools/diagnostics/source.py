@@ -1,4 +1,4 @@
-"""Where problems come from: the interface of checkers and language servers, and how their programs are found."""
+"""The sources of problems: the interface of checkers and language servers, and how their programs are found."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_tools.base import ToolContext
-from agent_tools.diagnostics.checkers import LOCAL
+from agent_tools.diagnostics.checkers import LOCAL_BIN_FOLDERS
 from agent_tools.diagnostics.parsers import Problem
 from agent_tools.record import Value
 from agent_tools.sandbox.conditions import Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.state import command_env
 
-# Nothing is fetched, and no caches are left in the workspace.
-_CALM = {
+# No downloads, and no caches in the workspace.
+_OFFLINE_ENV = {
     "GOTOOLCHAIN": "local",
     "CARGO_NET_OFFLINE": "true",
     "npm_config_offline": "true",
@@ -27,21 +27,21 @@ _CALM = {
 
 
 class CheckFailedError(Exception):
-    """A checker could not check: it failed, hung or died. The message says so in words that follow its name."""
+    """A checker failed, hung or died. The message continues a sentence that begins with its name."""
 
 
 class ServerNotStartedError(CheckFailedError):
-    """A server does not even start, such as the proxy of a toolchain manager for what is not installed."""
+    """A server does not start at all, such as a toolchain manager's shim for a program that is not installed."""
 
 
 class Source(ABC):
     """Finds the problems of a text. Used by one thread, except for `wake`.
 
-    any_text: it can check a text that is not what the file holds.
+    checks_any_text: it can check a text that differs from the file on disk.
     stopped: returns True once the session ends.
     """
 
-    any_text = False
+    checks_any_text = False
 
     def __init__(self, name: str, stopped: Callable[[], bool]) -> None:
         self.name = name
@@ -52,12 +52,12 @@ class Source(ABC):
         """Return the problems of the file at `path` when it has this text. Raises CheckFailedError."""
 
     @property
-    def runs(self) -> bool:
-        """True while a process has to be listened to between checks; `listen` does."""
+    def is_running(self) -> bool:
+        """True while there is a process whose messages `listen` must handle between checks."""
         return False
 
     def listen(self) -> None:  # noqa: B027 - a checker has no process between checks
-        """Handle what the process says until `wake` is called, or for a while."""
+        """Handle messages of the process until `wake` is called, or for a limited time."""
 
     def wake(self) -> None:  # noqa: B027 - a checker has no process between checks
         """Make `listen` return. May be called from any thread."""
@@ -67,7 +67,7 @@ class Source(ABC):
 
 
 class FoundProgram(Value):
-    """A program that was found. local: it belongs to the project. names: what rules may call it."""
+    """A program that was found. local: it belongs to the project. names: the names that rules may use for it."""
 
     path: str
     names: tuple[str, ...]
@@ -79,17 +79,17 @@ def find_programs(name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
     found = []
     workspace = ctx.workspace
     folders = [p for p in ctx.env.get("PATH", "").split(os.pathsep) if p.startswith("/")]
-    first = next((p for folder in folders if _runs(p := f"{folder}/{name}")), None)
-    for local in LOCAL:
+    first = next((p for folder in folders if _is_executable(p := f"{folder}/{name}")), None)
+    for local in LOCAL_BIN_FOLDERS:
         path = f"{workspace.root}/{local}/{name}"
-        if _runs(path):
+        if _is_executable(path):
             names = [f"{local}/{name}", f"./{local}/{name}", path]
             names += [name] if path == first else []
             names += [f"npx {name}"] if local.startswith("node") else []
             found.append(FoundProgram(path, tuple(names), local=True))
     for folder in folders:
         path = f"{folder}/{name}"
-        if any(path == program.path for program in found) or not _runs(path):
+        if any(path == program.path for program in found) or not _is_executable(path):
             continue
         if not any(workspace.inside(Path(p)) for p in (path, os.path.realpath(path))):
             found.append(FoundProgram(path, (name, path)))
@@ -98,7 +98,7 @@ def find_programs(name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
     return tuple(found)
 
 
-def _runs(path: str) -> bool:
+def _is_executable(path: str) -> bool:
     return os.access(path, os.X_OK) and os.path.isfile(path)  # noqa: PTH113 - text, for speed
 
 
@@ -111,11 +111,10 @@ def allowed_by_rule(program: FoundProgram, args: Sequence[str], ctx: ToolContext
 
 
 class Launcher(Value):
-    """Starts a program as the commands of a session are started, but always in the sandbox, without the
-    network and without writing to the workspace.
+    """Starts a program as the session's commands are started, but always in the sandbox, without network access and
+    without write access to the workspace.
 
-    The sandbox is absent only where the user's settings or the machine have none; then a rule must have allowed the
-    command.
+    sandbox: None only if the user's settings disable it or the machine has none; then a rule must allow the command.
     """
 
     argv: tuple[str, ...]
@@ -131,7 +130,7 @@ class Launcher(Value):
 
 
 def make_launcher(argv: Sequence[str], ctx: ToolContext) -> Launcher:
-    """Return what starts `argv`."""
+    """Return a launcher for `argv`."""
     env, _ = command_env(ctx)
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is not None and sandbox.is_boundary:
@@ -140,10 +139,10 @@ def make_launcher(argv: Sequence[str], ctx: ToolContext) -> Launcher:
         env |= {"MYPY_CACHE_DIR": "/tmp/mypy", "CARGO_TARGET_DIR": "/tmp/cargo-target"}
     else:
         env["MYPY_CACHE_DIR"] = os.devnull
-    return Launcher(tuple(argv), env | _CALM, sandbox)
+    return Launcher(tuple(argv), env | _OFFLINE_ENV, sandbox)
 
 
 def in_sandbox(ctx: ToolContext) -> bool:
-    """Return True if commands of this session run in a sandbox that is safe for what nobody has allowed."""
+    """Return True if this session's sandbox is strong enough to run commands that nobody approved."""
     sandbox = ctx.supplied(SandboxRunner)
     return sandbox is not None and sandbox.is_boundary

@@ -36,7 +36,7 @@ class Notebook(Value):
 
     @property
     def has_ids(self) -> bool:
-        """True if cells have IDs in this version of the format, which is so from 4.5 on."""
+        """True if cells have IDs, which nbformat has from 4.5 on."""
         return self.minor >= 5
 
     def label(self, index: int) -> str:
@@ -105,13 +105,13 @@ def _language(metadata: Any) -> str:
     return ""
 
 
-# Characters of one output: in the whole notebook, and when one cell is requested.
-BRIEF = 4_000
-FULL = 50_000
-IMAGES = 4
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-# Text forms of one output, the most readable first.
-_TEXTS = ("text/markdown", "text/plain", "text/latex", "application/json", "image/svg+xml", "text/html")
+# Characters shown of one output: in the view of a notebook, and of a single cell.
+BRIEF_OUTPUT = 4_000
+FULL_OUTPUT = 50_000
+MAX_IMAGES = 4
+_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+# Text types of an output, the most readable first.
+_TEXT_TYPES = ("text/markdown", "text/plain", "text/latex", "application/json", "image/svg+xml", "text/html")
 
 
 class _Picture(Value):
@@ -132,12 +132,12 @@ def show_notebook(
     Raises ToolError for a line past the end.
     """
     more = ctx.workspace.advice("NotebookRead", "; {} with its cell_id shows more").strip()
-    view = _View(BRIEF, more) if only is None else _View(FULL)
+    view = _View(BRIEF_OUTPUT, more) if only is None else _View(FULL_OUTPUT)
     if only is None:
         language = f", {notebook.language}" if notebook.language else ""
         view.lines.append(f"[notebook, {counted(len(notebook.cells), 'cell')}{language}]")
     for n in range(len(notebook.cells)) if only is None else (only,):
-        view.cell(notebook, n)
+        view.add_cell(notebook, n)
     total = len(view.lines)
     if first > total:
         raise ToolError(f"{name} has only {total:,} lines as shown; offset {first} is past its end.")
@@ -156,70 +156,70 @@ def show_notebook(
 class _View:
     """The lines of a view, and the images that some of them represent.
 
-    room: character limit of one output. more: how to see more of it.
+    limit: characters shown of one output. more: how to see more of it.
     """
 
-    def __init__(self, room: int, more: str = "") -> None:
+    def __init__(self, limit: int, more: str = "") -> None:
         self._more = more
         self.lines: list[str] = []
         self.pictures: list[_Picture] = []
-        self._room = room
+        self._limit = limit
 
-    def cell(self, notebook: Notebook, n: int) -> None:
+    def add_cell(self, notebook: Notebook, n: int) -> None:
         """Add a cell with its attachments and outputs."""
         cell, label = notebook.cells[n], notebook.label(n)
         count = cell.get("execution_count")
         run = f" run {count}" if isinstance(count, int) else ""
         self.lines.append(f"--- cell {n} [{cell['cell_type']}] id={label}{run} ---")
-        self._text(source_of(cell))
+        self._add_text(source_of(cell))
         attachments = cell.get("attachments")
         for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
             self.lines.append(f"--- attachment {one_line(name)} of {label} ---")
-            self._bundle(bundle, label)
+            self._add_bundle(bundle, label)
         outputs = cell.get("outputs")
         for output in outputs if isinstance(outputs, list) else ():
             if isinstance(output, dict):
-                self._output(output, label)
+                self._add_output(output, label)
 
-    def _output(self, output: dict[str, Any], label: str) -> None:
+    def _add_output(self, output: dict[str, Any], label: str) -> None:
         kind = output.get("output_type")
         what = one_line(str(output.get("name", "stream"))) if kind == "stream" else "error" if kind == "error" else ""
         self.lines.append(f"--- output of {label}{f' ({what})' if what else ''} ---")
         if kind == "stream":
-            self._clipped(joined_text(output.get("text")) or "")
+            self._add_clipped(joined_text(output.get("text")) or "")
         elif kind == "error":
             lines = output.get("traceback")
             trace = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
-            self._clipped(trace or f"{output.get('ename', 'error')}: {output.get('evalue', '')}")
+            self._add_clipped(trace or f"{output.get('ename', 'error')}: {output.get('evalue', '')}")
         else:
-            self._bundle(output.get("data"), label)
+            self._add_bundle(output.get("data"), label)
 
-    def _bundle(self, bundle: Any, label: str) -> None:
+    def _add_bundle(self, bundle: Any, label: str) -> None:
         """Add an output with several forms: the image, and the most readable text."""
         forms = bundle if isinstance(bundle, dict) else {}
-        images = [mime for mime in _IMAGES if joined_text(forms.get(mime)) is not None]
+        images = [mime for mime in _IMAGE_TYPES if joined_text(forms.get(mime)) is not None]
         for mime in images[:1]:
             data = joined_text(forms[mime]) or ""
             self.lines.append(f"[{mime}, {len(data) * 3 // 4:,} bytes]")
             self.pictures.append(_Picture(len(self.lines), data, f"{label}-{len(self.pictures) + 1}"))
-        for mime in [mime for mime in _TEXTS if mime in forms][:1]:
+        for mime in [mime for mime in _TEXT_TYPES if mime in forms][:1]:
             text = joined_text(forms[mime])
             if mime not in ("text/plain", "text/markdown"):
                 self.lines.append(f"[{mime}]")
-            self._clipped(text if text is not None else json.dumps(forms[mime], ensure_ascii=False, indent=1))
-        if not images and not any(mime in forms for mime in _TEXTS):
+            self._add_clipped(text if text is not None else json.dumps(forms[mime], ensure_ascii=False, indent=1))
+        if not images and not any(mime in forms for mime in _TEXT_TYPES):
             self.lines.append(f"[{', '.join(map(one_line, forms)) or 'nothing'}]")
 
-    def _clipped(self, text: str) -> None:
-        cut = len(text) - self._room
+    def _add_clipped(self, text: str) -> None:
+        cut = len(text) - self._limit
         if cut <= 0:
-            return self._text(sanitize_output(text))
-        head = self._room * 3 // 4
-        self._text(sanitize_output(text[:head]))
+            return self._add_text(sanitize_output(text))
+        head = self._limit * 3 // 4
+        self._add_text(sanitize_output(text[:head]))
         self.lines.append(f"[… {cut:,} of {len(text):,} characters cut here{self._more} …]")
-        return self._text(sanitize_output(text[head + cut :]))
+        return self._add_text(sanitize_output(text[head + cut :]))
 
-    def _text(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if text:
             self.lines += [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
@@ -232,12 +232,12 @@ def _attach(pictures: list[_Picture], ctx: ToolContext) -> tuple[tuple[Media, ..
         return (), ["images are not shown: this model accepts none"]
     media: list[Media] = []
     notes: list[str] = []
-    for caption, item in _images(pictures[:IMAGES]):
+    for caption, item in _images(pictures[:MAX_IMAGES]):
         notes.append(caption)
         media += [item] if item is not None else []
-    if len(pictures) > IMAGES:
+    if len(pictures) > MAX_IMAGES:
         more = ctx.workspace.advice("NotebookRead", ", {} with a cell_id shows a cell's").replace(" ,", ",")
-        notes.append(f"{len(pictures) - IMAGES} more images not shown{more}")
+        notes.append(f"{len(pictures) - MAX_IMAGES} more images not shown{more}")
     return tuple(media), notes
 
 
@@ -259,7 +259,7 @@ def _images(pictures: list[_Picture]) -> Iterator[tuple[str, Media | None]]:
             yield caption, item
 
 
-_LINES = 10_000
+_MAX_LINES = 10_000
 
 
 class NotebookReadArgs(Value):
@@ -288,7 +288,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
         return (Effect("read", str(ctx.workspace.resolve(args.notebook_path))),)
 
     def summary(self, args: NotebookReadArgs, ctx: ToolContext) -> str:
-        return f"Read {display_path(args.notebook_path, ctx)}{cell_words(args.cell_id)}"
+        return f"Read {display_path(args.notebook_path, ctx)}{cell_suffix(args.cell_id)}"
 
     def run(self, args: NotebookReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.notebook_path)
@@ -301,11 +301,11 @@ class NotebookRead(Tool[NotebookReadArgs]):
             raise ToolError(f"{name} is not a notebook but a binary file.{ctx.workspace.advice('Read', 'Use {}.')}")
         notebook = parse_notebook(text.content, name)
         only = None if args.cell_id is None else notebook.find(args.cell_id)
-        result = show_notebook(notebook, name, ctx.workspace.show(path), ctx, 1, _LINES, only)
+        result = show_notebook(notebook, name, ctx.workspace.show(path), ctx, 1, _MAX_LINES, only)
         ctx.seen[str(path)] = fingerprint(data)
         return result
 
 
-def cell_words(cell_id: str | None) -> str:
+def cell_suffix(cell_id: str | None) -> str:
     """Format the cell of a call for its summary."""
     return f", cell {shorten(cell_id, 40)}" if cell_id else ""

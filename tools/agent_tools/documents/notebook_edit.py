@@ -1,7 +1,7 @@
 """The NotebookEdit tool: replace, insert or delete one cell of a notebook.
 
-The result is valid nbformat 4; outside the cell every character of the file stays as it is. Parsing and rewriting a
-file would lose its formatting of numbers, escapes and whitespace, and repeated keys. So an object or array is split
+The result is valid nbformat 4; outside the cell, every character of the file is preserved. Parsing and rewriting
+the file would lose its formatting of numbers, escapes and whitespace, and repeated keys. So an object or array is split
 into pieces, some are replaced, and all are joined again.
 """
 
@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.documents.notebook import Notebook, cell_words, parse_notebook, source_of
+from agent_tools.documents.notebook import Notebook, cell_suffix, parse_notebook, source_of
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_tools.edit import change as edit_change
 
-_BLANKS = " \t\n\r"
+_WHITESPACE = " \t\n\r"
 
 
-class Piece:
+class JsonPiece:
     """A member of an object or an item of an array, with the whitespace around it. An item has no key."""
 
     def __init__(self, lead: str, key: str, colon: str, raw: str, trail: str = "") -> None:
@@ -45,7 +45,7 @@ class Piece:
         return self.lead + self.key + self.colon + self.raw + self.trail
 
 
-class Pieces:
+class JsonPieces:
     """An object or array, parsed from valid JSON text.
 
     start, end: its position. tail: whitespace before the closing bracket; if there are no pieces, its whole content.
@@ -53,23 +53,23 @@ class Pieces:
 
     def __init__(self, text: str) -> None:
         decoder = json.JSONDecoder()
-        self.start = at = _past_blanks(text, 0)
+        self.start = at = _skip_whitespace(text, 0)
         self.opening = text[at]
-        self.pieces: list[Piece] = []
+        self.pieces: list[JsonPiece] = []
         begin = at + 1
-        at = _past_blanks(text, begin)
+        at = _skip_whitespace(text, begin)
         while text[at] not in "}]":
             lead, key, colon = text[begin:at], "", ""
             if self.opening == "{":
                 _, after = decoder.raw_decode(text, at)
-                value = _past_blanks(text, _past_blanks(text, after) + 1)
+                value = _skip_whitespace(text, _skip_whitespace(text, after) + 1)
                 key, colon, at = text[at:after], text[after:value], value
             _, after = decoder.raw_decode(text, at)
-            next_at = _past_blanks(text, after)
+            next_at = _skip_whitespace(text, after)
             last = text[next_at] != ","
-            self.pieces.append(Piece(lead, key, colon, text[at:after], "" if last else text[after:next_at]))
+            self.pieces.append(JsonPiece(lead, key, colon, text[at:after], "" if last else text[after:next_at]))
             begin = after if last else next_at + 1
-            at = _past_blanks(text, begin)
+            at = _skip_whitespace(text, begin)
         self.tail = text[begin:at]
         self.end = at + 1
 
@@ -79,7 +79,7 @@ class Pieces:
         closing = "}" if self.opening == "{" else "]"
         return self.opening + ",".join(piece.text for piece in self.pieces) + self.tail + closing
 
-    def get(self, name: str) -> Piece | None:
+    def get(self, name: str) -> JsonPiece | None:
         """Return the member of this name; of several the last, which JSON parsers use."""
         return next((piece for piece in reversed(self.pieces) if piece.name == name), None)
 
@@ -98,15 +98,15 @@ class Pieces:
         other = self.pieces[1].lead if len(self.pieces) > 1 else first or " "
         if at == 0:
             self.pieces[0].lead = other
-        self.pieces.insert(at, Piece(other if at else first, key, colon, raw))
+        self.pieces.insert(at, JsonPiece(other if at else first, key, colon, raw))
 
     def remove(self, at: int) -> None:
         """Remove a piece."""
-        gone = self.pieces.pop(at)
+        removed = self.pieces.pop(at)
         if not self.pieces:
             self.tail = ""
         elif at == 0:
-            self.pieces[0].lead = gone.lead
+            self.pieces[0].lead = removed.lead
 
     def drop(self, name: str) -> None:
         """Remove all members of this name."""
@@ -114,11 +114,11 @@ class Pieces:
             self.remove(at)
 
 
-class Style:
+class JsonStyle:
     """The formatting of a JSON text. unit: one level of indentation, None if all is on one line."""
 
     def __init__(self, text: str) -> None:
-        outer = Pieces(text)
+        outer = JsonPieces(text)
         lead = outer.pieces[0].lead if outer.pieces else ""
         self.newline = "\r\n" if "\r\n" in lead else "\n"
         self.unit = lead.rpartition("\n")[2] if "\n" in lead else None
@@ -145,8 +145,8 @@ class Style:
         return "" if self.unit is None else self.newline + self.unit * depth
 
 
-def _past_blanks(text: str, at: int) -> int:
-    while text[at] in _BLANKS:
+def _skip_whitespace(text: str, at: int) -> int:
+    while text[at] in _WHITESPACE:
         at += 1
     return at
 
@@ -184,8 +184,8 @@ class NotebookEdit(Tool[NotebookEditArgs]):
 
     def summary(self, args: NotebookEditArgs, ctx: ToolContext) -> str:
         verb = {"replace": "Edit", "insert": "Insert a cell in", "delete": "Delete a cell of"}[args.edit_mode]
-        behind = f" after{cell_words(args.cell_id)[1:]}" if args.cell_id and args.edit_mode == "insert" else None
-        return f"{verb} {display_path(args.notebook_path, ctx)}{behind or cell_words(args.cell_id)}"
+        behind = f" after{cell_suffix(args.cell_id)[1:]}" if args.cell_id and args.edit_mode == "insert" else None
+        return f"{verb} {display_path(args.notebook_path, ctx)}{behind or cell_suffix(args.cell_id)}"
 
     def preview(self, args: NotebookEditArgs, ctx: ToolContext) -> Diff:
         change, label = self._change(args, ctx)
@@ -202,7 +202,6 @@ class NotebookEdit(Tool[NotebookEditArgs]):
 
     def _change(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Change, str]:
         """Return the change, and the label of its cell."""
-        # Imported lazily: every start loads this file, but few conversations edit a notebook.
         path = ctx.workspace.resolve(args.notebook_path)
         before, text = edit_change.current_text(path, ctx, "edit")
         if before is None:
@@ -226,8 +225,14 @@ def _diff(change: Change, label: str, ctx: ToolContext) -> Diff:
 Kind = Literal["code", "markdown", "raw"]
 
 
-class Changed(Value):
-    """A changed notebook. content: its text. label: of the cell. old, new: source of the cell. note: for the model."""
+class ChangedNotebook(Value):
+    """A changed notebook.
+
+    content: its text.
+    label: the changed cell.
+    old, new: source of the cell.
+    note: for the model.
+    """
 
     content: str
     label: str
@@ -243,7 +248,7 @@ def change_cell(
     cell_id: str | None,
     kind: Kind | None,
     source: str,
-) -> Changed:
+) -> ChangedNotebook:
     """Change one cell in `content`, the text of `notebook`.
 
     Raises ToolError if there is no such cell, or nothing would change.
@@ -252,15 +257,15 @@ def change_cell(
         labels = ", ".join(notebook.label(n) for n in range(min(30, len(notebook.cells)))) or "none"
         raise ToolError(f"{mode} needs cell_id. The cells are: {labels}.")
     at = notebook.find(cell_id) if cell_id is not None else -1
-    outer, style = Pieces(content), Style(content)
+    outer, style = JsonPieces(content), JsonStyle(content)
     member = outer.get("cells")
-    assert member is not None  # or `parse` would have refused it
-    cells = Pieces(member.raw)
+    assert member is not None  # `parse_notebook` rejects a notebook without cells
+    cells = JsonPieces(member.raw)
     if mode == "insert":
         changed = _insert(cells, notebook, at + 1, kind or "code", source, style)
     elif mode == "delete":
         cells.remove(at)
-        changed = Changed("", notebook.label(at), source_of(notebook.cells[at]), "")
+        changed = ChangedNotebook("", notebook.label(at), source_of(notebook.cells[at]), "")
     else:
         changed = _replace(cells.pieces[at], notebook, at, kind, source, style)
     member.raw = cells.text
@@ -270,7 +275,9 @@ def change_cell(
     return changed.replace(content=content[: outer.start] + outer.text + content[outer.end :], note=note)
 
 
-def _insert(cells: Pieces, notebook: Notebook, at: int, kind: Kind, source: str, style: Style) -> Changed:
+def _insert(
+    cells: JsonPieces, notebook: Notebook, at: int, kind: Kind, source: str, style: JsonStyle
+) -> ChangedNotebook:
     as_list = not notebook.cells or isinstance(notebook.cells[0]["source"], list)
     cell: dict[str, Any] = {"cell_type": kind}
     if kind == "code":
@@ -284,18 +291,22 @@ def _insert(cells: Pieces, notebook: Notebook, at: int, kind: Kind, source: str,
     if cells.pieces:
         cells.insert(at, style.dump(cell, cells.pieces[0].lead))
     else:
-        cells.pieces.append(Piece(style.lead(2), "", "", style.dump(cell, style.lead(2))))
+        cells.pieces.append(JsonPiece(style.lead(2), "", "", style.dump(cell, style.lead(2))))
         cells.tail = style.lead(1)
-    return Changed("", cell.get("id") or f"cell-{at}", "", source, f"It is {_nth(at)}, a {kind} cell.")
+    return ChangedNotebook(
+        "", cell.get("id") or f"cell-{at}", "", source, f"It is {_describe_position(at)}, a {kind} cell."
+    )
 
 
-def _replace(piece: Piece, notebook: Notebook, at: int, kind: Kind | None, source: str, style: Style) -> Changed:
+def _replace(
+    piece: JsonPiece, notebook: Notebook, at: int, kind: Kind | None, source: str, style: JsonStyle
+) -> ChangedNotebook:
     cell = notebook.cells[at]
     old, was = source_of(cell), cell["cell_type"]
     new_kind = kind or was
     if old == source and new_kind == was:
         raise ToolError(f"Cell {notebook.label(at)} already has exactly this source; nothing was changed.")
-    members = Pieces(piece.raw)
+    members = JsonPieces(piece.raw)
     lead = members.pieces[0].lead
     members.put("source", style.dump(_as_source(source, isinstance(cell["source"], list)), lead))
     if new_kind != was:
@@ -317,7 +328,7 @@ def _replace(piece: Piece, notebook: Notebook, at: int, kind: Kind | None, sourc
     piece.raw = members.text
     if new_kind != was:
         note = f"It is a {new_kind} cell now. {note}".strip()
-    return Changed("", notebook.label(at), old, source, note)
+    return ChangedNotebook("", notebook.label(at), old, source, note)
 
 
 def _as_source(source: str, as_list: bool) -> str | list[str]:
@@ -326,7 +337,7 @@ def _as_source(source: str, as_list: bool) -> str | list[str]:
 
 
 def _new_id(notebook: Notebook, at: int, source: str) -> str:
-    """Return an unused ID like Jupyter's; the same for the same call, so that the preview shows the real one."""
+    """Return an unused ID like Jupyter's; deterministic, so that the preview shows the real one."""
     from hashlib import blake2b
 
     taken = {cell.get("id") for cell in notebook.cells}
@@ -337,5 +348,5 @@ def _new_id(notebook: Notebook, at: int, source: str) -> str:
     return made
 
 
-def _nth(at: int) -> str:
+def _describe_position(at: int) -> str:
     return "the first cell" if at == 0 else f"number {at} counted from 0"

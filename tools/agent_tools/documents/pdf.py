@@ -1,6 +1,6 @@
-"""PDF documents: attached for models that accept them, else the text of their pages.
+"""PDF documents: attached for models that accept them, else converted to the text of their pages.
 
-`pdf_worker.py` does the parsing, with limits on time and memory.
+`pdf_worker.py` parses them, with limits on time and memory.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ with lazy_imports():
     from agent_tools.process import reaper
 
 # Size limit of providers for a document.
-MOST_BYTES = 20_000_000
-MOST_PAGES = 100
-PAGES = 20
-SECONDS = 20.0
-_ANSWER = 2_000_000
+MAX_BYTES = 20_000_000
+MAX_PAGES = 100
+DEFAULT_PAGES = 20
+TIMEOUT_SECONDS = 20.0
+_MAX_OUTPUT = 2_000_000
 
 
 class Pages(Value):
-    """Some pages of a document. texts: of the pages from `first`, which counts from 1. late: the time limit was hit."""
+    """Pages of a document. texts: of the pages from `first`, counted from 1. timed_out: the time limit was reached."""
 
     total: int
     first: int
     texts: tuple[str, ...]
-    late: bool = False
+    timed_out: bool = False
 
     @property
     def empty(self) -> bool:
@@ -46,20 +46,22 @@ class Pages(Value):
 def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx: ToolContext) -> ToolResult:
     """Return the result of Read for a PDF: the document itself, or the text of up to `limit` pages from page `offset`.
 
-    Raises ToolError, which says what to do, if it cannot be read; CancelledError when the turn is interrupted.
+    Raises ToolError, which says what to do if it cannot be read; CancelledError when the turn is interrupted.
     """
     whole = offset is None and limit is None
-    if whole and "pdf" in ctx.input_modalities and len(data) <= MOST_BYTES:
+    if whole and "pdf" in ctx.input_modalities and len(data) <= MAX_BYTES:
         total = read_pages(data, name, ctx.cancel, most=0).total
-        if total <= MOST_PAGES:
+        if total <= MAX_PAGES:
             message = f"{name}: PDF, {counted(total, 'page')}, {len(data):,} bytes"
             document = Media("application/pdf", b2a_base64(data, newline=False).decode("ascii"), name)
             return ToolResult(message, Note(f"PDF, {counted(total, 'page')}"), media=(document,))
-    first, most = max(1, offset or 1), limit or PAGES
+    first, most = max(1, offset or 1), limit or DEFAULT_PAGES
     pages = read_pages(data, name, ctx.cancel, first, most)
     if not pages.texts:
-        raise ToolError(f"{name}: page {first} was not read within {SECONDS:.0f} seconds. Try the command `pdftotext`.")
-    text, count = paged(pages, ctx.result_limits.most("page"))
+        raise ToolError(
+            f"{name}: page {first} was not read within {TIMEOUT_SECONDS:.0f} seconds. Try the command `pdftotext`."
+        )
+    text, count = join_pages(pages, ctx.result_limits.most("page"))
     last = first + count - 1
     if pages.empty:
         raise ToolError(
@@ -67,15 +69,20 @@ def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx:
             "scanned. The command `pdftoppm -r 80 -png` makes images of pages, and `ocrmypdf` adds the text."
         )
     notes = [f"text of pages {first}-{last} of {pages.total}; pictures and layout are not shown"]
-    if pages.late:
-        notes.append(f"stopped after {SECONDS:.0f} seconds")
+    if pages.timed_out:
+        notes.append(f"stopped after {TIMEOUT_SECONDS:.0f} seconds")
     if last < pages.total:
         notes.append(f"continue with offset={last + 1}; offset and limit count pages in a PDF")
     return ToolResult(f"{text}\n[{'; '.join(notes)}]", Note(f"PDF, pages {first}-{last} of {pages.total}"))
 
 
 def read_pages(
-    data: bytes, name: str, cancel: CancelToken, first: int = 1, most: int = PAGES, seconds: float = SECONDS
+    data: bytes,
+    name: str,
+    cancel: CancelToken,
+    first: int = 1,
+    most: int = DEFAULT_PAGES,
+    seconds: float = TIMEOUT_SECONDS,
 ) -> Pages:
     """Return the text of at most `most` pages, and their number; with `most` 0 only the number.
 
@@ -85,7 +92,7 @@ def read_pages(
     total: int | None = None
     texts: list[str] = []
     error = ""
-    answer, late = _ask_worker(data, first, most, seconds, cancel)
+    answer, timed_out = _ask_worker(data, first, most, seconds, cancel)
     for line in answer:
         value = json.loads(line)
         if isinstance(value, dict):
@@ -93,23 +100,23 @@ def read_pages(
         elif total is None:
             total = value
         else:
-            texts.append("[the text of this page cannot be read]" if value is None else _tidy(value))
+            texts.append("[the text of this page cannot be read]" if value is None else _clean(value))
     if error == "encrypted":
         raise ToolError(
             f"{name} is a PDF protected with a password. Ask the user for a copy without one, or for the password "
             "(then the command `qpdf --password=… --decrypt` makes such a copy)."
         )
     if total is None:
-        why = f"it takes more than {seconds:.0f} seconds" if late else error or "it takes too much memory"
+        why = f"it takes more than {seconds:.0f} seconds" if timed_out else error or "it takes too much memory"
         raise ToolError(f"{name} is a PDF that cannot be read ({why}). It may be damaged: try the command `pdftotext`.")
     if not total:
         raise ToolError(f"{name} is a PDF without pages.")
     if first > total:
         raise ToolError(f"{name} has only {counted(total, 'page')}; offset counts pages of a PDF.")
-    return Pages(total, first, tuple(texts), late)
+    return Pages(total, first, tuple(texts), timed_out)
 
 
-def paged(pages: Pages, most: int) -> tuple[str, int]:
+def join_pages(pages: Pages, most: int) -> tuple[str, int]:
     """Join the pages, with a heading each, up to about `most` bytes; also return how many pages are included."""
     shown = [f"--- page {n} of {pages.total} ---\n{t}" for n, t in enumerate(pages.texts, pages.first)]
     count = fit(shown, most)
@@ -137,10 +144,10 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
     )
     assert process.stdin is not None and process.stdout is not None
     lines: list[bytes] = []
-    late: list[bool] = []
+    timed_out: list[bool] = []
 
     def stop() -> None:
-        late.append(True)
+        timed_out.append(True)
         process.kill()
 
     timer = Timer(seconds, stop)
@@ -153,7 +160,7 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
         size = 0
         for line in process.stdout:
             size += len(line)
-            if not line.endswith(b"\n") or size > _ANSWER:
+            if not line.endswith(b"\n") or size > _MAX_OUTPUT:
                 break
             lines.append(line)
     finally:
@@ -163,10 +170,10 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
         process.stdout.close()
         process.wait()
     cancel.check()
-    return lines, bool(late)
+    return lines, bool(timed_out)
 
 
-def _tidy(text: str) -> str:
+def _clean(text: str) -> str:
     """Remove unsendable and invisible characters and repeated blank lines from a page's text."""
     sendable = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
     lines = sanitize_output(sendable).split("\n")

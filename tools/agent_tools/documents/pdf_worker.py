@@ -11,10 +11,10 @@ import io
 import json
 import sys
 
-MEMORY = 2_000_000_000
-SECONDS = 60
-# Character limit of one page, against malicious ones; a page of prose has about 3,000.
-PAGE = 50_000
+MAX_MEMORY = 2_000_000_000
+MAX_CPU_SECONDS = 60
+# Protects against malicious documents; a page of prose has about 3,000.
+MAX_PAGE_CHARS = 50_000
 
 
 def main(first: int, most: int) -> None:
@@ -29,14 +29,14 @@ def main(first: int, most: int) -> None:
         if reader.is_encrypted and not reader.decrypt(""):
             return send_line({"error": "encrypted"})
         total = len(reader.pages)
-    except Exception as error:  # noqa: BLE001 - a broken document raises whatever it runs into
+    except Exception as error:  # noqa: BLE001 - a broken document can raise anything
         encrypted = type(error).__name__ == "DependencyError"
         return send_line({"error": "encrypted" if encrypted else str(error)[:200] or type(error).__name__})
     send_line(total)
     for number in range(first - 1, min(total, first - 1 + most)):
         try:
-            send_line(reader.pages[number].extract_text()[:PAGE])
-        except Exception:  # noqa: BLE001 - as above; the other pages may be sound
+            send_line(reader.pages[number].extract_text()[:MAX_PAGE_CHARS])
+        except Exception:  # noqa: BLE001 - as above; other pages may be readable
             send_line(None)
     return None
 
@@ -46,8 +46,8 @@ def limit_resources() -> None:
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
     except (ImportError, OSError, ValueError):
         return
 

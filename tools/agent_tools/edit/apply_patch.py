@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from agent_tools.base import Effect, Freeform, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.fs.encoding import decode_text, kind_of
+from agent_tools.fs.encoding import decode_text, describe_binary
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -23,7 +23,7 @@ with lazy_imports():
     from agent_tools.edit import formatters
     from agent_tools.edit import patch as edit_patch
 
-# In the notation of lark, which the Responses API takes for tools with plain text.
+# In lark's notation, which the Responses API accepts for tools with plain-text input.
 GRAMMAR = r"""start: begin file+ end
 begin: "*** Begin Patch" LF
 end: "*** End Patch" LF?
@@ -52,7 +52,7 @@ class ApplyPatchArgs(Value):
 
 
 class ResolvedPatch(str):
-    """A patch as written, with its parts and the absolute paths (of the file, of where it moves) of each."""
+    """A patch as written, with its parts, each with the absolute paths of its file and of the new location."""
 
     parts: tuple[tuple[FilePatch, Path, Path | None], ...]
 
@@ -74,7 +74,7 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
 
     def resolve_paths(self, args: ApplyPatchArgs, ctx: ToolContext) -> ApplyPatchArgs:
         patch = ResolvedPatch(args.patch)
-        patch.parts = tuple(_resolved(args, ctx))
+        patch.parts = tuple(_resolve_parts(args, ctx))
         return args.replace(patch=patch)
 
     def effects(self, args: ApplyPatchArgs, ctx: ToolContext) -> tuple[Effect, ...]:
@@ -97,7 +97,7 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
 
     def preview(self, args: ApplyPatchArgs, ctx: ToolContext) -> Diff | Diffs:
         changes, _ = _changes(args, ctx)
-        return edit_change.shown_as([change for _, change in changes], ctx)
+        return edit_change.combined_diff([change for _, change in changes], ctx)
 
     def run(self, args: ApplyPatchArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         changes, notes = _changes(args, ctx)
@@ -112,31 +112,31 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
             elif diff.created:
                 lines.append(f"Created {name} ({counted(diff.added, 'line')}).")
             else:
-                lines.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.reads()}")
-        return ToolResult("\n".join(lines) + report, edit_change.shown_as(final, ctx))
+                lines.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.new_excerpt()}")
+        return ToolResult("\n".join(lines) + report, edit_change.combined_diff(final, ctx))
 
 
-def _resolved(args: ApplyPatchArgs, ctx: ToolContext) -> list[tuple[FilePatch, Path, Path | None]]:
-    """Return the parts with their resolved paths. Raises ToolError, also for a file that is named twice."""
+def _resolve_parts(args: ApplyPatchArgs, ctx: ToolContext) -> list[tuple[FilePatch, Path, Path | None]]:
+    """Return the parts with their resolved paths. Raises ToolError, also if a file occurs twice."""
     found: list[tuple[FilePatch, Path, Path | None]] = []
     seen: set[Path] = set()
     for part in edit_patch.parse_patch(args.patch):
         path = ctx.workspace.resolve(part.path)
         move = ctx.workspace.resolve(part.move) if part.move else None
-        named = {path} if move is None else {path, move}
-        if named & seen:
+        both = {path} if move is None else {path, move}
+        if both & seen:
             raise ToolError(f"{part.path} is named twice in this patch: put all of its changes under one header.")
-        seen |= named
+        seen |= both
         found.append((part, path, None if move == path else move))
     return found
 
 
 def _parts(args: ApplyPatchArgs, ctx: ToolContext) -> Any:
-    return args.patch.parts if isinstance(args.patch, ResolvedPatch) else _resolved(args, ctx)
+    return args.patch.parts if isinstance(args.patch, ResolvedPatch) else _resolve_parts(args, ctx)
 
 
 def _changes(args: ApplyPatchArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
-    """Return the change of each file, with a name for it in errors, and notes. Raises ToolError; nothing is changed."""
+    """Compute the change of each file, paired with its name in errors, and notes. Raises ToolError."""
     changes: list[tuple[str, Change]] = []
     notes: list[str] = []
     for part, path, move in _parts(args, ctx):
@@ -163,7 +163,7 @@ def _change(part: FilePatch, path: Path, move: Path | None, ctx: ToolContext) ->
     if part.kind == "delete":
         return [(make(path, before, None, text.content if text else "", ""), ())]
     if text is None:
-        raise ToolError(f"it is {kind_of(before)}, not text, and cannot be changed with this tool.")
+        raise ToolError(f"it is {describe_binary(before)}, not text, and cannot be changed with this tool.")
     content, notes = edit_patch.apply_hunks(text.content, part.hunks) if part.hunks else (text.content, ())
     after = text.encode(content)
     if move is None:

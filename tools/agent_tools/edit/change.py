@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.edit.diff import excerpt, unified
-from agent_tools.fs.encoding import TextFile, decode_text, fingerprint, kind_of
+from agent_tools.fs.encoding import TextFile, decode_text, describe_binary, fingerprint
 from agent_tools.record import Value
 from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, cut_line, fit
@@ -17,7 +17,7 @@ from agent_tools.text import counted, cut_line, fit
 class Change(Value):
     """A change to the file at a resolved path.
 
-    before, after: its bytes; before is None for a new file, after for one that is deleted.
+    before, after: its bytes; before is None for a new file, after for a deleted one.
     old, new: its decoded text.
     note: a remark for the model about how the place was found.
     """
@@ -48,8 +48,8 @@ class Change(Value):
             raise
         ctx.seen[str(self.path)] = fingerprint(self.after)
 
-    def reads(self) -> str:
-        """Return the changed lines as they are now, for the model."""
+    def new_excerpt(self) -> str:
+        """Return the changed lines with their new content, for the model."""
         if not self.new:
             return " It is empty now."
         shown = excerpt(self.old, self.new)
@@ -59,9 +59,10 @@ class Change(Value):
 def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tuple[bytes | None, TextFile]:
     """Return the bytes and text of a file that is about to be changed; None and an empty text for a new file.
 
-    verb: what the call does, for messages. old: the text to replace; where the context allows it, finding it exactly
-    once is enough to change a file that was not read. Nothing has to be read first where Read is not offered.
-    Raises ToolError if it is no text file, was not read in this conversation, or has changed since.
+    verb: what the call does, for messages.
+    old: the text to replace. With a small model, a file that has it exactly once need not have been read.
+    No file needs to be read first if the tool Read is not offered. Raises ToolError if it is not a text file, was not
+    read in this conversation, or has changed since.
     """
     data = ctx.workspace.read_if_there(path)
     if data is None:
@@ -69,13 +70,13 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
     name = ctx.workspace.spell(path)
     text = decode_text(data)
     if text is None:
-        raise ToolError(f"{name} is {kind_of(data)}, not text, and cannot be changed with this tool.")
+        raise ToolError(f"{name} is {describe_binary(data)}, not text, and cannot be changed with this tool.")
     if ctx.require_read_first:
         known = ctx.seen.get(str(path))
         if known is None and ctx.small_model and old and text.content.count(old) == 1:
             return data, text
         if known is None and ctx.small_model and old:
-            raise _unread(path, text, data, old, ctx)
+            raise _not_read_error(path, text, data, old, ctx)
         if known is None and not ctx.workspace.offered("Read"):
             return data, text
         if known is None:
@@ -88,8 +89,8 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
     return data, text
 
 
-def _unread(path: Path, text: TextFile, data: bytes, old: str, ctx: ToolContext) -> ToolError:
-    """Return the error for a small model's edit of a file that it has not read, with the file: that spares a call."""
+def _not_read_error(path: Path, text: TextFile, data: bytes, old: str, ctx: ToolContext) -> ToolError:
+    """Return the error for a small model's edit of an unread file; it includes the file, to save a call."""
     name, times = ctx.workspace.spell(path), text.content.count(old)
     lines = [cut_line(line) for line in text.content.splitlines()]
     if fit(lines, ctx.result_limits.most("page")) < len(lines):
@@ -99,14 +100,14 @@ def _unread(path: Path, text: TextFile, data: bytes, old: str, ctx: ToolContext)
     return ToolError(f"old_string is in {name} {counted(times, 'time')}. {what}:\n" + "\n".join(lines))
 
 
-def shown_as(changes: Sequence[Change], ctx: ToolContext) -> Diff | Diffs:
-    """Return changes as a diff for the user."""
+def combined_diff(changes: Sequence[Change], ctx: ToolContext) -> Diff | Diffs:
+    """Return the diff of several changes for the user."""
     diffs = tuple(change.diff(ctx) for change in changes)
     return diffs[0] if len(diffs) == 1 else Diffs(diffs)
 
 
 def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
-    """Make changes to several files, all or none. Each comes with a name for it in error messages.
+    """Make changes to several files, all or none. Each is paired with its name in error messages.
 
     If one fails, those before it are restored byte for byte, unless the file was changed by others meanwhile. Raises
     ToolError, which names the files that remain changed, if any.
@@ -114,13 +115,13 @@ def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
     seen = dict(ctx.seen)
     begun: list[Change] = []
     created: list[Path] = []
-    for words, change in changes:
+    for name, change in changes:
         begun.append(change)
         created += _missing_directories(change)
         try:
             change.make(ctx)
         except BaseException as error:  # also for an interrupt: leave no partial set of changes behind
-            left = _put_back(begun, ctx, seen)
+            left = _roll_back(begun, ctx, seen)
             ctx.workspace.remove_empty(created[::-1])
             if not isinstance(error, ToolError):
                 raise
@@ -128,7 +129,7 @@ def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
                 ending = f"These files were changed and could not be restored: {'; '.join(left)}. Read them now."
             else:
                 ending = "No file was changed." if len(begun) == 1 else "All files are as they were before this call."
-            raise ToolError(f"{words}: {error} {ending}") from None
+            raise ToolError(f"{name}: {error} {ending}") from None
 
 
 def _missing_directories(change: Change) -> list[Path]:
@@ -136,12 +137,12 @@ def _missing_directories(change: Change) -> list[Path]:
     return [] if change.before is not None else [p for p in change.path.parents if not os.path.lexists(p)][::-1]
 
 
-def _put_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -> list[str]:
+def _roll_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -> list[str]:
     """Undo changes, the last first. Return those that could not be undone, with the reason."""
     left: list[str] = []
     for change in reversed(begun):
         # The last one failed, but perhaps after its file was in place.
-        if change is begun[-1] and not _holds(change, ctx):
+        if change is begun[-1] and not _is_applied(change, ctx):
             continue
         try:
             if change.before is None and change.after is not None:
@@ -157,7 +158,7 @@ def _put_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -
     return left
 
 
-def _holds(change: Change, ctx: ToolContext) -> bool:
+def _is_applied(change: Change, ctx: ToolContext) -> bool:
     try:
         return ctx.workspace.read_if_there(change.path) == change.after
     except ToolError:

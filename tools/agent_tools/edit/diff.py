@@ -1,7 +1,7 @@
-"""Compare two texts by lines: a unified diff for the user, numbered lines for the model. Read such a diff again.
+"""Compare two texts by lines: a unified diff for the user, numbered lines for the model. Also parses unified diffs.
 
-Large texts are first split at lines that occur once in each of them, so that a change at both ends of a long file is
-fast and shows two small changes, not the whole file.
+Large texts are first split at lines that occur once in each of them, so that changes at both ends of a long file are
+found quickly and shown as two small changes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
 from agent_tools.text import cut_line
 
-SHOWN = 60
-_SMALL = 1_000
-_NEAR = 3
-_NEARBY = 30
+MAX_EXCERPT_LINES = 60
+_DIFFLIB_LIMIT = 1_000
+_CONTEXT_LINES = 3
+_SEARCH_LINES = 30
 HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 class ParsedHunk(Value):
     """A hunk of a unified diff.
 
-    header: its line with `@@`. old, new: on each side its first line, counted from 1, and how many lines; (N, 0) is the
-    place after line N. lines: the others, each with its sign.
+    header: the line with `@@`.
+    old, new: on each side, the first line, counted from 1, and the number of lines; (N, 0) is the place after line N.
+    lines: the other lines, each with its sign.
     """
 
     header: str
@@ -35,7 +36,7 @@ class ParsedHunk(Value):
 
 
 def parse_hunks(patch: str) -> list[ParsedHunk]:
-    """Split a unified diff of one file into its hunks; lines above the first are left out."""
+    """Split a unified diff of one file into its hunks; lines above the first are dropped."""
     found: list[ParsedHunk] = []
     head: re.Match[str] | None = None
     body: list[str] = []
@@ -57,53 +58,55 @@ def parse_hunks(patch: str) -> list[ParsedHunk]:
 
 def unified(old: str, new: str) -> tuple[str, int, int]:
     """Return a unified diff with three context lines and no file header, and the lines added and removed."""
-    a, b, above = _window(old, new)
+    a, b, above = _differing_part(old, new)
     out: list[str] = []
     added = removed = 0
-    for group in _groups(changes(a, b)):
-        i1, i2 = max(0, group[0][0] - _NEAR), min(len(a), group[-1][1] + _NEAR)
-        j1, j2 = max(0, group[0][2] - _NEAR), min(len(b), group[-1][3] + _NEAR)
-        out.append(f"@@ -{_range(i1 + above, i2 + above)} +{_range(j1 + above, j2 + above)} @@")
+    for group in _groups(changed_ranges(a, b)):
+        i1, i2 = max(0, group[0][0] - _CONTEXT_LINES), min(len(a), group[-1][1] + _CONTEXT_LINES)
+        j1, j2 = max(0, group[0][2] - _CONTEXT_LINES), min(len(b), group[-1][3] + _CONTEXT_LINES)
+        out.append(f"@@ -{_hunk_range(i1 + above, i2 + above)} +{_hunk_range(j1 + above, j2 + above)} @@")
         at = i1
         for a1, a2, b1, b2 in group:
-            out += _marked(" ", a[at:a1]) + _marked("-", a[a1:a2]) + _marked("+", b[b1:b2])
+            out += _with_sign(" ", a[at:a1]) + _with_sign("-", a[a1:a2]) + _with_sign("+", b[b1:b2])
             removed += a2 - a1
             added += b2 - b1
             at = a2
-        out += _marked(" ", a[at:i2])
+        out += _with_sign(" ", a[at:i2])
     return "\n".join(out), added, removed
 
 
 def excerpt(old: str, new: str) -> str:
     """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check."""
-    before, lines, above = _window(old, new)
+    before, lines, above = _differing_part(old, new)
     wanted: set[int] = set()
-    for _, _, start, end in changes(before, lines):
+    for _, _, start, end in changed_ranges(before, lines):
         wanted.update(range(max(0, start - 2), min(len(lines), end + 2)))
     out: list[str] = []
     previous = -1
-    for n in sorted(wanted)[:SHOWN]:
+    for n in sorted(wanted)[:MAX_EXCERPT_LINES]:
         if n > previous + 1 and out:
             out.append("   ...")
         out.append(f"{n + above + 1:>6}\t{cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)}")
         previous = n
-    if len(wanted) > SHOWN:
-        out.append(f"[{len(wanted) - SHOWN} more lines around changes not shown; read the file to see them]")
+    if len(wanted) > MAX_EXCERPT_LINES:
+        out.append(
+            f"[{len(wanted) - MAX_EXCERPT_LINES} more lines around changes not shown; read the file to see them]"
+        )
     return "\n".join(out)
 
 
-def _window(old: str, new: str) -> tuple[list[str], list[str], int]:
+def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:
     """Return the differing lines of both texts with context, and the number of equal lines above.
 
     Equal text at both ends is compared in large chunks, so that a small change in a large text is fast.
     """
     start = old.rfind("\n", 0, common_start(old, new)) + 1
-    room = min(len(old), len(new)) - start
-    same = common_start(old[len(old) - room :][::-1], new[len(new) - room :][::-1]) if room else 0
+    rest = min(len(old), len(new)) - start
+    same = common_start(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1]) if rest else 0
     # The part cut off at the end starts at a line in both.
     cut = old.find("\n", len(old) - same) + 1 if same else 0
     tail = len(old) - cut if cut else 0
-    for _ in range(_NEAR):
+    for _ in range(_CONTEXT_LINES):
         start = old.rfind("\n", 0, max(start - 1, 0)) + 1
         end = old.find("\n", len(old) - tail) + 1 if tail else 0
         tail = len(old) - end if end else 0
@@ -123,13 +126,13 @@ def common_start(one: str, other: str) -> int:
     return min(at, most)
 
 
-def changes(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
+def changed_ranges(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
     """Return the ranges that differ, in order: a[i1:i2] became b[j1:j2]. Lines between two of them are equal."""
     most = min(len(a), len(b))
     head = next((n for n in range(most) if a[n] != b[n]), most)
     tail = next((n for n in range(most - head) if a[-1 - n] != b[-1 - n]), most - head)
     found: list[tuple[int, int, int, int]] = []
-    for i1, i2, j1, j2 in _between(a, b, head, len(a) - tail, head, len(b) - tail):
+    for i1, i2, j1, j2 in _ranges_between(a, b, head, len(a) - tail, head, len(b) - tail):
         if found and found[-1][1] == i1 and found[-1][3] == j1:
             found[-1] = (found[-1][0], i2, found[-1][2], j2)
         else:
@@ -137,33 +140,33 @@ def changes(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def _between(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int, int, int]]:
+def _ranges_between(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int, int, int]]:
     """Return the ranges that differ within a[i1:i2] and b[j1:j2]."""
     if i1 == i2 or j1 == j2:
         return [(i1, i2, j1, j2)] if i1 < i2 or j1 < j2 else []
-    if max(i2 - i1, j2 - j1) <= _SMALL:
+    if max(i2 - i1, j2 - j1) <= _DIFFLIB_LIMIT:
         from difflib import SequenceMatcher
 
         codes = SequenceMatcher(None, a[i1:i2], b[j1:j2], autojunk=False).get_opcodes()
         return [(i1 + p, i1 + q, j1 + r, j1 + s) for tag, p, q, r, s in codes if tag != "equal"]
-    cuts = _common(a, b, i1, i2, j1, j2)
+    cuts = _common_unique_lines(a, b, i1, i2, j1, j2)
     if not cuts:
-        return _stepwise(a, b, i1, i2, j1, j2)
+        return _scan_forward(a, b, i1, i2, j1, j2)
     out: list[tuple[int, int, int, int]] = []
     for (i, j), (p, q) in pairwise([(i1 - 1, j1 - 1), *cuts, (i2, j2)]):
         if p - i > 1 or q - j > 1:
-            out += _between(a, b, i + 1, p, j + 1, q)
+            out += _ranges_between(a, b, i + 1, p, j + 1, q)
     return out
 
 
-def _stepwise(a: list[str], b: list[str], i: int, i2: int, j: int, j2: int) -> list[tuple[int, int, int, int]]:
-    """Do the same without a unique line to split at: after a difference, search nearby for three equal lines."""
+def _scan_forward(a: list[str], b: list[str], i: int, i2: int, j: int, j2: int) -> list[tuple[int, int, int, int]]:
+    """Do the same if there is no unique line to split at: after a difference, search nearby for three equal lines."""
     out: list[tuple[int, int, int, int]] = []
     while i < i2 and j < j2:
         if a[i] == b[j]:
             i, j = i + 1, j + 1
             continue
-        steps = ((total - q, q) for total in range(1, 2 * _NEARBY) for q in range(total + 1))
+        steps = ((total - q, q) for total in range(1, 2 * _SEARCH_LINES) for q in range(total + 1))
         found = next(((p, q) for p, q in steps if a[i + p : i + p + 3] == b[j + q : j + q + 3]), None)
         if found is None or i + found[0] >= i2 or j + found[1] >= j2:
             break
@@ -172,9 +175,9 @@ def _stepwise(a: list[str], b: list[str], i: int, i2: int, j: int, j2: int) -> l
     return [*out, (i, i2, j, j2)] if i < i2 or j < j2 else out
 
 
-def _common(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
+def _common_unique_lines(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
     """Return positions of lines that occur once in each range: the longest sequence in the same order in both."""
-    ours, theirs = _once(a, i1, i2), _once(b, j1, j2)
+    ours, theirs = _unique_lines(a, i1, i2), _unique_lines(b, j1, j2)
     pairs = [(i, theirs[line]) for line, i in ours.items() if line in theirs]
     # Longest increasing subsequence; each pair links to the one before it.
     ends: list[int] = []
@@ -193,7 +196,7 @@ def _common(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> l
     return run[::-1]
 
 
-def _once(lines: list[str], start: int, end: int) -> dict[str, int]:
+def _unique_lines(lines: list[str], start: int, end: int) -> dict[str, int]:
     """Return the lines that occur exactly once in a range, in order, with their positions."""
     found: dict[str, int] = {}
     for n in range(start, end):
@@ -205,19 +208,19 @@ def _groups(found: list[tuple[int, int, int, int]]) -> list[list[tuple[int, int,
     """Group changes whose context lines would touch."""
     groups: list[list[tuple[int, int, int, int]]] = []
     for change in found:
-        if groups and change[0] - groups[-1][-1][1] <= 2 * _NEAR:
+        if groups and change[0] - groups[-1][-1][1] <= 2 * _CONTEXT_LINES:
             groups[-1].append(change)
         else:
             groups.append([change])
     return groups
 
 
-def _range(start: int, end: int) -> str:
+def _hunk_range(start: int, end: int) -> str:
     count = end - start
     return f"{start + 1 if count else start}" + ("" if count == 1 else f",{count}")
 
 
-def _marked(sign: str, lines: list[str]) -> list[str]:
+def _with_sign(sign: str, lines: list[str]) -> list[str]:
     out = []
     for line in lines:
         out.append(sign + cut_line(line.rstrip("\r\n") if line.endswith("\n") else line))

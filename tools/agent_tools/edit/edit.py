@@ -13,7 +13,6 @@ from agent_tools.results import Diff
 from agent_tools.schema import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.text import counted
 
-# Imported lazily, by the first edit.
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
     from agent_tools.edit.matching import EditedText
@@ -75,27 +74,27 @@ class Edit(Tool[EditArgs]):
             return ToolResult(f"Created {name} ({counted(diff.added, 'line')}).{notes}", final.diff(ctx))
         count = f" in {len(edited.splices)} places" if len(edited.splices) > 1 else ""
         head = " ".join(filter(None, (f"Edited {name}{count} (+{diff.added} -{diff.removed}).", edited.note)))
-        return ToolResult(f"{head}{final.reads()}{notes}", final.diff(ctx))
+        return ToolResult(f"{head}{final.new_excerpt()}{notes}", final.diff(ctx))
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, EditedText]:
         path = ctx.workspace.resolve(args.file_path)
         before, text = edit_change.current_text(path, ctx, "edit", args.old_string)
         if before is None and args.old_string:
             raise not_found_error(path, ctx)
-        edited = apply(text.content, args.old_string, args.new_string, args.replace_all, there=before is not None)
+        edited = apply_edit(text.content, args.old_string, args.new_string, args.replace_all, exists=before is not None)
         after = text.encode(edited.content)
         return edit_change.Change(path, before, after, text.content, edited.content), edited
 
 
-def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) -> EditedText:
-    """Apply an edit to `content`; an empty `old` fills an empty text. there: the file exists. Raises ToolError."""
+def apply_edit(content: str, old: str, new: str, replace_all: bool, *, exists: bool) -> EditedText:
+    """Apply an edit to `content`; an empty `old` fills an empty text. exists: the file exists. Raises ToolError."""
     if old:
-        return matching.replace(content, old, new, everywhere)
+        return matching.replace(content, old, new, replace_all)
     if content:
         raise ToolError(
             "old_string is empty, which is only for new and empty files, and this file has content. "
             "Give the text to replace, or write the whole file."
         )
-    if there and not new:
+    if exists and not new:
         raise ToolError("old_string and new_string are both empty: there is nothing to change.")
     return matching.EditedText(new, (matching.Splice(0, 0, new),))

@@ -1,7 +1,7 @@
-"""Run the user's formatter or linter after an edit, and report its changes, and new problems, to the model.
+"""Run the user's formatter or linter after an edit, and report its changes and new problems to the model.
 
-The setting `after_edit` maps file globs to commands. They run in the root of the workspace like commands of Bash, after
-the edit is done: nothing that happens here makes the edit fail. Then known checkers look at the result, where they may.
+The setting `after_edit` maps file globs to commands. They run in the root of the workspace like commands of Bash. The
+edit has been made by then, so that nothing here makes it fail. Known checkers that may run then check the result.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ with lazy_imports():
     from agent_tools.diagnostics import feedback
     from agent_tools.shell import process
 
-SECONDS = 60.0
-_MEMORY = 8 << 30
-_OUTPUT = 2_000
-_DIFF_LINES = 60
-_DIFF_WIDTH = 200
+TIMEOUT_SECONDS = 60.0
+_MAX_MEMORY = 8 << 30
+_MAX_OUTPUT = 2_000
+_MAX_DIFF_LINES = 60
+_MAX_DIFF_WIDTH = 200
 
 
-Checked = tuple[tuple[Change, ...], str]
+FormattedChanges = tuple[tuple[Change, ...], str]
 
 
-def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, Checked]:
+def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, FormattedChanges]:
     """Run the commands configured for the files of `changes`, which have been made.
 
-    Returns the changes with the resulting content, and a report for the model, "" for nothing; it names the problems
-    that checkers find and that were not there before.
+    Returns the changes with the resulting content, and a report for the model, which names new problems that checkers
+    find; "" if there is nothing to report.
     """
-    final, notes = yield from _formatted(changes, ctx)
+    final, notes = yield from _format(changes, ctx)
     if ctx.command_rule is not None:
         notes += ctx.state(feedback.EditDiagnostics).report(final, ctx)
     return final, notes
 
 
-def _formatted(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, Checked]:
+def _format(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, FormattedChanges]:
     table: dict[str, str] = ctx.settings.get("after_edit") or {}
     notes: list[str] = []
     ran = False
@@ -61,7 +61,7 @@ def _formatted(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progres
         return tuple(changes), "".join(f"\n{text}" for text in notes)
     final = []
     for change in changes:
-        now, more = _as_it_stands(change, ctx)
+        now, more = _reread(change, ctx)
         final.append(now)
         notes += more
     return tuple(final), "".join(f"\n{text}" for text in notes)
@@ -69,7 +69,6 @@ def _formatted(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progres
 
 def _commands(table: dict[str, str], change: Change, ctx: ToolContext, notes: list[str]) -> list[str]:
     """Return the commands whose glob matches the file, with its path filled in."""
-    # Not needed by a run without edits.
     from shlex import quote
 
     path, root = change.path, ctx.workspace.root
@@ -88,18 +87,17 @@ def _commands(table: dict[str, str], change: Change, ctx: ToolContext, notes: li
 
 def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]:
     """Run one command. Return the lines of its report; none if it succeeded without output."""
-    # Imports subprocess, which a run without commands does not need.
     name = f"after_edit: `{shorten(command, 150)}`"
     bash = find_bash(ctx)
     if bash is None or ctx.cancel.cancelled:
         return [f"[{name} was not run: {'the turn was interrupted' if bash else 'there is no bash'}]"]
     env, _ = command_env(ctx)
-    kept = HeadTail(_OUTPUT // 2, _OUTPUT // 2)
+    kept = HeadTail(_MAX_OUTPUT // 2, _MAX_OUTPUT // 2)
     try:
-        # A generous limit, as Node and the like reserve much memory; it stops only runaway programs.
-        limited = f"ulimit -Sd {_MEMORY >> 10} 2>/dev/null\n{command}"
+        # Generous, since Node and others reserve much memory; it stops only runaway programs.
+        limited = f"ulimit -Sd {_MAX_MEMORY >> 10} 2>/dev/null\n{command}"
         argv = [bash, "--noprofile", "--norc", "-c", limited]
-        running = process.run_process(argv, ctx.workspace.root, env, SECONDS, ctx.cancel, kept)
+        running = process.run_process(argv, ctx.workspace.root, env, TIMEOUT_SECONDS, ctx.cancel, kept)
         steps = Steps(running)
         try:
             for text in steps:
@@ -109,19 +107,19 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
     except (OSError, ValueError) as error:
         return [f"[{name} could not be started: {error}]"]
     output = kept.text("run it to see all").strip("\n")
-    how = _ending(steps.result)
+    how = _describe_exit(steps.result)
     return list(filter(None, (f"[{name}{how}]" if how or output else "", output)))
 
 
-def _ending(ending: ExitInfo) -> str:
+def _describe_exit(ending: ExitInfo) -> str:
     if ending.cause != "exit":
-        return " was interrupted" if ending.cause == "interrupted" else f" timed out after {SECONDS:g} s"
+        return " was interrupted" if ending.cause == "interrupted" else f" timed out after {TIMEOUT_SECONDS:g} s"
     if ending.code < 0:
         return f" was killed by signal {-ending.code}"
     return f" failed with exit code {ending.code}" if ending.code else ""
 
 
-def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
+def _reread(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
     """Return the change with the file's current content, and lines with a diff of what the commands changed."""
     name = ctx.workspace.spell(change.path)
     try:
@@ -137,8 +135,8 @@ def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
     ctx.seen[str(change.path)] = fingerprint(data)
     patch, added, removed = unified(change.new, text.content)
     message = [f"[The commands of after_edit changed {name} (+{added} -{removed}); edit the current content:]"]
-    lines = [re.sub(rf"(?s)(.{{{_DIFF_WIDTH}}}).+", r"\1…", line) for line in patch.split("\n")]
-    message += lines[:_DIFF_LINES]
-    if len(lines) > _DIFF_LINES:
-        message.append(f"[{len(lines) - _DIFF_LINES} more lines of this diff not shown; read the file to see it]")
+    lines = [re.sub(rf"(?s)(.{{{_MAX_DIFF_WIDTH}}}).+", r"\1…", line) for line in patch.split("\n")]
+    message += lines[:_MAX_DIFF_LINES]
+    if len(lines) > _MAX_DIFF_LINES:
+        message.append(f"[{len(lines) - _MAX_DIFF_LINES} more lines of this diff not shown; read the file to see it]")
     return change.replace(after=data, new=text.content), message

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.edit.edit import apply
+from agent_tools.edit.edit import apply_edit
 from agent_tools.fs.encoding import TextFile
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.fs.workspace import ResolvedPath
@@ -17,7 +17,6 @@ from agent_tools.results import Diff, Diffs
 from agent_tools.schema import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.text import counted, shorten
 
-# Imported lazily, by the first edit.
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
 
@@ -27,7 +26,7 @@ with lazy_imports():
 
 
 class OneEdit(Value):
-    """One edit of several. file_path: if different from the file of the call."""
+    """One of several edits. file_path: overrides that of the call."""
 
     ALIASES: ClassVar = {"file_path": FILE_NAMES, "old_string": OLD_NAMES, "new_string": NEW_NAMES}
 
@@ -47,7 +46,7 @@ class MultiEditArgs(Value):
 
 
 class _File:
-    """The state of a file between edits. first: number of the first edit of it."""
+    """The state of a file between edits. first: number of its first edit."""
 
     def __init__(self, path: Path, before: bytes | None, text: TextFile, first: int) -> None:
         self.path, self.before, self.text, self.first = path, before, text, first
@@ -56,15 +55,15 @@ class _File:
 
     def apply(self, edit: OneEdit, ctx: ToolContext) -> str:
         """Apply one more edit and return its note. Raises ToolError."""
-        there = self.after is not None
-        if not there and edit.old_string:
+        exists = self.after is not None
+        if not exists and edit.old_string:
             raise not_found_error(self.path, ctx)
-        edited = apply(self.content, edit.old_string, edit.new_string, edit.replace_all, there=there)
+        edited = apply_edit(self.content, edit.old_string, edit.new_string, edit.replace_all, exists=exists)
         self.content, self.after = edited.content, self.text.encode(edited.content)
         return edited.note
 
     def change(self) -> Change | None:
-        """Return the combined change; None if the edits undo one another."""
+        """Return the combined change; None if the edits cancel out."""
         if self.after is None or self.after == self.before:
             return None
         return edit_change.Change(self.path, self.before, self.after, self.text.content, self.content)
@@ -102,7 +101,7 @@ class MultiEdit(Tool[MultiEditArgs]):
 
     def preview(self, args: MultiEditArgs, ctx: ToolContext) -> Diff | Diffs:
         changes, _ = self._changes(args, ctx)
-        return edit_change.shown_as([change for _, change in changes], ctx)
+        return edit_change.combined_diff([change for _, change in changes], ctx)
 
     def run(self, args: MultiEditArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         changes, notes = self._changes(args, ctx)
@@ -116,8 +115,8 @@ class MultiEdit(Tool[MultiEditArgs]):
             if diff.created:
                 lines.append(f"Created {name} ({counted(diff.added, 'line')}).")
             else:
-                lines.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.reads()}")
-        return ToolResult("\n".join(lines) + more, edit_change.shown_as(final, ctx))
+                lines.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.new_excerpt()}")
+        return ToolResult("\n".join(lines) + more, edit_change.combined_diff(final, ctx))
 
     def _changes(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
         """Return the combined change of each file, with a name for it in errors, and the notes of the edits."""
@@ -130,7 +129,7 @@ class MultiEdit(Tool[MultiEditArgs]):
                     files[path] = _File(path, *edit_change.current_text(path, ctx, "edit"), number)
                 note = files[path].apply(edit, ctx)
             except ToolError as error:
-                text = f"{_nth(args, number, path, ctx)}: {error}"
+                text = f"{_edit_label(args, number, path, ctx)}: {error}"
                 if "nothing was changed" not in text:
                     text += " No file was changed."
                 if again:
@@ -138,13 +137,13 @@ class MultiEdit(Tool[MultiEditArgs]):
                 raise ToolError(text) from None
             if note:
                 notes.append(f"Edit {number}: {note}")
-        changes = [(_nth(args, f.first, f.path, ctx), change) for f in files.values() if (change := f.change())]
+        changes = [(_edit_label(args, f.first, f.path, ctx), change) for f in files.values() if (change := f.change())]
         if not changes:
             raise ToolError("The edits undo one another: there is nothing to change.")
         return changes, notes
 
 
-def _nth(args: MultiEditArgs, number: int, path: Path, ctx: ToolContext) -> str:
+def _edit_label(args: MultiEditArgs, number: int, path: Path, ctx: ToolContext) -> str:
     return f"edit {number} of {len(args.edits)} ({shorten(ctx.workspace.spell(path), 300)})"
 
 

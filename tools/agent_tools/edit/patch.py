@@ -10,8 +10,8 @@
     *** Delete File: c.txt
     *** End Patch
 
-Lines of a change begin with " " (context), "-" or "+". "@@ TEXT" names a line above the change. Sources: the grammar
-that OpenAI publishes for this tool. Text is found as Edit finds it (`matching`), in the order of the patch.
+Lines of a change begin with " " (context), "-" or "+". "@@ TEXT" names a line above the change. Follows the grammar
+that OpenAI publishes for this tool. Text is found as in Edit (`matching`), in the order of the patch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ _BEGIN, _END, _MOVE, _EOF = "*** Begin Patch", "*** End Patch", "*** Move to: ",
 
 
 class PatchHunk(Value):
-    """One change of a file. anchors: lines above it. old, new: the lines before and after. at_end: it ends the file."""
+    """One change of a file.
+
+    anchors: lines above it that locate it.
+    old, new: its lines before and after.
+    at_end: it is at the end of the file.
+    """
 
     anchors: tuple[str, ...]
     old: tuple[str, ...]
@@ -40,7 +45,7 @@ class PatchHunk(Value):
 
 
 class FilePatch(Value):
-    """What a patch does to one file. text: of a file that is added. move: its new path."""
+    """The part of a patch for one file. text: content of an added file. move: its new path."""
 
     kind: Literal["add", "delete", "update"]
     path: str
@@ -51,7 +56,7 @@ class FilePatch(Value):
 
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
     """Return the parts of a patch. Raises ToolError naming the line that cannot be read."""
-    lines = _bare(text)
+    lines = _patch_lines(text)
     found: list[FilePatch] = []
     at = 0
     while at < len(lines):
@@ -62,15 +67,15 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
                 '"*** Update File: PATH", "*** Add File: PATH" or "*** Delete File: PATH".'
             )
         end = next((n for n in range(at + 1, len(lines)) if _FILE.fullmatch(lines[n].rstrip())), len(lines))
-        found.append(_file(_KINDS[header[1]], header[2].strip(), lines[at + 1 : end], at + 2))
+        found.append(_parse_file(_KINDS[header[1]], header[2].strip(), lines[at + 1 : end], at + 2))
         at = end
     if not found:
         raise ToolError("The patch is empty: there is nothing to change.")
     return tuple(found)
 
 
-def _bare(text: str) -> list[str]:
-    """Return the lines between the markers. Without them, those of the whole text; a fence or heredoc around is cut."""
+def _patch_lines(text: str) -> list[str]:
+    """Return the lines between the markers, without a fence or heredoc around them; without markers, all lines."""
     lines = text.replace("\r\n", "\n").split("\n")
     begin = next((n for n, line in enumerate(lines) if line.strip() == _BEGIN), -1)
     end = next((n for n in range(len(lines) - 1, begin, -1) if lines[n].strip() == _END), len(lines))
@@ -82,7 +87,7 @@ def _bare(text: str) -> list[str]:
     return inner
 
 
-def _file(kind: Literal["add", "delete", "update"], path: str, lines: list[str], first: int) -> FilePatch:
+def _parse_file(kind: Literal["add", "delete", "update"], path: str, lines: list[str], first: int) -> FilePatch:
     if kind == "delete":
         if any(line.strip() for line in lines):
             raise ToolError(f"Line {first} of the patch: nothing may follow the deletion of {path}.")
@@ -94,13 +99,13 @@ def _file(kind: Literal["add", "delete", "update"], path: str, lines: list[str],
     move = ""
     if lines and lines[0].startswith(_MOVE):
         move, lines, first = lines[0].removeprefix(_MOVE).strip(), lines[1:], first + 1
-    hunks = tuple(_hunks(path, lines, first))
+    hunks = tuple(_parse_hunks(path, lines, first))
     if not hunks and not move:
         raise ToolError(f"The patch of {path} has no changes.")
     return FilePatch(kind, path, hunks=hunks, move=move)
 
 
-def _hunks(path: str, lines: list[str], first: int) -> Iterator[PatchHunk]:
+def _parse_hunks(path: str, lines: list[str], first: int) -> Iterator[PatchHunk]:
     anchors: list[str] = []
     old: list[str] = []
     new: list[str] = []
@@ -109,14 +114,14 @@ def _hunks(path: str, lines: list[str], first: int) -> Iterator[PatchHunk]:
             if old or new:
                 yield PatchHunk(tuple(anchors), tuple(old), tuple(new))
                 anchors, old, new = [], [], []
-            # "@@ -1,2 +1,2 @@" of a unified diff says nothing that is used here.
+            # Drop the line numbers of a unified diff: "@@ -1,2 +1,2 @@".
             text = re.sub(r"^@@ ?(-\d+(,\d+)? \+\d+(,\d+)? @@ ?)?", "", line).removesuffix(" @@")
             anchors += [text] if text.strip() else []
         elif line.rstrip() == _EOF:
             yield PatchHunk(tuple(anchors), tuple(old), tuple(new), at_end=True)
             anchors, old, new = [], [], []
         elif not line or line[0] in " +-":
-            # An empty line is an empty line of context: some models drop its blank.
+            # Some models omit the space of an empty context line.
             old += [line[1:]] if line[:1] != "+" else []
             new += [line[1:]] if line[:1] != "-" else []
         else:
@@ -129,17 +134,17 @@ def _hunks(path: str, lines: list[str], first: int) -> Iterator[PatchHunk]:
 
 
 def apply_hunks(content: str, hunks: tuple[PatchHunk, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return the text after the changes, and notes on what was ignored to find their places. Raises ToolError."""
-    # The last line is matched like the others.
+    """Return the text after the changes, and notes on differences that were ignored. Raises ToolError."""
+    # Complete the last line, so that it matches like the others.
     closed = content if content.endswith("\n") or not content else f"{content}\n"
     text, at, notes = closed, 0, []
     for number, hunk in enumerate(hunks, 1):
         try:
-            text, at, note = _apply(text, at, hunk)
+            text, at, note = _apply_hunk(text, at, hunk)
         except ToolError as error:
-            raise ToolError(f"change {number} of {len(hunks)}: {_in_terms_of_patches(str(error))}") from None
+            raise ToolError(f"change {number} of {len(hunks)}: {_reword_for_patch(str(error))}") from None
         if note:
-            notes.append(_in_terms_of_patches(note))
+            notes.append(_reword_for_patch(note))
     if closed != content and text.endswith("\n"):
         text = text[:-1]
     if text == content:
@@ -147,17 +152,17 @@ def apply_hunks(content: str, hunks: tuple[PatchHunk, ...]) -> tuple[str, tuple[
     return text, tuple(notes)
 
 
-def _in_terms_of_patches(words: str) -> str:
-    """Return a message about an edit, which has old and new texts, in the terms of a patch."""
-    words = re.sub(", or set replace_all to .*?(?= \\(|$)", ", or name a line above with @@", words)
-    words = words.replace("; nothing was changed", "").replace("new_string", "the new text")
-    return words.replace("old_string:", "the patch: ").replace("old_string", "the old text")
+def _reword_for_patch(message: str) -> str:
+    """Rewrite a message about old_string and new_string for a patch."""
+    message = re.sub(", or set replace_all to .*?(?= \\(|$)", ", or name a line above with @@", message)
+    message = message.replace("; nothing was changed", "").replace("new_string", "the new text")
+    return message.replace("old_string:", "the patch: ").replace("old_string", "the old text")
 
 
-def _apply(text: str, at: int, hunk: PatchHunk) -> tuple[str, int, str]:
-    """Apply one change behind `at`; return the text, the end of the change in it, and a note."""
+def _apply_hunk(text: str, at: int, hunk: PatchHunk) -> tuple[str, int, str]:
+    """Apply one change after `at`; return the text, the end of the change in it, and a note."""
     for anchor in hunk.anchors:
-        at = _behind(text, at, anchor, hunk.old)
+        at = _after_anchor(text, at, anchor, hunk.old)
     old, new = ("".join(f"{line}\n" for line in lines) for lines in (hunk.old, hunk.new))
     if not old:
         place = len(text) if hunk.at_end or not hunk.anchors else at
@@ -165,18 +170,18 @@ def _apply(text: str, at: int, hunk: PatchHunk) -> tuple[str, int, str]:
         added = new.replace("\n", ending)
         return text[:place] + added + text[place:], place + len(added), ""
     if old == new:
-        # Context only: it moves the place for the next change.
+        # Context only: it moves the start of the next search.
         found = text.find(old, at)
         return text, found + len(old) if found >= 0 else at, ""
     head, rest = text[:at], text[at:]
     if hunk.at_end and rest.endswith(old):
         head, rest = text[: len(text) - len(old)], old
     elif hunk.anchors and rest.count(old) > 1:
-        # The anchor chooses: the first place below it.
+        # Take the first place below the anchor.
         first = rest.index(old) + len(old)
         after = matching.replace(rest[:first], old, new)
         return head + after.content + rest[first:], at + after.splices[-1].start + len(after.splices[-1].new), ""
-    # Lines that nothing matches stand for those above, so that messages have the line numbers of the file.
+    # Replace the lines above by lines that nothing matches, so that messages have the file's line numbers.
     above = "\0\n" * head.count("\n")
     after = matching.replace(above + rest, old, new)
     last = after.splices[-1]
@@ -184,8 +189,8 @@ def _apply(text: str, at: int, hunk: PatchHunk) -> tuple[str, int, str]:
     return head + after.content[len(above) :], last.start + len(last.new) + shift, after.note
 
 
-def _behind(text: str, at: int, anchor: str, old: tuple[str, ...]) -> int:
-    """Return where the line after the anchor begins; where the anchor is the first line of the change, that line."""
+def _after_anchor(text: str, at: int, anchor: str, old: tuple[str, ...]) -> int:
+    """Return the offset of the line after the anchor, or of the anchor if it is also the first line of the change."""
     for exact in (True, False):
         place = at
         for line in text[at:].splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""Paths as they are shown, suggestions for one that does not exist, and patterns: `*`, `?`, `[a-z]`, `**`, `{a,b}`."""
+"""Display of paths, suggestions for a path that does not exist, and glob patterns: `*`, `?`, `[a-z]`, `**`, `{a,b}`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import stat
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.files import failed, lstat_resolved, not_a_directory, open_directory
+from agent_tools.fs.files import lstat_resolved, not_a_directory_error, open_directory, resolved_path_error
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line, shorten
 
 with lazy_imports():
     from agent_tools.search import ripgrep
 
-MAGIC = r"[*?\[\]{}]"
+GLOB_CHARS = r"[*?\[\]{}]"
 
 
 def compile_glob(pattern: str, anywhere: bool = True) -> re.Pattern[str]:
@@ -68,21 +68,21 @@ def _translate(pattern: str) -> str:
 def split_base(pattern: str) -> tuple[str, str]:
     """Split off the leading directory without wildcards: "../src/**/*.py" -> "../src", "**/*.py"."""
     parts = pattern.split("/")
-    fixed = next((n for n, part in enumerate(parts) if re.search(MAGIC, part)), len(parts) - 1)
+    fixed = next((n for n, part in enumerate(parts) if re.search(GLOB_CHARS, part)), len(parts) - 1)
     base = "/".join(parts[:fixed]) or ("/" if fixed and pattern.startswith("/") else "")
     return base, "/".join(parts[fixed:])
 
 
-def asks_for_hidden(pattern: str) -> bool:
-    """Return True if a pattern names hidden files or directories itself."""
+def matches_hidden(pattern: str) -> bool:
+    """Return True if a pattern explicitly names hidden files or directories."""
     return bool(re.search(r"(?:^|/)(?:\{(?:[^{}/]*,)?)?\.[^./]", pattern))
 
 
-_MOST_NAMED = 3
+_MAX_SUGGESTIONS = 3
 
 
 def display_path(text: str, ctx: ToolContext) -> str:
-    """Return a path argument, short and on one line, for a summary. Never raises."""
+    """Format a path argument for a summary, short and on one line. Never raises."""
     try:
         return shorten(ctx.workspace.show(ctx.workspace.resolve(text)))
     except ToolError:
@@ -90,7 +90,7 @@ def display_path(text: str, ctx: ToolContext) -> str:
 
 
 def stat_or_error(path: Path, ctx: ToolContext) -> os.stat_result:
-    """Stat a resolved path. Raises ToolError if nothing is there or it is inaccessible."""
+    """Stat a resolved path. Raises ToolError if it is missing or inaccessible."""
     try:
         state = lstat_resolved(path)
         if stat.S_ISLNK(state.st_mode):
@@ -99,18 +99,18 @@ def stat_or_error(path: Path, ctx: ToolContext) -> os.stat_result:
     except FileNotFoundError:
         raise not_found_error(path, ctx) from None
     except OSError as error:
-        raise failed(path, error) from None
+        raise resolved_path_error(path, error) from None
 
 
-def demand_directory(path: Path, ctx: ToolContext) -> None:
+def require_directory(path: Path, ctx: ToolContext) -> None:
     """Raise ToolError if a resolved path is not a directory, naming what is there."""
     mode = stat_or_error(path, ctx).st_mode
     if not stat.S_ISDIR(mode):
-        raise ctx.workspace.advised(not_a_directory(ctx.workspace.spell(path), mode))
+        raise ctx.workspace.advised(not_a_directory_error(ctx.workspace.spell(path), mode))
 
 
 def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
-    """Return the error for a missing file, with the most similar names."""
+    """Return the error for a missing file, suggesting similar names."""
     from difflib import get_close_matches
 
     workspace, spell = ctx.workspace, ctx.workspace.spell
@@ -118,7 +118,7 @@ def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
         where = one_line(str(path))
         back = workspace.advice("Bash", "{} goes back to the root.")
         return ToolError(f"The working directory {where} is gone. Use absolute paths.{back}")
-    if workspace.scratch.holds(path):
+    if workspace.scratch.contains(path):
         return ToolError(f"{spell(path)} was deleted: there is a limit on disk. Make the call again.")
     parent = path.parent
     there = parent.is_dir()
@@ -126,25 +126,25 @@ def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
     if not there:
         known = next((p for p in parent.parents if p.is_dir()), Path("/"))
         text += f", nor does its directory; the nearest that does is {spell(known)!r}"
-    if same := _of_that_name(path, ctx):
+    if same := _files_of_same_name(path, ctx):
         have = "has that name" if len(same) == 1 else "have that name"
         return ToolError(f"{text}. {' and '.join(map(spell, same))} {have}.")
     if not there:
         return ToolError(f"{text}.{workspace.advice('LS Glob', 'Use {} to find the right path.', 'ls')}")
-    names = _names_in(parent)
+    names = _list_names(parent)
     lowered = {name.lower(): name for name in names}
     close = [lowered[n] for n in get_close_matches(path.name.lower(), lowered, n=3, cutoff=0.6)]
     close += [n for n in sorted(names) if Path(n).stem == path.stem and n not in close][:2]
     if close:
         return ToolError(f"{text}. Near it: {', '.join(spell(parent / name) for name in close)}.")
-    search = workspace.advice("Glob", f"{{}} **/{_braced(shorten(path.name, 60))} may find where it is.")
+    search = workspace.advice("Glob", f"{{}} **/{_escape_braces(shorten(path.name, 60))} may find where it is.")
     return ToolError(f"{text}.{search or workspace.advice('', 'Use {} to look for it.', 'find')}")
 
 
-def _names_in(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     """List the names in the directory at a resolved path; [] if it cannot be listed."""
     try:
-        directory = open_directory(folder, listed=True)
+        directory = open_directory(folder, readable=True)
     except OSError:
         return []
     try:
@@ -153,7 +153,7 @@ def _names_in(folder: Path) -> list[str]:
         os.close(directory)
 
 
-def _braced(text: str) -> str:
+def _escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -164,10 +164,10 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
-    """Return the files of the workspace with the name of a missing one, if they are few; skip ignored files."""
+def _files_of_same_name(path: Path, ctx: ToolContext) -> list[Path]:
+    """Return the files of the workspace with the name of a missing one, except ignored files; [] if there are many."""
     root = ctx.workspace.root
     found = [root / name for name in ripgrep.files_named(path.name, root, ctx) if _is_file(root / name)]
     if ctx.readable is not None:
         found = [file for file in found if ctx.readable(file)]
-    return found if len(found) <= _MOST_NAMED else []
+    return found if len(found) <= _MAX_SUGGESTIONS else []

@@ -8,12 +8,14 @@ Neither are files that a user runs by hand (`Makefile`, `package.json`): those a
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 # Settings of this program, and those of Claude Code, which it reads.
-OWN = ".agent/ .agents/ .claude/ .agentrc .agentrc.local .mcp.json .claude.json".split()
+AGENT_NAMES = ".agent/ .agents/ .claude/ .agentrc .agentrc.local .mcp.json .claude.json".split()
 # Configuration that another agent applies when it starts in the folder: servers, hooks, permissions, commands.
 _AGENTS = (
     ".codex/ .gemini/ .qwen/ .opencode/ opencode.json opencode.jsonc .cursor/ .windsurf/ .roo/ .roomodes .cline/ "
@@ -22,8 +24,8 @@ _AGENTS = (
 ).split()
 # Configuration that an editor runs when it opens the folder: tasks, debuggers, containers, interpreters.
 _EDITORS = ".vscode/ .idea/ .zed/ .fleet/ .devcontainer/ .devcontainer.json".split()
-# At the root of a project. husky's files are git hooks by another name.
-PROJECT = (*OWN[:-1], *_AGENTS, *_EDITORS, ".husky/")
+# Protected at the root of a project. The files of husky are git hooks.
+PROJECT_NAMES = (*AGENT_NAMES[:-1], *_AGENTS, *_EDITORS, ".husky/")
 
 # Read by a shell when it starts or ends; ksh, mksh and dash read the file that ENV names.
 _SHELLS = (
@@ -47,20 +49,33 @@ _HOME_EDITORS = (
     ".vim/ .config/nvim/ .config/vim/ .emacs .emacs.d/ .config/emacs/ .config/helix/ .config/kak/ .config/micro/"
 ).split()
 _TOOLS = ".ssh/ .gnupg/ .gitconfig .config/git/".split()
-# In a home folder.
-PERSONAL = (
+# Protected in a home folder.
+HOME_NAMES = (
     *(".agentrc", ".claude.json"), *_SHELLS, *_SESSION, *_HOME_AGENTS, *_HOME_EDITORS, *_TOOLS
 )  # fmt: skip
 # Run code, or decide what may run, in any folder. The sandbox does not protect these: programs write them for good
 # reasons (`npm config`, a checkout), and some take effect only after another confirmation (direnv, pre-commit).
-ANYWHERE = (
+ANY_FOLDER_NAMES = (
     ".gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pypirc .envrc .pre-commit-config.yaml .netrc .ripgreprc "
     ".pdbrc .gdbinit .lldbinit .vimrc .gvimrc .exrc .nvimrc .nvim.lua .dir-locals.el .tmux.conf .screenrc .lesskey "
     ".mise.toml mise.toml .cargo/config.toml .cargo/config profile.ps1 Microsoft.PowerShell_profile.ps1 "
-    "Microsoft.VSCode_profile.ps1 .github/hooks/ .git/"
+    "Microsoft.VSCode_profile.ps1 .github/hooks/ .git/ .hg/ lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml "
+    ".mise/config.toml mise/config.toml .config/mise.toml .config/mise/config.toml .Rprofile .octaverc .irbrc .pryrc"
 ).split()
+# What CI runs.
+CI_FILES = frozenset(
+    ".gitlab-ci.yml .travis.yml jenkinsfile azure-pipelines.yml azure-pipelines.yaml bitbucket-pipelines.yml "
+    "appveyor.yml .appveyor.yml .cirrus.yml .cirrus.star .drone.yml .drone.yaml .drone.star .drone.jsonnet "
+    ".woodpecker.yml .woodpecker.yaml buildspec.yml buildspec.yaml cloudbuild.yml cloudbuild.yaml wercker.yml "
+    "codefresh.yml .vsts-ci.yml".split()
+)
+CI_FOLDERS = (
+    (".github", "workflows"), (".github", "actions"), (".gitea", "workflows"), (".forgejo", "workflows"),
+    (".circleci",), (".buildkite",), (".gitlab",), (".woodpecker",), (".semaphore",), (".tekton",),
+    (".azure-pipelines",),
+)  # fmt: skip
 # Of the whole machine, relative to the root.
-SYSTEM = tuple(
+SYSTEM_PATHS = tuple(
     f"/etc/{name}" for name in (
         "profile profile.d/ bash.bashrc bashrc bash.bash_logout zsh/ zshrc zshenv zprofile zlogin zlogout fish/ "
         "ksh.kshrc mkshrc csh.cshrc csh.login csh.logout environment inputrc gitconfig sudoers sudoers.d/ crontab "
@@ -69,17 +84,28 @@ SYSTEM = tuple(
     ).split()
 )  # fmt: skip
 # Variables that name such a file, or a directory of such files. Only absolute paths count.
-_NAMED_BY = (
+_PATH_VARIABLES = (
     "ENV BASH_ENV ZDOTDIR INPUTRC XONSHRC XONSH_CONFIG_DIR GIT_CONFIG_GLOBAL RIPGREP_CONFIG_PATH "
     "CODEX_HOME CLAUDE_CONFIG_DIR OPENCODE_CONFIG OPENCODE_CONFIG_DIR GEMINI_CLI_HOME"
 ).split()
-# Variables of these that name a directory.
-DIRECTORIES = frozenset(
-    name.rstrip("/").rpartition("/")[2] for name in (*PROJECT, *PERSONAL, *ANYWHERE) if name.endswith("/")
+# Last parts of the names that are directories.
+DIRECTORY_NAMES = frozenset(
+    name.rstrip("/").rpartition("/")[2]
+    for name in (*PROJECT_NAMES, *HOME_NAMES, *ANY_FOLDER_NAMES)
+    if name.endswith("/")
 )
 
 # A placeholder's content where git reads `commondir` if it exists: a dot has the same effect as no file.
-SAME = b".\n"
+COMMONDIR_PLACEHOLDER = b".\n"
+
+
+@cache
+def short_names() -> Mapping[str, str]:
+    """Return the hidden protected names by what Windows makes of them in eight characters, without the number."""
+    names = {
+        name.partition("/")[0].casefold() for name in (*PROJECT_NAMES, *HOME_NAMES, *ANY_FOLDER_NAMES) if name[0] == "."
+    }
+    return {re.sub(r"[^a-z0-9_]", "", name[1:].partition(".")[0])[:6]: name for name in sorted(names)}
 
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -88,16 +114,18 @@ def plain_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_placeholder(status: os.stat_result) -> bool:
-    """Return True if a file has the form of a placeholder of the sandbox, which stands where a protected name is
-    missing while a command runs. The sticky bit has no effect there and is otherwise unset.
+    """Return True if a file looks like a placeholder, which the sandbox puts where a protected name is missing while a
+    command runs. The sticky bit has no effect there and is otherwise unset.
     """
     mode, size = status.st_mode, status.st_size
     sealed = mode & 0o1222 == 0o1000
-    return stat.S_ISSOCK(mode) or (sealed and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size in (0, len(SAME)))))
+    return stat.S_ISSOCK(mode) or (
+        sealed and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size in (0, len(COMMONDIR_PLACEHOLDER))))
+    )
 
 
 def has_placeholder(path: Path) -> bool:
-    """Return True if a placeholder of the sandbox is at this path."""
+    """Return True if this path is a placeholder of the sandbox."""
     try:
         return is_placeholder(os.lstat(path))
     except OSError:
@@ -105,21 +133,21 @@ def has_placeholder(path: Path) -> bool:
 
 
 def protected_places(roots: Iterable[Path], home: Path | None, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Yield protected files whose path does not show it, each with the variable or link that leads there.
+    """Yield protected paths that no name reveals, each with the variable or link that leads there.
 
     roots: directories of the workspace. The paths are resolved and need not exist.
     """
-    for name in _NAMED_BY:
+    for name in _PATH_VARIABLES:
         # Skip the home folder as a whole: its files are protected by name.
         if (value := env.get(name, "")).startswith("/") and Path(value) != home:
             yield Path(os.path.realpath(value)), name
     for variable, prefix in (("XDG_CONFIG_HOME", ".config/"), ("XDG_DATA_HOME", ".local/share/")):
         if (value := env.get(variable, "")).startswith("/"):
-            for name in plain_names(PERSONAL):
+            for name in plain_names(HOME_NAMES):
                 if name.startswith(prefix):
                     yield Path(os.path.realpath(f"{value}/{name.removeprefix(prefix)}")), variable
-    bases = [(root, plain_names(PROJECT)) for root in roots]
-    for base, names in [*bases, *([(home, plain_names((*PERSONAL, *PROJECT)))] if home is not None else [])]:
+    bases = [(root, plain_names(PROJECT_NAMES)) for root in roots]
+    for base, names in [*bases, *([(home, plain_names((*HOME_NAMES, *PROJECT_NAMES)))] if home is not None else [])]:
         real = os.path.realpath(base)
         for name in names:
             if _through_link(real, name):
@@ -127,7 +155,7 @@ def protected_places(roots: Iterable[Path], home: Path | None, env: Mapping[str,
 
 
 def _through_link(base: str, name: str) -> bool:
-    """Return True if a part of the path is a link. Most names do not exist, which this finds out fastest."""
+    """Return True if a part of the path is a link. Fastest for names that do not exist, as most do not."""
     path = base
     for part in name.split("/"):
         path = f"{path}/{part}"

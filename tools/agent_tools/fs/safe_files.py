@@ -1,6 +1,6 @@
 """Read files that others may have put there, and write files atomically, in folders that only their owner can open.
 
-Only regular files are read, up to a size: opening a pipe blocks for ever, a device never ends, a slow file system
+Only regular files are read, up to a size limit: opening a pipe blocks forever, a device never ends, a slow file system
 delivers byte by byte. A test checks that the rest of the program reads through this module. Unlike `files.py` it
 follows links, as settings and notes are often linked; `inside` limits where they may lead.
 
@@ -21,16 +21,16 @@ from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
-_ALWAYS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
-_PIECE = 1 << 20
-_LINKS = 40
-# Time limit for reading a file, and the bytes of its size limit that add a second.
-_SECONDS = 10.0
-_SLOWEST = 10_000_000
+_OPEN_FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
+_CHUNK_BYTES = 1 << 20
+_MAX_LINKS = 40
+# Time limit for reading a file: seconds, plus one second per this many bytes of its size limit.
+_READ_SECONDS = 10.0
+_BYTES_PER_SECOND = 10_000_000
 
 
 class NotRegularFileError(OSError):
-    """A path that is not opened or read; `str` gives the reason, as in "is not a regular file"."""
+    """A path must not be opened or read; `str` gives the reason, as in "is not a regular file"."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -46,7 +46,7 @@ def read_regular(path: Path | str, limit: int, inside: Path | None = None) -> by
     descriptor = open_regular(path if inside is None else resolve_inside(path, inside))
     # Most files report their size; others grow meanwhile or report none.
     if os.fstat(descriptor).st_size <= limit:
-        data = _read(descriptor, limit + 1)
+        data = _read_within_time(descriptor, limit + 1)
         if len(data) <= limit:
             return data
     else:
@@ -57,11 +57,11 @@ def read_regular(path: Path | str, limit: int, inside: Path | None = None) -> by
 def resolve_inside(path: Path | str, inside: Path) -> Path:
     """Resolve the links of `path`, none of which may lead out of `inside`, a resolved folder.
 
-    The target of a link that leads outside is not even looked up: that can mount a file system of some server. Raises
+    The target of a link that leads outside is not even looked up: that could mount a remote file system. Raises
     NotRegularFileError for a path that leads outside or in a circle, FileNotFoundError for a missing file, and other
     OSErrors.
     """
-    rest = _below(path, inside)
+    rest = _relative_parts(path, inside)
     here = inside
     links = 0
     while rest:
@@ -72,11 +72,11 @@ def resolve_inside(path: Path | str, inside: Path) -> Path:
             here = here.parent
         elif stat.S_ISLNK(os.lstat(here / name).st_mode):
             links += 1
-            if links > _LINKS:
+            if links > _MAX_LINKS:
                 raise NotRegularFileError("is a link that leads in a circle")
             target = (here / name).readlink()
             if target.is_absolute():
-                rest, here = rest + _below(target, inside), inside
+                rest, here = rest + _relative_parts(target, inside), inside
             else:
                 rest += reversed(target.parts)
         else:
@@ -86,7 +86,7 @@ def resolve_inside(path: Path | str, inside: Path) -> Path:
 
 def outside_notice(path: Path | str, inside: Path) -> str:
     """Return the message about a path that leads out of `inside`, naming the link that is not followed."""
-    rest = _below(path, inside)
+    rest = _relative_parts(path, inside)
     here = inside
     while rest:
         here = here / rest.pop()
@@ -95,7 +95,7 @@ def outside_notice(path: Path | str, inside: Path) -> str:
     return f"{here} points outside {inside} and was ignored"
 
 
-def _below(path: Path | str, inside: Path) -> list[str]:
+def _relative_parts(path: Path | str, inside: Path) -> list[str]:
     """Return the names that lead from `inside` to an absolute path, the last first.
 
     Raises NotRegularFileError for a path outside.
@@ -108,15 +108,15 @@ def _below(path: Path | str, inside: Path) -> list[str]:
 
 def read_start(path: Path | str, count: int) -> bytes:
     """Read at most the first `count` bytes of the regular file that `path` leads to. Raises as `read_regular`."""
-    return _read(open_regular(path), count)
+    return _read_within_time(open_regular(path), count)
 
 
-def _read(descriptor: int, count: int) -> bytes:
+def _read_within_time(descriptor: int, count: int) -> bytes:
     """Read at most `count` bytes from a descriptor and close it."""
-    until = monotonic() + _SECONDS + count / _SLOWEST
+    until = monotonic() + _READ_SECONDS + count / _BYTES_PER_SECOND
     try:
         parts, left = [], count
-        while left > 0 and (part := os.read(descriptor, min(left, _PIECE))):
+        while left > 0 and (part := os.read(descriptor, min(left, _CHUNK_BYTES))):
             parts.append(part)
             left -= len(part)
             if monotonic() > until:
@@ -161,7 +161,7 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600, 
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
-    descriptor = os.open(path, flags | _ALWAYS, mode, dir_fd=dir_fd)
+    descriptor = os.open(path, flags | _OPEN_FLAGS, mode, dir_fd=dir_fd)
     try:
         _check(os.fstat(descriptor))
     except NotRegularFileError:
@@ -175,25 +175,25 @@ def _check(state: os.stat_result) -> None:
         raise NotRegularFileError("is not a regular file")
 
 
-_NAMES = frozenset((".gitignore", ".gitattributes", ".ignore", ".rgignore"))
-_INSIDE = (".git/info/exclude", ".git/info/attributes")
-# Only pipes and devices are a problem among these; some may legitimately have any size.
-_GIT = (
+_IGNORE_FILES = frozenset((".gitignore", ".gitattributes", ".ignore", ".rgignore"))
+_GIT_INFO_FILES = (".git/info/exclude", ".git/info/attributes")
+# Only pipes and devices are rejected among these; some may legitimately have any size.
+_GIT_FILES = (
     ".git/HEAD", ".git/config", ".git/config.worktree", ".git/commondir", ".git/index", ".git/packed-refs",
     ".git/shallow", ".git/objects/info/alternates",
 )  # fmt: skip
-_OWN = ("ignore", "attributes", "config")
-LARGEST = 64 << 20
+_USER_GIT_FILES = ("ignore", "attributes", "config")
+MAX_IGNORE_FILE = 64 << 20
 _SEARCH_SECONDS = 1.5
 # Folder to the obstacle found for it.
-_known: dict[str, str] = {}
+_known_obstacles: dict[str, str] = {}
 
 
 def known_obstacle(top: str) -> str:
     """Describe the obstacle that was found at or below a folder and still exists; "" if there is none."""
-    path = _known.get(top, "")
-    if path and not (problem := _problem(path)):
-        _known.pop(top, None)
+    path = _known_obstacles.get(top, "")
+    if path and not (problem := _describe_obstacle(path)):
+        _known_obstacles.pop(top, None)
     return problem if path else ""
 
 
@@ -201,30 +201,30 @@ def find_obstacle(top: str) -> str:
     """Describe the first obstacle that a program in the folder `top` would open; "" if none is found soon."""
     until = time.monotonic() + _SEARCH_SECONDS
     for path in _candidates(top):
-        if problem := _problem(path):
-            _known[top] = path
+        if problem := _describe_obstacle(path):
+            _known_obstacles[top] = path
             return problem
         if time.monotonic() > until:
             break
     return ""
 
 
-def _upwards(folder: str) -> Iterator[str]:
+def _self_and_parents(folder: str) -> Iterator[str]:
     yield folder
     while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
         yield (folder := above)
 
 
-def _in_folder(folder: str) -> Iterator[str]:
-    return (os.path.join(folder, name) for name in (*sorted(_NAMES), *_INSIDE, *_GIT))
+def _paths_in(folder: str) -> Iterator[str]:
+    return (os.path.join(folder, name) for name in (*sorted(_IGNORE_FILES), *_GIT_INFO_FILES, *_GIT_FILES))
 
 
 def _candidates(top: str) -> Iterator[str]:
-    for folder in _upwards(top):
-        yield from _in_folder(folder)
+    for folder in _self_and_parents(top):
+        yield from _paths_in(folder)
     yield os.path.expanduser("~/.gitconfig")
     own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    yield from (os.path.join(own, "git", name) for name in _OWN)
+    yield from (os.path.join(own, "git", name) for name in _USER_GIT_FILES)
     # Nearest first.
     left = deque([top])
     while left:
@@ -232,7 +232,7 @@ def _candidates(top: str) -> Iterator[str]:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.name in _NAMES:
+                    if entry.name in _IGNORE_FILES:
                         yield entry.path
                     elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                         left.append(entry.path)
@@ -242,7 +242,7 @@ def _candidates(top: str) -> Iterator[str]:
         yield folder
 
 
-def _problem(path: str) -> str:
+def _describe_obstacle(path: str) -> str:
     try:
         state = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):
@@ -253,14 +253,14 @@ def _problem(path: str) -> str:
         if state.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116
             return ""
         what = "is a device"
-    elif stat.S_ISREG(state.st_mode) and state.st_size > LARGEST and not path.endswith(_GIT):
+    elif stat.S_ISREG(state.st_mode) and state.st_size > MAX_IGNORE_FILE and not path.endswith(_GIT_FILES):
         what = f"has {state.st_size:,} bytes"
     else:
         return ""
     return f"{path} {what}, and git and ripgrep read it whole; remove it first"
 
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def private_folder(folder: Path) -> None:
@@ -277,7 +277,7 @@ def private_folder(folder: Path) -> None:
             each.mkdir(mode=0o700)
 
 
-def write_whole(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = False, sync: bool = True) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = False, sync: bool = True) -> None:
     """Write a file atomically: at any time it has either the old or the new content. Raises OSError.
 
     mode: permissions of the file.
@@ -287,7 +287,7 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = Fals
     private_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
-        descriptor = os.open(temporary, _NEW, mode)
+        descriptor = os.open(temporary, _CREATE_FLAGS, mode)
         with os.fdopen(descriptor, "wb") as file:
             if keep:
                 with suppress(FileNotFoundError):

@@ -22,9 +22,9 @@ from agent_tools.text import one_line
 with lazy_imports():
     from agent_tools.fs import files  # no run without calls opens any
 
-__all__ = ["LIMIT", "ResolvedPath", "Workspace", "fingerprint"]
+__all__ = ["MAX_FILE_BYTES", "ResolvedPath", "Workspace", "fingerprint"]
 
-LIMIT = 50_000_000
+MAX_FILE_BYTES = 50_000_000
 
 
 class ResolvedPath(str):
@@ -42,10 +42,10 @@ class OpenBuffers(Protocol):
     """The files that an editor has open, with changes that it has not saved."""
 
     def current(self, path: Path, saved: bytes) -> bytes:
-        """Return the content in the editor; `saved`, which the disk has, where there is no other."""
+        """Return the content in the editor; `saved`, the content on disk, if the editor has no other."""
 
     def write(self, path: Path, data: bytes) -> bool:
-        """Write the file in the editor; False if it has to be written to disk."""
+        """Write the file in the editor; return False if it has to be written to disk."""
 
 
 class Workspace:
@@ -73,11 +73,11 @@ class Workspace:
         self.buffers: OpenBuffers | None = None
 
     def widen(self, folder: Path) -> None:
-        """Add a directory that counts as inside, to this workspace and later copies of it."""
+        """Add a directory that counts as inside to this workspace and later copies of it."""
         self.roots = (*self.roots, Path(os.path.realpath(folder)))
 
     def copy(self) -> Workspace:
-        """Return a workspace with the same directories and a working directory of its own."""
+        """Return a workspace with the same directories and its own working directory."""
         other = Workspace.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -103,8 +103,8 @@ class Workspace:
             return Path(os.path.realpath(absolute, strict=True))
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
-                raise files.problem(text, error) from None
-        return _real(absolute)
+                raise files.os_error(text, error) from None
+        return _resolve_real(absolute)
 
     def resolved(self, text: str) -> ResolvedPath:
         """Return the text together with its resolved path. Raises ToolError as `resolve`."""
@@ -119,9 +119,9 @@ class Workspace:
         return any(real.is_relative_to(root) for root in self.roots)
 
     def advice(self, tools: str, text: str, shell: str = "") -> str:
-        """Return " " and the text with {} replaced by those of the tools that are offered; "" if none is.
+        """Return " " and the text with {} replaced by the offered tools; "" if none is offered.
 
-        shell: the program that serves instead, where Bash is the only tool that can help.
+        shell: the program to run with Bash if none of the tools is offered.
         """
         there = [name for name in tools.split() if self.offered(name)]
         if not there and shell and self.offered("Bash"):
@@ -129,13 +129,13 @@ class Workspace:
         return f" {text.format(' or '.join(there))}" if there else ""
 
     def advised(self, error: files.UnusableFileError) -> ToolError:
-        """Return the error with its advice, as far as the model has the tools for it."""
+        """Return the error with its advice, if the model has the tools for it."""
         return ToolError(f"{error}{self.advice(error.tools, error.advice, error.shell)}")
 
     def may_read(self, path: Path | str) -> bool:
         """Return True if `path` is inside, a saved output of a command, or a file of a skill."""
         real = Path(real_path(path))
-        return self.inside(real) or self.scratch.holds(real) or self.of_skill(real)
+        return self.inside(real) or self.scratch.contains(real) or self.of_skill(real)
 
     def of_skill(self, real: Path) -> bool:
         """Return True if a resolved path is in the folder of a skill."""
@@ -143,13 +143,13 @@ class Workspace:
 
     def show(self, path: Path | str) -> str:
         """Format `path` for the user, on one line: relative to the root if it is inside."""
-        return one_line(_below(Path(path), self.root))
+        return one_line(_relative_to(Path(path), self.root))
 
     def spell(self, path: Path | str) -> str:
         """Format `path` for the model, on one line: the shortest form that `resolve` understands."""
-        return one_line(_below(Path(path), self.cwd))
+        return one_line(_relative_to(Path(path), self.cwd))
 
-    def read(self, path: Path, limit: int = LIMIT) -> bytes:
+    def read(self, path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
         """Read the regular file at a resolved path, at most `limit` bytes. Raises ToolError."""
         try:
             saved = files.read_file(path, limit)
@@ -164,7 +164,7 @@ class Workspace:
     def replace(self, path: Path, data: bytes, before: bytes | None) -> None:
         """Write the file at a resolved path atomically; see `files.replace_file`.
 
-        An editor writes it where there is one; the disk has `data` at the end in any case.
+        If there is an editor, it writes the file; in any case the disk has `data` afterwards.
         """
         try:
             if self.buffers is not None and self.inside(path):
@@ -176,30 +176,30 @@ class Workspace:
             raise self.advised(error) from None
 
     def _replace_in_editor(self, buffers: OpenBuffers, path: Path, data: bytes, before: bytes | None) -> bytes | None:
-        """Write the file in the editor, as far as it can; return what the disk has then. Raises ToolError."""
+        """Write the file in the editor if it can; return the content on disk afterwards. Raises ToolError."""
         # Reading follows no link, so neither will the editor.
-        saved = files.read_file(path, LIMIT) if files.exists(path) else None
+        saved = files.read_file(path, MAX_FILE_BYTES) if files.exists(path) else None
         if (saved if saved is None else buffers.current(path, saved)) != before:
-            raise files.changed_meanwhile(path)
+            raise files.changed_meanwhile_error(path)
         if not buffers.write(path, data):
             return saved
-        return files.read_file(path, LIMIT) if files.exists(path) else None
+        return files.read_file(path, MAX_FILE_BYTES) if files.exists(path) else None
 
     def save_buffers(self, paths: Iterable[Path]) -> None:
-        """Save what an editor has not saved of these files, so that a snapshot taken now has it. Raises ToolError."""
+        """Save an editor's unsaved changes of these files, for a snapshot to include them. Raises ToolError."""
         if self.buffers is None:
             return
         for path in paths:
             if not self.inside(path) or not files.exists(path):
                 continue
-            saved = files.read_file(path, LIMIT)
+            saved = files.read_file(path, MAX_FILE_BYTES)
             current = self.buffers.current(path, saved)
             if current != saved:
                 self.replace(path, current, current)
 
-    def remove(self, path: Path, held: bytes) -> None:
-        """Remove the file at a resolved path if its content is still `held`. Raises ToolError."""
-        files.remove_file(path, held)
+    def remove(self, path: Path, expected: bytes) -> None:
+        """Remove the file at a resolved path if its content is still `expected`. Raises ToolError."""
+        files.remove_file(path, expected)
 
     def remove_empty(self, directories: Iterable[Path]) -> None:
         """Remove the directories at resolved paths, in this order, that are empty."""
@@ -218,9 +218,9 @@ def of_process(path: str) -> bool:
 
 
 def real_path(path: Path | str) -> str:
-    """Return a path without symbolic links, as far as they can be read: /proc has links that raise PermissionError.
+    """Resolve symbolic links where they can be read: /proc has links that raise PermissionError.
 
-    Links of /proc such as /proc/self/cwd stay: for a command they lead elsewhere than for this program.
+    Links such as /proc/self/cwd are kept, since for a command they lead elsewhere than for this program.
     """
     whole = os.path.abspath(path)  # noqa: PTH100 - a path may be text
     try:
@@ -264,12 +264,12 @@ def _outside_proc(path: Path | str, real: str) -> str:
     return real
 
 
-def _real(path: Path | str) -> Path:
+def _resolve_real(path: Path | str) -> Path:
     try:
         return Path(os.path.realpath(path))
     except OSError:  # a link that came or went meanwhile
-        raise ToolError(f"{one_line(str(path))} changed while it was looked at. Try again.") from None
+        raise ToolError(f"{one_line(str(path))} changed while it was being checked. Try again.") from None
 
 
-def _below(path: Path, start: Path) -> str:
+def _relative_to(path: Path, start: Path) -> str:
     return str(path.relative_to(start)) if path.is_relative_to(start) else str(path)

@@ -1,6 +1,6 @@
 """Open a connected socket: proxy selection, name lookup, connect, tunnel, TLS.
 
-All steps share one deadline and end within a few hundredths of a second once the token is cancelled. Names are looked
+All steps share one deadline and end within hundredths of a second once the token is cancelled. Names are looked
 up in a daemon thread, because the resolver cannot be interrupted; connecting polls in short intervals; after that,
 cancelling shuts the socket down, which ends any blocked call on it.
 """
@@ -24,7 +24,10 @@ from urllib.parse import unquote, urlsplit
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 
-SLICE = 0.05
+POLL_SECONDS = 0.05
+_THE_PROXY = "This is the proxy that the environment sets; NO_PROXY names hosts to reach without it."
+# What OpenSSL makes of a first answer that is not TLS.
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE")
 
 
 class ConnectError(Exception):
@@ -54,12 +57,12 @@ class Route(Value):
 
 def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Proxy | None:
     """Return the proxy that the environment sets for a server. Raises ConnectError for an unusable one."""
-    address = _variable(env, f"{scheme}_proxy")
+    address = _env_value(env, f"{scheme}_proxy")
     # In a CGI program, HTTP_PROXY is the client's "Proxy:" header, not a setting.
     if scheme == "http" and "REQUEST_METHOD" in env:
         address = env.get("http_proxy", "")
-    address = address or _variable(env, "all_proxy")
-    if not address or bypassed(host, port, _variable(env, "no_proxy")):
+    address = address or _env_value(env, "all_proxy")
+    if not address or is_bypassed(host, port, _env_value(env, "no_proxy")):
         return None
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
@@ -78,13 +81,13 @@ def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Prox
     return Proxy(proxy_host, proxy_port or 80, authorization)
 
 
-def _variable(env: Mapping[str, str], name: str) -> str:
+def _env_value(env: Mapping[str, str], name: str) -> str:
     return env.get(name) or env.get(name.upper()) or ""
 
 
-def bypassed(host: str, port: int, no_proxy: str) -> bool:
-    """Return True if NO_PROXY has the host: `*`, a name or domain, with or without a port, an address, a network."""
-    number = _address(host)
+def is_bypassed(host: str, port: int, no_proxy: str) -> bool:
+    """Return True if NO_PROXY covers the host: `*`, a name or domain, with or without a port, an address, a network."""
+    number = _parse_address(host)
     for entry in no_proxy.replace(",", " ").lower().split():
         if entry == "*":
             return True
@@ -104,7 +107,7 @@ def bypassed(host: str, port: int, no_proxy: str) -> bool:
     return False
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -148,7 +151,10 @@ def dial(
     """
     until = monotonic() + seconds if seconds else float("inf")
     if route.proxy:
-        sock = _connect(route.proxy.host, route.proxy.port, until, cancel, None)
+        try:
+            sock = _connect(route.proxy.host, route.proxy.port, until, cancel, None)
+        except ConnectError as error:
+            raise ConnectError(f"{error} {_THE_PROXY}", retryable=error.retryable) from error
     else:
         sock = _connect(route.host, route.port, until, cancel, check)
 
@@ -159,20 +165,20 @@ def dial(
     forget = cancel.on_cancel(wake)
     try:
         cancel.check()
-        sock.settimeout(_left(until))
+        sock.settimeout(_remaining(until))
         if route.proxy and route.tls:
             _open_tunnel(sock, route)
         if context is not None:
             sock = context.wrap_socket(sock, server_hostname=route.host, do_handshake_on_connect=False)
             cancel.check()
-            sock.settimeout(_left(until))
+            sock.settimeout(_remaining(until))
             sock.do_handshake()
         return sock
     except BaseException as error:  # also for an interrupt: leave no socket open; the caller reports the error
         sock.close()
         cancel.check()
         if isinstance(error, OSError):
-            raise _explained(error, route) from error
+            raise _describe_failure(error, route) from error
         raise
     finally:
         forget()
@@ -185,11 +191,11 @@ def shut_down(sock: socket.socket) -> None:
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
-def _left(until: float) -> float | None:
+def _remaining(until: float) -> float | None:
     return None if until == float("inf") else max(until - monotonic(), 0.001)
 
 
-def _explained(error: OSError, route: Route) -> ConnectError:
+def _describe_failure(error: OSError, route: Route) -> ConnectError:
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = (error.verify_message or "not trusted").rstrip(".")
         message = (
@@ -200,13 +206,16 @@ def _explained(error: OSError, route: Route) -> ConnectError:
     if isinstance(error, TimeoutError):
         return ConnectError(f"{route.host} did not finish the connection in time.")
     reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else error.strerror or str(error)
+    if reason in _NOT_TLS:
+        message = f"{route.host}:{route.port} does not speak TLS; if that is meant, its address begins with http://."
+        return ConnectError(message, retryable=False)
     return ConnectError(f"The connection to {route.host} failed: {reason}.")
 
 
 def _connect(
     host: str, port: int, until: float, cancel: CancelToken, check: Callable[[str], None] | None
 ) -> socket.socket:
-    addresses = look_up(host, port, until, cancel)
+    addresses = resolve_host(host, port, until, cancel)
     if check is not None:
         for found in addresses:
             check(str(found[4][0]))
@@ -241,7 +250,7 @@ def _connect_one(sock: socket.socket, address: tuple[object, ...], until: float,
         return code
     poll = select.poll()
     poll.register(sock, select.POLLOUT)
-    while not poll.poll(SLICE * 1000):
+    while not poll.poll(POLL_SECONDS * 1000):
         cancel.check()
         if monotonic() >= until:
             return errno.ETIMEDOUT
@@ -252,7 +261,7 @@ def _connect_one(sock: socket.socket, address: tuple[object, ...], until: float,
 Addresses = list[tuple[int, int, int, str, tuple[object, ...]]]
 
 
-def look_up(host: str, port: int, until: float, cancel: CancelToken) -> Addresses:
+def resolve_host(host: str, port: int, until: float, cancel: CancelToken) -> Addresses:
     """Look up the addresses of a host, as `getaddrinfo` returns them. Raises ConnectError or CancelledError."""
     found: Addresses = []
     problem: list[Exception] = []
@@ -265,13 +274,13 @@ def look_up(host: str, port: int, until: float, cancel: CancelToken) -> Addresse
         except (OSError, UnicodeError) as error:
             problem.append(error)
 
-    if host == "localhost" or _address(host):
+    if host == "localhost" or _parse_address(host):
         ask()
     else:
         thread = threading.Thread(target=ask, name="look-up", daemon=True)
         thread.start()
         while thread.is_alive():
-            thread.join(SLICE)
+            thread.join(POLL_SECONDS)
             cancel.check()
             if monotonic() >= until:
                 raise ConnectError(f"Looking up {host} took too long.")

@@ -18,12 +18,12 @@ from time import monotonic
 from typing import Protocol
 
 from agent_tools.cancel import CancelToken
-from agent_tools.net.connect import ConnectError, Route, dial, look_up, proxy_for, tls_context
-from agent_tools.net.http_connection import PIECE, Body, Connection, ConnectionLostError, HttpError
+from agent_tools.net.connect import ConnectError, Route, dial, proxy_for, resolve_host, tls_context
+from agent_tools.net.http_connection import CHUNK_BYTES, Body, Connection, ConnectionLostError, HttpError
 from agent_tools.net.urls import Url
 from agent_tools.record import Value
 
-MOST_KEPT = 4
+MAX_IDLE = 4
 
 
 class Timeouts(Value):
@@ -50,13 +50,13 @@ class AddressGuard(Protocol):
 
 
 class HttpResponse:
-    """A response whose head has arrived. `read` returns the body; `done` keeps the connection, `close` drops it."""
+    """A response whose head has arrived. `done` makes the connection reusable, `close` drops it."""
 
-    def __init__(self, http: HttpClient, line: Connection, response: HTTPResponse) -> None:
+    def __init__(self, http: HttpClient, connection: Connection, response: HTTPResponse) -> None:
         self.status = response.status
-        self.host = line.host
+        self.host = connection.host
         self._http = http
-        self._line: Connection | None = line
+        self._connection: Connection | None = connection
         self._headers = response.headers
         self._body = Body(response)
 
@@ -78,12 +78,12 @@ class HttpResponse:
 
         Raises CancelledError, or HttpError (cut, late, silent) if the response is cut off or takes too long.
         """
-        if self._line is None:
+        if self._connection is None:
             return b""
         try:
             data = self._body.read()
         except (HTTPException, ConnectionLostError) as error:
-            self._line.check()
+            self._connection.check()
             message = f"The connection to {self.host} was lost in the middle of the response."
             raise HttpError("cut", message, retryable=True) from error
         if not data:
@@ -92,31 +92,31 @@ class HttpResponse:
 
     def progress(self) -> None:
         """Mark the bytes read last as part of the response, not a keep-alive."""
-        if self._line is not None:
-            self._line.progress()
+        if self._connection is not None:
+            self._connection.progress()
 
-    def read_all(self, most: int) -> bytes:
-        """Read the whole body, but not more than `most` bytes."""
+    def read_all(self, limit: int) -> bytes:
+        """Read the whole body, but not more than `limit` bytes."""
         pieces: list[bytes] = []
         size = 0
-        while size < most and (data := self.read()):
+        while size < limit and (data := self.read()):
             pieces.append(data)
             size += len(data)
             if not data.isspace():
                 self.progress()
-        return b"".join(pieces)[:most]
+        return b"".join(pieces)[:limit]
 
     def done(self) -> None:
-        """Finish with this response: the connection may serve the next request."""
-        line, self._line = self._line, None
-        if line is not None:
-            self._http.keep(line, self._body)
+        """Finish the exchange: the connection may serve the next request."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._http.reuse(connection, self._body)
 
     def close(self) -> None:
         """End the exchange. If the response was not read to its end, drop the connection."""
-        line, self._line = self._line, None
-        if line is not None:
-            line.hang_up()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 class HttpClient:
@@ -124,7 +124,7 @@ class HttpClient:
 
     env: environment with proxies and certificates, read at each request.
     guard: decides which addresses may be connected to; None for any.
-    most_kept: number of idle connections to keep.
+    max_idle: maximum number of idle connections.
     """
 
     def __init__(
@@ -133,13 +133,13 @@ class HttpClient:
         env: Mapping[str, str] = os.environ,
         *,
         guard: AddressGuard | None = None,
-        most_kept: int = MOST_KEPT,
+        max_idle: int = MAX_IDLE,
     ) -> None:
         self._timeouts = timeouts
         self._env = env
         self._guard = guard
-        self._most_kept = most_kept
-        self._kept: dict[Route, list[tuple[Connection, Body]]] = {}
+        self._max_idle = max_idle
+        self._idle: dict[Route, list[tuple[Connection, Body]]] = {}
         self._context: ssl.SSLContext | None = None
 
     def send(
@@ -149,12 +149,12 @@ class HttpClient:
         body: bytes | None,
         cancel: CancelToken,
         *,
-        patient: bool = False,
+        no_idle_timeout: bool = False,
         until: float = 0.0,
     ) -> HttpResponse:
         """Send a request, POST if it has a body, and wait for the head of the response, whatever its status.
 
-        patient: apply only the total limit to silence, for responses that arrive in one piece.
+        no_idle_timeout: apply only the total limit, for responses that arrive in one piece.
         until: deadline that replaces the total limit, for several requests.
         Raises CancelledError or HttpError.
         """
@@ -163,51 +163,53 @@ class HttpClient:
         until = until or (monotonic() + limits.total if limits.total else float("inf"))
         route = self._route(url)
         head = _head(url, route, headers, body)
-        idle = 0.0 if patient or not limits.idle else limits.idle + limits.idle_per_kb * len(body or b"") / 1024
+        idle = 0.0 if no_idle_timeout or not limits.idle else limits.idle + limits.idle_per_kb * len(body or b"") / 1024
         while True:
-            line = self._take(route)
-            reused = line is not None
-            line = line or self._dial(route, cancel, until)
+            connection = self._take_idle(route)
+            reused = connection is not None
+            connection = connection or self._connect(route, cancel, until)
             try:
-                line.begin(cancel, idle, limits.total, until)
-                return HttpResponse(self, line, _exchange(line, head, body or b"", "GET" if body is None else "POST"))
+                connection.begin(cancel, idle, limits.total, until)
+                return HttpResponse(
+                    self, connection, _exchange(connection, head, body or b"", "GET" if body is None else "POST")
+                )
             except ConnectionLostError as lost:
-                line.hang_up()
-                if not reused or line.heard:
-                    message = f"{line.host} closed the connection before responding."
+                connection.close()
+                if not reused or connection.received:
+                    message = f"{connection.host} closed the connection before responding."
                     raise HttpError("closed", message, retryable=True) from lost
             except HTTPException as error:
-                line.hang_up()
+                connection.close()
                 cancel.check()
                 raise HttpError("not_http", f"{url.authority} did not answer in HTTP.") from error
             except BaseException:  # never reuse a connection in an unknown state; the caller reports the error
-                line.hang_up()
+                connection.close()
                 raise
 
-    def keep(self, line: Connection, body: Body) -> None:
-        """Keep a connection for the next request."""
-        line.end()
-        if body.reusable and sum(map(len, self._kept.values())) < self._most_kept:
-            self._kept.setdefault(line.route, []).append((line, body))
+    def reuse(self, connection: Connection, body: Body) -> None:
+        """Keep an idle connection for the next request."""
+        connection.end()
+        if body.reusable and sum(map(len, self._idle.values())) < self._max_idle:
+            self._idle.setdefault(connection.route, []).append((connection, body))
         else:
-            line.hang_up()
+            connection.close()
 
     def close(self) -> None:
         """Close the idle connections."""
-        while self._kept:
-            for line, _ in self._kept.popitem()[1]:
-                line.hang_up()
+        while self._idle:
+            for connection, _ in self._idle.popitem()[1]:
+                connection.close()
 
-    def _take(self, route: Route) -> Connection | None:
-        while kept := self._kept.get(route):
+    def _take_idle(self, route: Route) -> Connection | None:
+        while kept := self._idle.get(route):
             try:
-                line, body = kept.pop()
+                connection, body = kept.pop()
             except IndexError:  # another thread took the last one
                 return None
             # The last bytes of a response may arrive after its reader has finished.
-            if (body.ended or line.drained(body)) and line.quiet():
-                return line
-            line.hang_up()
+            if (body.ended or connection.drain(body)) and connection.is_idle():
+                return connection
+            connection.close()
         return None
 
     def _route(self, url: Url) -> Route:
@@ -217,7 +219,7 @@ class HttpClient:
         except ConnectError as error:
             raise _unreachable(error) from error
 
-    def _dial(self, route: Route, cancel: CancelToken, until: float) -> Connection:
+    def _connect(self, route: Route, cancel: CancelToken, until: float) -> Connection:
         guard = self._guard
         seconds = min(self._timeouts.connect or float("inf"), until - monotonic())
         try:
@@ -235,17 +237,17 @@ class HttpClient:
         return Connection(sock, route)
 
 
-def _exchange(line: Connection, head: bytes, body: bytes, method: str) -> HTTPResponse:
+def _exchange(connection: Connection, head: bytes, body: bytes, method: str) -> HTTPResponse:
     lost: ConnectionLostError | None = None
     try:
         # One packet for a small request; no copy of a large one.
-        for part in (head + body,) if len(body) < PIECE else (head, body):
-            line.send(part)
+        for part in (head + body,) if len(body) < CHUNK_BYTES else (head, body):
+            connection.send(part)
     except ConnectionLostError as error:
         # The server may have responded before it had read the whole request.
         lost = error
     # The parser only needs makefile() of a socket.
-    response = HTTPResponse(line, method=method)  # type: ignore[arg-type]
+    response = HTTPResponse(connection, method=method)  # type: ignore[arg-type]
     try:
         response.begin()
     except (ConnectionLostError, ConnectionError) as error:
@@ -275,9 +277,9 @@ def _head(url: Url, route: Route, headers: Mapping[str, str], body: bytes | None
 
 
 def _check_behind_proxy(route: Route, until: float, guard: AddressGuard, cancel: CancelToken) -> None:
-    """Check the addresses of a host that a proxy will look up, as far as they are known here."""
+    """Check the addresses of a host that a proxy will look up, if they can be looked up here too."""
     try:
-        for found in look_up(route.host, route.port, until, cancel):
+        for found in resolve_host(route.host, route.port, until, cancel):
             guard.check_address(route.host, str(found[4][0]))
     except ConnectError:
         guard.check_unknown(route.host)

@@ -17,16 +17,16 @@ from typing import Any, Literal
 from agent_tools.cancel import CancelToken
 from agent_tools.net.connect import Route, shut_down
 
-PIECE = 65536
-MOST_LINE = 65536
-# A server that thinks for long sends keep-alives; for this many times the idle limit it may send nothing else.
+CHUNK_BYTES = 65536
+MAX_CHUNK_LINE = 65536
+# A server may send nothing but keep-alives for this many times the idle limit, as while a model thinks.
 KEEP_ALIVES = 5
 
 HttpErrorKind = Literal["header", "connect", "closed", "cut", "late", "silent", "not_http"]
 
 
 class HttpError(Exception):
-    """There is no response, or not the whole of it; the message says why.
+    """There is no response, or only part of it; the message says why.
 
     kind: "header": the request cannot be sent; "connect": no connection; "closed": lost before the response;
     "cut": lost in the middle of it; "late": after `Timeouts.total`; "silent": for `Timeouts.idle`; "not_http".
@@ -44,25 +44,25 @@ class ConnectionLostError(Exception):
 
 
 class Connection:
-    """A connected socket for http.client's parser. heard: bytes arrived since the last request was sent."""
+    """A connected socket for http.client's parser. received: bytes have arrived since the last request was sent."""
 
     def __init__(self, sock: socket.socket, route: Route) -> None:
         self.sock = sock
         self.route = route
         self.host = route.host
-        self.heard = False
+        self.received = False
         self._idle = 0.0
         self._waited = 0.0
         self._total = 0.0
         self._until = float("inf")
-        self._set: float | None = -1.0
+        self._timeout: float | None = -1.0
         self._cancel = CancelToken()
         self._forget: Callable[[], None] = lambda: None
 
     def begin(self, cancel: CancelToken, idle: float, total: float, until: float) -> None:
         """Start a request: waits obey these limits and this token from now on."""
         self._cancel, self._idle, self._total, self._until = cancel, idle or float("inf"), total, until
-        self.heard = False
+        self.received = False
         self._waited = 0.0
         self._forget = cancel.on_cancel(lambda: shut_down(self.sock))
         cancel.check()
@@ -72,7 +72,7 @@ class Connection:
         self._forget()
         self._cancel = CancelToken()
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         self._forget()
         self.sock.close()
 
@@ -80,74 +80,77 @@ class Connection:
         self._cancel.check()
 
     def send(self, data: bytes) -> None:
-        self._limit()
+        self._apply_limits()
         try:
             self.sock.sendall(data)
         except TimeoutError as error:
-            raise self._late() from error
+            raise self._timeout_error() from error
         except OSError as error:
             self._cancel.check()
             raise ConnectionLostError from error
 
     def receive(self, buffer: Any) -> int:
-        """Fill `buffer`; 0 at the end. Raises CancelledError, HttpError (late, silent) or ConnectionLostError."""
-        self._limit()
+        """Fill `buffer`; return 0 at the end.
+
+        Raises CancelledError, HttpError (late, silent) or ConnectionLostError.
+        """
+        self._apply_limits()
         started = monotonic()
         try:
             count = self.sock.recv_into(buffer)
         except TimeoutError as error:
             self._cancel.check()
-            raise self._late() from error
+            raise self._timeout_error() from error
         except OSError as error:
             self._cancel.check()
             raise ConnectionLostError from error
         if not count:
             self._cancel.check()
         else:
-            self.heard = True
+            self.received = True
             self._waited += monotonic() - started
         return count
 
     def progress(self) -> None:
-        """Restart the time limit for keep-alives, as content was received."""
+        """Restart the time limit for keep-alives: content was received."""
         self._waited = 0.0
 
-    def _limit(self) -> None:
+    def _apply_limits(self) -> None:
         if self._waited > KEEP_ALIVES * self._idle:
             text = f"{self.host} sent nothing but keep-alives for {self._waited:.3g} s."
             raise HttpError("silent", text)
         wait = min(self._idle, self._until - monotonic())
         if wait <= 0:
-            raise self._late()
-        if wait != self._set:
-            self._set = wait
+            raise self._timeout_error()
+        if wait != self._timeout:
+            self._timeout = wait
             self.sock.settimeout(None if wait == float("inf") else wait)
 
-    def _late(self) -> HttpError:
+    def _timeout_error(self) -> HttpError:
         if monotonic() >= self._until:
             return HttpError("late", f"{self.host} took longer than {self._total:g} s to respond.")
         return HttpError("silent", f"{self.host} sent nothing for {self._idle:g} s.", retryable=True)
 
     def makefile(self, mode: str) -> io.BufferedReader:
         """Return the file that http.client reads from."""
-        return io.BufferedReader(_Reader(self), PIECE)
+        return io.BufferedReader(_ConnectionReader(self), CHUNK_BYTES)
 
-    def quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Return True if an idle connection looks alive: nothing to read, not even its end."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return not poll.poll(0)
 
-    def drained(self, body: Body) -> bool:
-        """Read the rest of a response without waiting; return True if its end was there."""
-        self._idle, self._until, self._set = 0.001, float("inf"), None
+    def drain(self, body: Body) -> bool:
+        """Read the rest of a response without waiting; return True if its end had arrived."""
+        self._idle, self._until, self._timeout = 0.001, float("inf"), None
         try:
             return any(not body.read() for _ in range(64))
         except (HttpError, HTTPException, ConnectionLostError):
             return False
 
 
-class _Reader(io.RawIOBase):
+class _ConnectionReader(io.RawIOBase):
     """A reader whose close leaves the connection open, since the parser closes its file after each response."""
 
     def __init__(self, line: Connection) -> None:
@@ -197,7 +200,7 @@ class ChunkedDecoder:
             end = raw.find(b"\n", place)
             if end < 0:
                 self._rest = raw[place:]
-                if len(self._rest) > MOST_LINE:
+                if len(self._rest) > MAX_CHUNK_LINE:
                     raise ChunkedBodyError(b"".join(pieces))
                 break
             line = raw[place:end]
@@ -228,7 +231,7 @@ class Body:
         self._response = response
         self._file = response.fp
         self._chunks = ChunkedDecoder() if response.chunked else None
-        self._mistake: ChunkedBodyError | None = None
+        self._error: ChunkedBodyError | None = None
 
     def read(self) -> bytes:
         """Return the bytes that have arrived, waiting for at least one; b"" at the end.
@@ -236,7 +239,7 @@ class Body:
         Raises the errors of `Connection.receive`, HTTPException, and ConnectionLostError for a premature end.
         """
         if self._chunks is None:
-            data = self._response.read1(PIECE)
+            data = self._response.read1(CHUNK_BYTES)
             # With a length, http.client treats any end of the connection as the end of the response.
             if not data and self._response.length:
                 raise ConnectionLostError
@@ -244,15 +247,15 @@ class Body:
             return data
         data = b""
         while not data and not self._chunks.ended:
-            if self._mistake is not None:
-                raise self._mistake
-            raw = self._file.read1(PIECE)
+            if self._error is not None:
+                raise self._error
+            raw = self._file.read1(CHUNK_BYTES)
             if not raw:
                 raise ConnectionLostError
             try:
                 data = self._chunks.feed(raw)
             except ChunkedBodyError as error:
                 # Return the content before the error first.
-                data, self._mistake = error.content, error
+                data, self._error = error.content, error
         self.ended = not data
         return data

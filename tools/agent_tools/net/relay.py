@@ -1,7 +1,7 @@
 """Serve connections to a listening socket, each in its own thread, and relay bytes between two sockets.
 
-Made for servers of sandboxed commands: whatever such a command does with its end of a connection uses one thread at
-most, for a limited time.
+For servers of sandboxed commands: whatever such a command does with its end of a connection occupies at most one
+thread, for a limited time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from time import monotonic
 from agent_tools.cancel import CancelToken
 from agent_tools.net.connect import ConnectError, Route, dial, shut_down
 
-PIECE = 65536
-CONNECTIONS = 256
-# How long a connection waits for another to end before it is rejected.
+CHUNK_BYTES = 65536
+MAX_CONNECTIONS = 256
+# A connection waits this long for a free slot before it is rejected.
 QUEUE_SECONDS = 10.0
 CONNECT_SECONDS = 20.0
-# For connections where one side has sent everything, or has disconnected, which looks the same.
+# Idle limit once one side has sent everything or has disconnected, which looks the same.
 HALF_CLOSED_SECONDS = 120.0
 CLOSE_SECONDS = 5.0
-_PASSING_FAULTS = (errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPROTO)
+_TEMPORARY_ERRORS = (errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPROTO)
 
 
 class RefusedError(Exception):
@@ -56,13 +56,13 @@ class ConnectionServer:
     BUSY = b""
 
     def __init__(self, listener: socket.socket, name: str) -> None:
-        # It comes from another process and may be inheritable.
+        # It may be inheritable, as it comes from another process.
         listener.set_inheritable(False)
         listener.setblocking(True)
         self.cancel = CancelToken()
         self._listener = listener
         self._name = name
-        self._slots = threading.Semaphore(CONNECTIONS)
+        self._slots = threading.Semaphore(MAX_CONNECTIONS)
         self._serving: list[threading.Thread] = []
         # Closing alone does not end a blocked accept().
         self.cancel.on_cancel(lambda: shut_down(listener))
@@ -93,34 +93,34 @@ class ConnectionServer:
             try:
                 client, _ = self._listener.accept()
             except OSError as error:
-                if error.errno not in _PASSING_FAULTS:
+                if error.errno not in _TEMPORARY_ERRORS:
                     return
                 self.cancel.wait(0.1)
                 continue
             if not self._slots.acquire(timeout=QUEUE_SECONDS):
-                _end(client, self.BUSY)
+                _send_last(client, self.BUSY)
                 continue
             try:
                 alive = [thread for thread in self._serving if thread.is_alive()]
                 self._serving = [*alive, self._start(self._serve, client)]
             except RuntimeError:  # no more threads
                 self._slots.release()
-                _end(client, self.BUSY)
+                _send_last(client, self.BUSY)
 
     def _serve(self, client: socket.socket) -> None:
         forget = self.cancel.on_cancel(lambda: shut_down(client))
         try:
             self.serve(client)
-            _end(client)
+            _send_last(client)
         except RefusedError as refused:
-            _end(client, refused.reply)
+            _send_last(client, refused.reply)
         except ConnectionResetError:
             # A connection that was cut off must not look complete.
             with contextlib.suppress(OSError):
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
-        except Exception:  # noqa: BLE001 - whatever a client or a server does costs its own connection only
-            _end(client)
+        except Exception:  # noqa: BLE001 - a failure affects only its own connection
+            _send_last(client)
         finally:
             forget()
             self._slots.release()
@@ -133,10 +133,10 @@ class PortForward(ConnectionServer):
         self, listener: socket.socket, port: int, connect: Callable[[int], socket.socket] | None = None
     ) -> None:
         self._port = port
-        self._connect = connect or self._here
+        self._connect = connect or self._connect_locally
         super().__init__(listener, f"forward-{port}")
 
-    def _here(self, port: int) -> socket.socket:
+    def _connect_locally(self, port: int) -> socket.socket:
         return dial(Route("127.0.0.1", port, False), None, CONNECT_SECONDS, self.cancel)
 
     def serve(self, client: socket.socket) -> None:
@@ -169,56 +169,56 @@ def relay(
     try:
         client.setblocking(False)
         server.setblocking(False)
-        ways = (_Way(client, server, up or Filter()), _Way(server, client, down or Filter()))
+        directions = (_Direction(client, server, up or Filter()), _Direction(server, client, down or Filter()))
         if first:
-            ways[0].take(first)
+            directions[0].add(first)
         while True:
-            for way in ways:
-                way.send()
-            if all(way.ended for way in ways) or cancel.cancelled:
+            for direction in directions:
+                direction.send()
+            if all(direction.ended for direction in directions) or cancel.cancelled:
                 return
-            limit = HALF_CLOSED_SECONDS if any(way.ended for way in ways) else idle
-            ready = _wait(ways, limit)
+            limit = HALF_CLOSED_SECONDS if any(direction.ended for direction in directions) else idle
+            ready = _wait(directions, limit)
             if not ready:
                 return
-            for way in ways:
-                if way.wants_more and way.source.fileno() in ready:
-                    way.receive()
+            for direction in directions:
+                if direction.wants_more and direction.source.fileno() in ready:
+                    direction.receive()
     finally:
         forget()
         # Effective even if a forked child has a copy of it.
         shut_down(server)
 
 
-class _Way:
-    """One direction. Buffers at most one chunk, besides those in its filter."""
+class _Direction:
+    """One direction of a relay. Buffers at most one chunk, apart from its filter."""
 
-    def __init__(self, source: socket.socket, target: socket.socket, passing: Filter) -> None:
+    def __init__(self, source: socket.socket, target: socket.socket, data_filter: Filter) -> None:
         self.source = source
         self.target = target
         self.pending = bytearray()
-        # The end was sent.
+        # Its end was forwarded.
         self.ended = False
-        self._passing = passing
+        self._filter = data_filter
         self._open = True
 
     @property
     def wants_more(self) -> bool:
         return self._open and not self.pending
 
-    def take(self, data: bytes) -> None:
-        self.pending += self._passing.feed(data)
+    def add(self, data: bytes) -> None:
+        self.pending += self._filter.feed(data)
 
     def receive(self) -> None:
         try:
-            data = self.source.recv(PIECE)
+            data = self.source.recv(CHUNK_BYTES)
         except BlockingIOError:
             return
         if data:
-            self.take(data)
+            self.add(data)
         else:
             self._open = False
-            self.pending += self._passing.end()
+            self.pending += self._filter.end()
 
     def send(self) -> None:
         """Send without blocking, and the end after the last bytes."""
@@ -238,14 +238,14 @@ class _Way:
             self.pending.clear()
 
 
-def _wait(ways: tuple[_Way, ...], seconds: float | None) -> set[int]:
-    """Return the descriptors that are ready; none if the time is up."""
+def _wait(directions: tuple[_Direction, ...], seconds: float | None) -> set[int]:
+    """Return the descriptors that are ready; none after a time-out."""
     wanted: dict[int, int] = {}
-    for way in ways:
-        if way.pending:
-            wanted[way.target.fileno()] = wanted.get(way.target.fileno(), 0) | select.POLLOUT
-        elif way.wants_more:
-            wanted[way.source.fileno()] = wanted.get(way.source.fileno(), 0) | select.POLLIN
+    for direction in directions:
+        if direction.pending:
+            wanted[direction.target.fileno()] = wanted.get(direction.target.fileno(), 0) | select.POLLOUT
+        elif direction.wants_more:
+            wanted[direction.source.fileno()] = wanted.get(direction.source.fileno(), 0) | select.POLLIN
     # Skip sockets without interest: they would report their end again and again.
     poll = select.poll()
     for descriptor, mask in wanted.items():
@@ -253,8 +253,8 @@ def _wait(ways: tuple[_Way, ...], seconds: float | None) -> set[int]:
     return {descriptor for descriptor, _ in poll.poll(None if seconds is None else seconds * 1000)}
 
 
-def _end(client: socket.socket, reply: bytes = b"") -> None:
-    """Send a last reply and close. Keep reading for a moment, or a client that is still sending may miss the reply."""
+def _send_last(client: socket.socket, reply: bytes = b"") -> None:
+    """Send a last reply and close. Read on for a moment, or a client that is still sending may miss the reply."""
     try:
         if reply:
             until = monotonic() + 2.0
@@ -263,7 +263,7 @@ def _end(client: socket.socket, reply: bytes = b"") -> None:
             client.shutdown(socket.SHUT_WR)
             while (left := until - monotonic()) > 0:
                 client.settimeout(left)
-                if not client.recv(PIECE):
+                if not client.recv(CHUNK_BYTES):
                     break
     except OSError:
         pass

@@ -12,11 +12,11 @@ from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.text import shorten
 
-LONGEST = 4_000
-PORTS = {"http": 80, "https": 443}
+MAX_URL_CHARS = 4_000
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 # RFC 3986: characters allowed unescaped in a path or query.
-_KEPT = frozenset("%-._~!$&'()*+,;=:@/?[]")
+_UNESCAPED = frozenset("%-._~!$&'()*+,;=:@/?[]")
 
 
 class Url(Value):
@@ -31,7 +31,7 @@ class Url(Value):
     def authority(self) -> str:
         """The host, in brackets if it is an IPv6 address, with the port unless it is the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def text(self) -> str:
@@ -45,26 +45,26 @@ def split_url(text: str) -> Url:
     """
     text = text.strip()
     if not text.isprintable() or " " in text or "\\" in text:
-        raise _wrong(text, "it contains spaces, backslashes or invisible characters; write a space as %20")
-    if len(text) > LONGEST:
-        raise _wrong(text, f"it is longer than {LONGEST:,} characters")
+        raise _invalid(text, "it contains spaces, backslashes or invisible characters; write a space as %20")
+    if len(text) > MAX_URL_CHARS:
+        raise _invalid(text, f"it is longer than {MAX_URL_CHARS:,} characters")
     match = re.fullmatch(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?(?:#.*)?", text, re.IGNORECASE)
     if match is None:
         scheme = re.match(r"([A-Za-z][\w+.-]*):(?!\d)", text)
         if scheme is None:
-            raise _wrong(text, "it must be complete, like https://host/path")
+            raise _invalid(text, "it must be complete, like https://host/path")
         if scheme[1].lower() == "file":
-            raise _wrong(text, "only http and https can be fetched; a file is read by its path")
-        raise _wrong(text, "only http and https can be fetched, like https://host/path")
+            raise _invalid(text, "only http and https can be fetched; read a file by its path")
+        raise _invalid(text, "only http and https can be fetched, like https://host/path")
     if "@" in match[2]:
-        raise _wrong(text, "it contains a user name or password, which are never sent; remove that part")
+        raise _invalid(text, "it contains a user name or password, which are never sent; remove that part")
     named, port = re.fullmatch(r"(\[.*\]|[^:]*)(?::(\d{1,5}))?", match[2]), 0
     scheme_name = match[1].lower()
     if named is None or (named[2] and not 0 < (port := int(named[2])) < 65536):
-        raise _wrong(text, "its host or port is malformed")
+        raise _invalid(text, "its host or port is malformed")
     host = _host(named[1], text)
-    path = _quoted((match[3] or "/") + (match[4] or ""))
-    return Url(scheme_name, host, port or PORTS[scheme_name], path)
+    path = _escape_path((match[3] or "/") + (match[4] or ""))
+    return Url(scheme_name, host, port or DEFAULT_PORTS[scheme_name], path)
 
 
 def ascii_host(name: str) -> str:
@@ -73,10 +73,10 @@ def ascii_host(name: str) -> str:
     return lowered.removesuffix(".")
 
 
-def host_pattern(text: str) -> str:
+def parse_host_pattern(text: str) -> str:
     """Return the host that a rule names in the form of `Url.host`; a leading `*.` stays.
 
-    Raises ToolError for what no host equals, such as one with a port, or as `Url` never spells it.
+    Raises ToolError for a text that no `Url.host` can equal, such as one with a port.
     """
     text = text.strip()
     name = text.removeprefix("*.")
@@ -101,7 +101,7 @@ def domain_covers(pattern: str, host: str) -> bool:
 
 def same_site(one: Url, other: Url) -> bool:
     """Return True if a redirect stays on the same server: same host (with or without www.) and port, TLS kept."""
-    usual = one.port == PORTS[one.scheme] and other.port == PORTS[other.scheme]
+    usual = one.port == DEFAULT_PORTS[one.scheme] and other.port == DEFAULT_PORTS[other.scheme]
     same_host = one.host.removeprefix("www.") == other.host.removeprefix("www.")
     return same_host and (one.port == other.port or usual) and (one.scheme, other.scheme) != ("https", "http")
 
@@ -114,34 +114,34 @@ def _host(name: str, text: str) -> str:
         try:
             address = ipaddress.IPv6Address(name[1:-1])
         except ValueError:
-            raise _wrong(text, "its host is not a valid IPv6 address") from None
+            raise _invalid(text, "its host is not a valid IPv6 address") from None
         if address.scope_id:
-            raise _wrong(text, "its host names a network interface")
+            raise _invalid(text, "its host names a network interface")
         return str(address)
     try:
         host = ascii_host(name)
     except UnicodeError:
-        raise _wrong(text, "its host is no valid name") from None
+        raise _invalid(text, "its host is not a valid name") from None
     labels = host.split(".")
     if len(host) > 253 or not all(re.fullmatch(_LABEL, label) for label in labels):
-        raise _wrong(text, "its host is no valid name")
+        raise _invalid(text, "its host is no valid name")
     # By the URL standard, a host whose last label is a number is an IPv4 address, in any base and with parts omitted
-    # (127.1, 0x7f000001, 017700000001). Only the usual form means the same to every program.
+    # (127.1, 0x7f000001, 017700000001). Only the common form means the same to every program.
     if re.fullmatch(r"\d+|0x[0-9a-f]*", labels[-1]):
         try:
             return str(ipaddress.IPv4Address(host))
         except ValueError:
-            raise _wrong(text, "write an IPv4 address as four decimal numbers") from None
+            raise _invalid(text, "write an IPv4 address as four decimal numbers") from None
     return host
 
 
-def _quoted(path: str) -> str:
-    return "".join(c if c.isascii() and (c.isalnum() or c in _KEPT) else _percent(c) for c in path)
+def _escape_path(path: str) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c in _UNESCAPED) else _percent(c) for c in path)
 
 
 def _percent(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode())
 
 
-def _wrong(text: str, why: str) -> ToolError:
+def _invalid(text: str, why: str) -> ToolError:
     return ToolError(f"{shorten(text, 200) or 'An empty text'} cannot be fetched: {why}.")

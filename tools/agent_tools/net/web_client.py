@@ -2,8 +2,8 @@
 
 No cookies, no credentials, no reused connections. Responses are decompressed here, up to a limit.
 
-Private addresses are refused: this machine, its network, and metadata services of clouds. A page or prompt that the
-model read may direct it there (server-side request forgery). The list follows the special-purpose registries (RFC 6890
+Private addresses are rejected: this machine, its network, and metadata services of clouds. A page or prompt may direct
+the model there (server-side request forgery). The list follows the special-purpose registries (RFC 6890
 and its successors for IPv4 and IPv6); the table is our own, as Python's differs between releases.
 """
 
@@ -27,7 +27,7 @@ from agent_tools.results import ToolError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_REFUSED = (
+_PRIVATE_NETWORKS = (
     ("this machine's own", "127.0.0.0/8 ::1/128 0.0.0.0/8 ::/128"),
     # Link-local addresses of clouds, and others: Azure, EC2 over IPv6.
     ("the metadata service of a cloud's", "169.254.169.254/32 168.63.129.16/32 fd00:ec2::254/128"),
@@ -43,13 +43,13 @@ _REFUSED = (
         "100::/64 2001::/23 2001:db8::/32 3fff::/20 5f00::/16",
     ),
 )
-# Networks without IPv4 reach it by these addresses (RFC 6052); the last 32 bits are the IPv4 address.
+# IPv6-only networks reach IPv4 through these addresses (RFC 6052), whose last 32 bits are the IPv4 address.
 _NAT64 = "64:ff9b::/96"
 # Names that no public server has (RFC 6761, 6762, 8375; ICANN reserves `internal` for private use).
 _LOCAL_NAMES = ("localhost", "local", "internal", "home.arpa")
 
 
-class Guard:
+class PrivateAddressGuard:
     """Rejects private addresses. allowed: exceptions: names, addresses and networks."""
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
@@ -63,33 +63,33 @@ class Guard:
                     self._names.append(ascii_host(entry))
 
     def check_address(self, host: str, text: str) -> None:
-        """Check an address of a host. Raises ToolError if it is private."""
-        if not self._named(host):
-            # Without the interface in a link-local address.
+        """Check an address of a host. Raises ToolError if it is private and not allowed."""
+        if not self._is_allowed_name(host):
+            # Drop the interface of a link-local address.
             self._check(host, ipaddress.ip_address(text.partition("%")[0]))
 
     def check_unknown(self, host: str) -> None:
         """Check the name of a host that only a proxy can look up. Raises ToolError if it is a local one."""
         local = "." not in host or any(host.endswith(f".{name}") for name in _LOCAL_NAMES)
-        if local and not self._named(host):
-            raise _refusal(f"{host} is a name of this machine or its network")
+        if local and not self._is_allowed_name(host):
+            raise _not_reachable(f"{host} is a name of this machine or its network")
 
-    def _named(self, host: str) -> bool:
+    def _is_allowed_name(self, host: str) -> bool:
         return any(host == n or (n.startswith("*.") and host.endswith(n[1:])) for n in self._names)
 
     def _check(self, host: str, address: Address) -> None:
         if any(address in network for network in self._networks):
             return
-        if kind := kind_of_address(address):
+        if kind := describe_private(address):
             what = f"{host} is" if host == str(address) else f"{host} has the address {address},"
-            raise _refusal(f"{what} {kind} address")
+            raise _not_reachable(f"{what} {kind} address")
 
 
-def kind_of_address(address: Address) -> str:
-    """Return why an address is rejected: "a private", "a link-local"; "" for a public one."""
+def describe_private(address: Address) -> str:
+    """Describe a private address: "a private", "a link-local"; return "" for a public one."""
     if address.version == 6 and address in _networks()[_NAT64][0]:
         address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    for kind, networks in _REFUSED:
+    for kind, networks in _PRIVATE_NETWORKS:
         if any(address in network for network in _networks()[networks]):
             return kind
     # Unassigned IPv6.
@@ -98,19 +98,19 @@ def kind_of_address(address: Address) -> str:
 
 @cache
 def _networks() -> dict[str, tuple[Network, ...]]:
-    lists = (*(networks for _, networks in _REFUSED), _NAT64)
+    lists = (*(networks for _, networks in _PRIVATE_NETWORKS), _NAT64)
     return {text: tuple(ipaddress.ip_network(n) for n in text.split()) for text in lists}
 
 
-def _refusal(what: str) -> ToolError:
+def _not_reachable(what: str) -> ToolError:
     return ToolError(
-        f"{what}, which WebFetch does not reach. Only the user can allow it, by allow_private under [web] in their "
-        "own settings."
+        f"{what}, which WebFetch does not reach. Only the user can allow it, with allow_private under [web] in "
+        "their own settings."
     )
 
 
 # A decompressed body may be this many times as large as an uncompressed one.
-UNPACKED = 2
+MAX_EXPANSION = 2
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = {
     "Accept": "text/markdown, text/html;q=0.9, */*;q=0.8",
@@ -123,7 +123,12 @@ _ADVICE = {"late": " Try later, or another source.", "closed": " Try once more."
 
 
 class WebLimits(Value):
-    """Limits of a request. max_bytes: of a body, as sent. timeout: seconds for everything. connect_timeout: seconds."""
+    """Limits of a request.
+
+    max_bytes: size of a body before decompression.
+    timeout: seconds in all.
+    connect_timeout: seconds.
+    """
 
     max_bytes: int = 5_000_000
     timeout: float = 30.0
@@ -132,7 +137,7 @@ class WebLimits(Value):
 
 
 class WebResponse(Value):
-    """A response. headers: by lower-case name. cut: why the body is incomplete, in words; "" if it is complete."""
+    """A response. headers: by lower-case name. cut: why the body is incomplete; "" if it is complete."""
 
     url: Url
     status: int
@@ -141,7 +146,7 @@ class WebResponse(Value):
     cut: str = ""
 
 
-class Moved(Value):
+class CrossSiteRedirect(Value):
     """A redirect to another server, or from https to http, that was not followed."""
 
     status: int
@@ -151,14 +156,16 @@ class Moved(Value):
 class WebClient:
     """Client for untrusted servers. guard: None if any address is allowed, because the user named the server."""
 
-    def __init__(self, limits: WebLimits, env: Mapping[str, str], guard: Guard | None, cancel: CancelToken) -> None:
+    def __init__(
+        self, limits: WebLimits, env: Mapping[str, str], guard: PrivateAddressGuard | None, cancel: CancelToken
+    ) -> None:
         self._limits = limits
         self._cancel = cancel
-        # One time limit for everything replaces the one for silence.
+        # A total time limit replaces the one for silence.
         timeouts = Timeouts(limits.connect_timeout, 0.0, limits.timeout)
-        self._http = HttpClient(timeouts, env, guard=guard, most_kept=0)
+        self._http = HttpClient(timeouts, env, guard=guard, max_idle=0)
 
-    def get(self, url: Url) -> WebResponse | Moved:
+    def get(self, url: Url) -> WebResponse | CrossSiteRedirect:
         """Fetch a page, following redirects on the same site. Raises ToolError or CancelledError."""
         until = monotonic() + self._limits.timeout
         seen = [url]
@@ -169,7 +176,7 @@ class WebClient:
                 return answer
             target = _target(seen[-1], location)
             if not same_site(seen[-1], target):
-                return Moved(answer.status, target.text)
+                return CrossSiteRedirect(answer.status, target.text)
             if target in seen:
                 raise ToolError(f"{url.text} redirects in a loop through {target.text}.")
             if len(seen) > self._limits.max_redirects:
@@ -195,7 +202,7 @@ class WebClient:
 
     def _body(self, reply: HttpResponse, url: Url) -> tuple[bytes, str]:
         """Return the decompressed body, and why it is incomplete."""
-        unpack = _unpacker(reply.header("content-encoding"), UNPACKED * self._limits.max_bytes, url)
+        unpack = _decoder(reply.header("content-encoding"), MAX_EXPANSION * self._limits.max_bytes, url)
         pieces: list[bytes] = []
         raw = 0
         try:
@@ -206,7 +213,7 @@ class WebClient:
                     return b"".join(pieces), f"only the first {self._limits.max_bytes:,} bytes were read"
         except _TooLargeError as error:
             pieces.append(error.data)
-            return b"".join(pieces), f"only {UNPACKED * self._limits.max_bytes:,} bytes of it were decompressed"
+            return b"".join(pieces), f"only {MAX_EXPANSION * self._limits.max_bytes:,} bytes of it were decompressed"
         except HttpError as error:
             if error.kind == "late" and not pieces:
                 raise
@@ -234,29 +241,29 @@ def _target(url: Url, location: str) -> Url:
         raise ToolError(f"{url.text} redirects to an invalid web address.") from None
 
 
-def _unpacker(encoding: str, most: int, url: Url) -> Callable[[bytes], bytes]:
-    """Return an incremental decoder of a content encoding, which raises _TooLargeError beyond `most` bytes."""
+def _decoder(encoding: str, limit: int, url: Url) -> Callable[[bytes], bytes]:
+    """Return an incremental decoder of a content encoding, which raises _TooLargeError beyond `limit` bytes."""
     name = encoding.strip().lower().removeprefix("x-")
     if name in ("", "identity"):
         return lambda data: data
     if name not in ("gzip", "deflate"):
         raise ToolError(f"{url.host} responded in an encoding that was not requested ({name[:20]!r}).")
-    made = 0
-    # 47: zlib detects gzip or zlib by itself; a body declared as deflate may also be neither.
+    produced = 0
+    # 47: detect gzip or zlib. A body declared as deflate may be raw.
     stream = zlib.decompressobj(47)
     first = True
 
     def unpack(data: bytes) -> bytes:
-        nonlocal made, stream, first
+        nonlocal produced, stream, first
         if first and name == "deflate" and data[0] & 0x0F != 8:
             stream = zlib.decompressobj(-15)
         first = False
         pieces = []
         while data:
-            pieces.append(stream.decompress(data, most - made + 1))
-            made += len(pieces[-1])
-            if made > most:
-                raise _TooLargeError(b"".join(pieces)[: most - made])
+            pieces.append(stream.decompress(data, limit - produced + 1))
+            produced += len(pieces[-1])
+            if produced > limit:
+                raise _TooLargeError(b"".join(pieces)[: limit - produced])
             data = stream.unconsumed_tail
             if stream.eof:
                 # A gzip file may have several members; zeros after the last are padding.

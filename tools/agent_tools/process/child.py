@@ -1,8 +1,8 @@
 """Run helper programs (git, ripgrep, parsers, clipboards) with limits on time, output and memory.
 
 Commands of the user run by `shell/process.py` with the settings of Bash. Memory is limited by RLIMIT_DATA, which counts
-what a process allocates: RLIMIT_AS would include files mapped by git and ripgrep, and memory that Go and Node reserve
-without using it. It is set on the running process, as nothing may run between fork and exec in a program with threads;
+allocated memory: RLIMIT_AS would include files mapped by git and ripgrep, and memory that Go and Node reserve without
+using it. It is set on the running process, as nothing may run between fork and exec in a program with threads;
 on systems without support for that (macOS), memory is not limited.
 """
 
@@ -25,18 +25,24 @@ with lazy_imports():
     from agent_tools.process import reaper
 
 # More than git or ripgrep needs for the largest repositories; a .gitignore of gigabytes makes them use all memory.
-MEMORY = 2 << 30
-OUTPUT = 16 << 20
-_ERRORS = 1 << 20
-# A program that runs longer may be waiting for something that never happens.
-PATIENCE = 2.0
+MAX_MEMORY = 2 << 30
+MAX_OUTPUT = 16 << 20
+_MAX_ERRORS = 1 << 20
+# A program that runs longer may be stuck.
+STUCK_SECONDS = 2.0
 
 
 class StuckError(Exception):
     """The process waits for something that never happens; the message says what."""
 
 
-class Finished(Value):
+def stop_signals() -> tuple[int, ...]:
+    """Return the signals that stop a run: INT, TERM, and HUP unless it is ignored, as nohup has it."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM) if ignored else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class CompletedChild(Value):
     """Exit code and output of a program. code: negative for a signal."""
 
     code: int
@@ -44,8 +50,8 @@ class Finished(Value):
     err: bytes
 
 
-class Output:
-    """Output of a process. cause: "" if it ended by itself, else "time-out", "output" or what it is waiting for."""
+class ChildOutput:
+    """The output of a process. cause: "" if it ended by itself, else "time-out", "output" or what it is waiting for."""
 
     def __init__(self, out: bytes, err: bytes, cause: str) -> None:
         self.out, self.err, self.cause = out, err, cause
@@ -55,28 +61,28 @@ def start_child(
     argv: list[str],
     *,
     env: Mapping[str, str] | None = None,
-    memory: int | None = MEMORY,
+    memory: int | None = MAX_MEMORY,
     brief: bool = False,
-    **how: Any,
+    **popen_options: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in its own process group, unless `how`, options of Popen, changes that. Raises OSError.
+    """Start a program in its own process group, unless `popen_options`, options of Popen, changes that. Raises OSError.
 
     env: all its variables; None for ours.
     memory: limit in bytes, or None.
-    brief: it ends soon by itself, so it need not be ended if this program is killed.
+    brief: it ends soon by itself, so the reaper need not watch it.
     """
     import subprocess  # 8 ms; most runs start nothing
 
-    group = {} if how.keys() & {"start_new_session", "process_group"} else {"process_group": 0}
+    group = {} if popen_options.keys() & {"start_new_session", "process_group"} else {"process_group": 0}
     start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen if brief else reaper.REAPER.popen
-    process = start(argv, env=os.environ if env is None else env, **(group | how))
+    process = start(argv, env=os.environ if env is None else env, **(group | popen_options))
     if memory is not None:
         limit_memory(process.pid, memory)
     return process
 
 
 def limit_memory(pid: int, most: int) -> None:
-    """Limit the memory of a process and of those it starts from now on, if the system supports it."""
+    """Limit the memory of a process and of its future children, if the system supports it."""
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 
@@ -90,11 +96,11 @@ def run_child(
     *,
     seconds: float,
     feed: bytes = b"",
-    most: int = OUTPUT,
-    memory: int | None = MEMORY,
-    **how: Any,
-) -> Finished:
-    """Run a program to its end. how: options of Popen, such as `cwd` and `env`.
+    most: int = MAX_OUTPUT,
+    memory: int | None = MAX_MEMORY,
+    **popen_options: Any,
+) -> CompletedChild:
+    """Run a program to its end. popen_options: options of Popen, such as `cwd` and `env`.
 
     Raises OSError if it cannot be started, TimeoutError, and OverflowError for more than `most` bytes of output; its
     whole group is then killed.
@@ -103,9 +109,9 @@ def run_child(
 
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     pipes["stdin"] = subprocess.PIPE if feed else subprocess.DEVNULL
-    process = start_child(argv, memory=memory, **(pipes | how))
+    process = start_child(argv, memory=memory, **(pipes | popen_options))
     out, err = collect(process, feed, seconds, most)
-    return Finished(process.returncode, out, err)
+    return CompletedChild(process.returncode, out, err)
 
 
 def collect(
@@ -115,11 +121,11 @@ def collect(
     most: int,
     stuck: Callable[[], str] | None = None,
 ) -> tuple[bytes, bytes]:
-    """Return the output of a process, on both streams, until it ends. See `follow`.
+    """Return standard output and standard error of a process, once it has ended. See `read_until_exit`.
 
     Raises TimeoutError, OverflowError for more than `most` bytes, and StuckError.
     """
-    done = follow(process, feed, seconds, most, stuck)
+    done = read_until_exit(process, feed, seconds, most, stuck)
     if done.cause == "time-out":
         raise TimeoutError
     if done.cause == "output":
@@ -129,23 +135,23 @@ def collect(
     return done.out, done.err
 
 
-def follow(
+def read_until_exit(
     process: subprocess.Popen[bytes],
     feed: bytes,
     seconds: float,
     most: int,
     stuck: Callable[[], str] | None = None,
-) -> Output:
+) -> ChildOutput:
     """Read a process, the leader of its group, until it ends; it never outlives this call.
 
-    most: limit of standard output in bytes; of standard error the first MB is kept.
+    most: limit of standard output in bytes; only the first MB of standard error is returned.
     stuck: called once if it takes long; returns what it may be waiting for, or "".
     """
     import selectors
     from subprocess import TimeoutExpired
 
     now = time.monotonic()
-    until, patience = now + seconds, now + PATIENCE if stuck else float("inf")
+    until, check_at = now + seconds, now + STUCK_SECONDS if stuck else float("inf")
     parts: dict[Any, list[bytes]] = {process.stdout: [], process.stderr: []}
     sizes = dict.fromkeys(parts, 0)
     left, cause = memoryview(feed), ""
@@ -160,11 +166,11 @@ def follow(
                 process.stdin.close()
             while ready.get_map() and not cause:
                 now = time.monotonic()
-                if now >= patience and stuck is not None:
-                    patience, cause = float("inf"), stuck()
+                if now >= check_at and stuck is not None:
+                    check_at, cause = float("inf"), stuck()
                 elif now >= until:
                     cause = "time-out"
-                for key, _ in ready.select(max(min(until, patience) - now, 0)) if not cause else ():
+                for key, _ in ready.select(max(min(until, check_at) - now, 0)) if not cause else ():
                     if key.fileobj is process.stdin:
                         with suppress(BrokenPipeError):
                             left = left[os.write(key.fd, left[:4096]) :]
@@ -174,7 +180,7 @@ def follow(
                         process.stdin.close()
                     elif part := os.read(key.fd, 1 << 16):
                         sizes[key.fileobj] += len(part)
-                        if key.fileobj is process.stdout or sizes[key.fileobj] <= _ERRORS:
+                        if key.fileobj is process.stdout or sizes[key.fileobj] <= _MAX_ERRORS:
                             parts[key.fileobj].append(part)
                         if sizes[process.stdout] > most:
                             cause = "output"
@@ -192,11 +198,11 @@ def follow(
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-    return Output(b"".join(parts[process.stdout]), b"".join(parts[process.stderr]), cause)
+    return ChildOutput(b"".join(parts[process.stdout]), b"".join(parts[process.stderr]), cause)
 
 
 def kill_group(process: subprocess.Popen[bytes], number: int) -> None:
-    """Send a signal to a process that was not waited for, and to its group if it leads one."""
+    """Send a signal to a process that has not been waited for, and to its group if it leads one."""
     with suppress(OSError):
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, number)

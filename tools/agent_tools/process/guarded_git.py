@@ -3,12 +3,12 @@
 A repository may name programs in its configuration, attributes and hooks, and may point git elsewhere. So each run is
 created by one of these functions:
 
-- `nowhere`: reads no repository and no configuration.
-- `store`: a git folder of this program; reads no configuration of the user or the repository.
+- `isolated_git`: reads no repository and no configuration.
+- `store_git`: a git folder of this program; reads no configuration of the user or the repository.
 - `checked_git`: the user's repository as inspected (`Checkout`); its folder and work tree are fixed, and nothing is
 started except, if it is trusted, its configured filters.
 - `fetching_git`: fetches into an empty git folder of this program, with the user's logins and proxies.
-- `as_user`: an operation that the user requested by name, as their own git would run it, hooks included.
+- `user_git`: an operation that the user requested by name, as their own git would run it, hooks included.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_tools.fs.safe_files import find_obstacle, known_obstacle
-from agent_tools.process.child import MEMORY, StuckError, collect, start_child
+from agent_tools.process.child import MAX_MEMORY, StuckError, collect, start_child
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
     import subprocess
 
 SECONDS = 60.0
-LARGEST = 256 << 20
+MAX_OUTPUT = 256 << 20
 # Settings that would start a program, access the network or enter another repository. These override the repository's
 # own configuration, and are passed on to a git that git starts.
-SAFE = {
+SAFE_SETTINGS = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.pager": "cat",
@@ -57,7 +57,7 @@ SAFE = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-_CALM = {
+_READ_ONLY_ENV = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
     "GIT_ATTR_NOSYSTEM": "1",
@@ -65,20 +65,20 @@ _CALM = {
     # Versions that do not know that variable would fetch missing objects of a partial clone.
     "GIT_ALLOW_PROTOCOL": "none",
 }
-_SILENT = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "false", "GIT_EDITOR": "false"}
+_NON_INTERACTIVE = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "false", "GIT_EDITOR": "false"}
 _NO_CONFIG = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
-_NOT_NESTED = "--ignore-submodules=all"
+_NO_SUBMODULES = "--ignore-submodules=all"
 # For behaviour without a setting, or with one that files of the repository override.
 _OPTIONS = {
-    "diff": (*_NO_PROGRAMS, _NOT_NESTED),
+    "diff": (*_NO_PROGRAMS, _NO_SUBMODULES),
     "log": _NO_PROGRAMS,
     "show": _NO_PROGRAMS,
-    "status": (_NOT_NESTED,),
+    "status": (_NO_SUBMODULES,),
     "grep": ("--no-textconv", "--no-recurse-submodules"),
 }
 # Variables that make git use another repository than that of its working directory.
-ASTRAY = (
+REDIRECTING_VARIABLES = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
 )  # fmt: skip
@@ -111,7 +111,7 @@ class Checkout(Value):
 
 
 class GitRun:
-    """How git is started.
+    """How to start git.
 
     program: absolute path.
     cwd: working directory.
@@ -126,7 +126,7 @@ class GitRun:
         cwd: str,
         env: Mapping[str, str],
         settings: Mapping[str, str] | None = None,
-        memory: int | None = MEMORY,
+        memory: int | None = MAX_MEMORY,
     ) -> None:
         self.program, self.cwd, self.env = program, cwd, dict(env)
         self._settings = dict(settings or {})
@@ -137,7 +137,7 @@ class GitRun:
         return GitRun(self.program, self.cwd, self.env, self._settings | dict(settings), self.memory)
 
     def argv(self, *words: str) -> list[str]:
-        """Return the whole command line. An option of git (`--literal-pathspecs`) may precede the subcommand."""
+        """Return the command line. An option of git (`--literal-pathspecs`) may precede the subcommand."""
         before = [word for word in words[:1] if word.startswith("-")]
         name, rest = words[len(before) : len(before) + 1], words[len(before) + 1 :]
         if not self._settings:
@@ -147,17 +147,17 @@ class GitRun:
         return [self.program, "--no-pager", *given, *before, *name, *options, *rest]
 
     def tree(self, env: Mapping[str, str] | None = None) -> str:
-        """Return the work tree whose files it may open; "" for none."""
+        """Return the work tree whose files git may open; "" for none."""
         tree = {**self.env, **(env or {})}.get("GIT_WORK_TREE", "")
         return "" if tree == "/" else tree
 
     def stuck(self, env: Mapping[str, str] | None = None) -> Callable[[], str] | None:
-        """Return a function that tells why a slow git may never end, or None."""
+        """Return a function that tells why git may be stuck, or None."""
         tree = self.tree(env)
         return (lambda: find_obstacle(tree)) if tree else None
 
     def start(
-        self, *words: str, cwd: str = "", env: Mapping[str, str] | None = None, **how: Any
+        self, *words: str, cwd: str = "", env: Mapping[str, str] | None = None, **popen_options: Any
     ) -> subprocess.Popen[bytes]:
         """Start git in its own process group. env: additional variables. Raises GitError."""
         import subprocess  # 8 ms; most runs start no git
@@ -172,36 +172,36 @@ class GitRun:
                 cwd=cwd or self.cwd,
                 env={**self.env, **(env or {})},
                 memory=self.memory,
-                **(pipes | how),
+                **(pipes | popen_options),
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise GitError(f"git cannot be started in {cwd or self.cwd}: {reason}") from None
 
     def run(
-        self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = SECONDS, most: int = LARGEST,
-        env: Mapping[str, str] | None = None, fine: Collection[int] = (0,), brief: bool = False,
+        self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = SECONDS, most: int = MAX_OUTPUT,
+        env: Mapping[str, str] | None = None, ok_codes: Collection[int] = (0,), brief: bool = False,
     ) -> bytes:  # fmt: skip
         """Run git and return its output. Raises GitError, also beyond `most` bytes.
 
-        fine: exit codes of success. brief: as in `start_child`.
+        ok_codes: exit codes that mean success. brief: as in `start_child`.
         """
-        named = next((word for word in words if not word.startswith("-")), "git")
+        subcommand = next((word for word in words if not word.startswith("-")), "git")
         process = self.start(*words, cwd=cwd, env=env, brief=brief)
         try:
             out, err = collect(process, feed, seconds, most, self.stuck(env))
         except StuckError as error:
             raise GitError(str(error)) from None
         except TimeoutError:
-            raise GitError(f"git {named} took more than {seconds:.3g} s") from None
+            raise GitError(f"git {subcommand} took more than {seconds:.3g} s") from None
         except OverflowError:
-            raise GitError(f"git {named} printed more than {most:,} bytes") from None
-        if process.returncode not in fine:
+            raise GitError(f"git {subcommand} printed more than {most:,} bytes") from None
+        if process.returncode not in ok_codes:
             error_lines = err.decode("utf-8", "replace").strip().splitlines()
             last = next(
                 (line for line in error_lines if line.startswith("fatal: ")), error_lines[-1] if error_lines else ""
             )
-            why = last.removeprefix("fatal: ") or f"git {named} failed"
+            why = last.removeprefix("fatal: ") or f"git {subcommand} failed"
             raise GitError(why, process.returncode)
         return out
 
@@ -216,33 +216,35 @@ def find_git(path: str, root: str) -> str:
     raise GitError("git is not installed")
 
 
-def nowhere(program: str) -> GitRun:
+def isolated_git(program: str) -> GitRun:
     """Return a git that reads no repository and no configuration."""
     return GitRun(
-        program, "/", {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_DIR": "/dev/null"} | _SILENT | _NO_CONFIG
+        program,
+        "/",
+        {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_DIR": "/dev/null"} | _NON_INTERACTIVE | _NO_CONFIG,
     )
 
 
-def store(program: str, folder: str, objects: Sequence[str] = ()) -> GitRun:
+def store_git(program: str, folder: str, objects: Sequence[str] = ()) -> GitRun:
     """Return a git for a folder of this program. objects: folders of objects that need not be stored again."""
     env = {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_DIR": folder, "GIT_LITERAL_PATHSPECS": "1"}
     env |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_REPLACE_OBJECTS": "1"}
-    env |= _SILENT | _NO_CONFIG
+    env |= _NON_INTERACTIVE | _NO_CONFIG
     if objects:
-        env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(map(_quoted, objects))
+        env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(map(_quote_path, objects))
     return GitRun(program, "/", env)
 
 
-# Ways to the user's logins and through proxies.
-_FETCHING = (
+# Variables for the user's logins and proxies.
+_FETCH_VARIABLES = (
     "PATH", "HOME", "XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
 )  # fmt: skip
-_CALM_SETTINGS = (
+_FETCH_SETTING_NAMES = (
     "core.fsmonitor", "core.hooksPath", "core.askPass", "core.attributesFile", "gc.auto", "maintenance.auto",
     "fetch.recurseSubmodules",
 )  # fmt: skip
-_FETCHED = {name: SAFE[name] for name in _CALM_SETTINGS} | {
+_FETCH_SETTINGS = {name: SAFE_SETTINGS[name] for name in _FETCH_SETTING_NAMES} | {
     "transfer.fsckObjects": "true",
     "protocol.ext.allow": "never",
 }
@@ -250,10 +252,10 @@ _FETCHED = {name: SAFE[name] for name in _CALM_SETTINGS} | {
 
 def fetching_git(program: str, folder: str, env: Mapping[str, str]) -> GitRun:
     """Return a git that may fetch into a git folder of this program, without hooks, filters or questions."""
-    found = {name: env[name] for name in _FETCHING if env.get(name)}
+    found = {name: env[name] for name in _FETCH_VARIABLES if env.get(name)}
     found |= {"GIT_DIR": folder, "GIT_ALLOW_PROTOCOL": "https:ssh:git:file", "GIT_ATTR_NOSYSTEM": "1"}
     found["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
-    return GitRun(program, folder, found | _SILENT, _FETCHED, memory=None)
+    return GitRun(program, folder, found | _NON_INTERACTIVE, _FETCH_SETTINGS, memory=None)
 
 
 def checked_git(program: str, checkout: Checkout, env: Mapping[str, str], *, locks: bool = False) -> GitRun:
@@ -262,11 +264,13 @@ def checked_git(program: str, checkout: Checkout, env: Mapping[str, str], *, loc
     env: the user's environment, for PATH and the location of settings. locks: it may change the repository.
     """
     names = ("HOME", "XDG_CONFIG_HOME", "SUDO_UID")
-    found = {name: env[name] for name in names if env.get(name)} | _SILENT | _CALM | checkout.variables
+    found = (
+        {name: env[name] for name in names if env.get(name)} | _NON_INTERACTIVE | _READ_ONLY_ENV | checkout.variables
+    )
     # A relative folder would be relative to the repository.
     found["PATH"] = os.pathsep.join(p for p in env.get("PATH", os.defpath).split(os.pathsep) if p.startswith("/"))
     found["GIT_OPTIONAL_LOCKS"] = "1" if locks else "0"
-    return GitRun(program, checkout.root, found, SAFE)
+    return GitRun(program, checkout.root, found, SAFE_SETTINGS)
 
 
 def without_filters(run: GitRun) -> dict[str, str]:
@@ -284,7 +288,7 @@ def without_filters(run: GitRun) -> dict[str, str]:
     return found
 
 
-def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+def settings_as_variables(settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings as variables, for a git that another program starts."""
     found = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
@@ -292,21 +296,21 @@ def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def hardening(root: str, checkout: Checkout | None, off: Mapping[str, str]) -> dict[str, str]:
+def hardened_variables(root: str, checkout: Checkout | None, off: Mapping[str, str]) -> dict[str, str]:
     """Return variables that restrict git in a command to the inspected repository. off: see `without_filters`."""
     fixed = checkout.variables if checkout is not None else {"GIT_CEILING_DIRECTORIES": os.path.dirname(root)}  # noqa: PTH120
-    return {**_CALM, **fixed, **as_variables(SAFE | dict(off))}
+    return {**_READ_ONLY_ENV, **fixed, **settings_as_variables(SAFE_SETTINGS | dict(off))}
 
 
-def as_user(program: str, checkout: Checkout, env: Mapping[str, str]) -> GitRun:
+def user_git(program: str, checkout: Checkout, env: Mapping[str, str]) -> GitRun:
     """Return a git for an operation that the user requested by name, with configured hooks and programs."""
     fixed = {"GIT_DIR": checkout.folder, "GIT_WORK_TREE": checkout.root, "GIT_LITERAL_PATHSPECS": "1"}
-    rest = {key: value for key, value in env.items() if key not in ASTRAY}
+    rest = {key: value for key, value in env.items() if key not in REDIRECTING_VARIABLES}
     fixed |= {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
     return GitRun(program, checkout.root, rest | fixed, memory=None)
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     if os.pathsep not in path and not path.startswith('"') and "\n" not in path:
         return path
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

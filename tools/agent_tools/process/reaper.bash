@@ -1,9 +1,9 @@
-# Waits beside the program and is told of the processes it starts, on standard input. When that ends, so has the program,
-# in whatever way: what is left of them is ended too.
-#   ? MARK       a process is being started; the mark is in the environment of all that comes of it
+# Runs next to the program, which reports the processes that it starts on standard input. When the input ends, the program
+# has ended, and this script kills the processes that are left.
+#   ? MARK       a process is being started; the mark is in its environment and that of its descendants
 #   ! MARK       it could not be started
-#   + PID MARK   it was, as the leader of a group
-#   ~ PID        its leader is gone, others of the group may be there
+#   + PID MARK   it was started, as a group leader
+#   ~ PID        the leader has ended; others of the group may still run
 #   - PID        nothing is left
 trap '' HUP INT TERM
 groups=() marks=() starting=
@@ -18,8 +18,7 @@ while read -r what pid mark; do
 done
 marks+=($starting)
 [[ ${marks[*]} ]] || exit 0
-# Where no environment can be read, those who left their group are known by whose children they are: for as long as
-# the leaders live.
+# If no environment can be read, processes that left their group are found by their parents, while the leaders live.
 proc=${1:-/proc} below=
 if [[ ! -r $proc/self/environ ]]; then
     table=$(ps -A -o pid= -o ppid=) below=" ${groups[*]} " before=

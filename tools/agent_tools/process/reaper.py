@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_tools.shell.state import MARK
+from agent_tools.shell.state import MARK_VARIABLE
 
 _SCRIPT = Path(__file__).with_name("reaper.bash")
 _USUAL = ("/bin", "/usr/bin")
@@ -22,7 +22,7 @@ _USUAL = ("/bin", "/usr/bin")
 
 def marked(env: Mapping[str, str], mark: str) -> dict[str, str]:
     """Return the environment of a process with one more mark."""
-    return {**env, MARK: f"{env.get(MARK, '')}:{mark}"}
+    return {**env, MARK_VARIABLE: f"{env.get(MARK_VARIABLE, '')}:{mark}"}
 
 
 class Child(subprocess.Popen[bytes]):

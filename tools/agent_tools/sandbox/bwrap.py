@@ -1,7 +1,7 @@
 """The bubblewrap sandbox: separate namespaces for files, processes, network and IPC.
 
-Root stays root in it, without a user namespace, so that files of other owners in the workspace can still be written; it
-keeps only the capabilities needed for that. Other users get a user namespace, made by bubblewrap.
+Root stays root inside, without a user namespace, so that it can still write files of other owners in the workspace; it
+keeps only the capabilities needed for that. For other users, bubblewrap creates a user namespace.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from types import MappingProxyType
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped, memory_file
-from agent_tools.sandbox.landlock import filter_program, launcher, supported
+from agent_tools.sandbox.landlock import filter_program, is_supported, launcher
 from agent_tools.sandbox.mounts import MountPlan, Placeholders, mount_arguments, plan_mounts
 from agent_tools.sandbox.profile import Profile
 
-_PLACES = ("/usr/bin", "/bin", "/usr/local/bin")
-_ALWAYS = (
+_SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
+_BASE_OPTIONS = (
     "--unshare-ipc --unshare-pid --unshare-uts --unshare-cgroup-try --die-with-parent --new-session --cap-drop ALL"
 )
-# The rest of the file system is as it should be already.
-_AS_MOUNTED = ["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]
-_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
-# Seconds to wait for the processes of an ended sandbox to exit: what is killed ends when it is next scheduled.
-_GONE = 20.0
+# For a namespace that has the mounts of the plan already.
+_EXISTING_MOUNTS = ["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]
+_ROOT_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+# Time limit for killed processes to exit.
+_EXIT_SECONDS = 20.0
 
 
 class SpaceEntry(Value):
     """How a command enters the shared namespaces of a session.
 
     words: command line before bubblewrap.
-    given: descriptors that it needs.
-    mounted: the mounts of the plan exist there already.
+    given: descriptors that it inherits.
+    mounted: it already has the mounts of the plan.
     """
 
     words: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ NOTHING_SHARED = Shared()
 def find_bwrap(env: Mapping[str, str], writable: Collection[Path] = ()) -> str | None:
     """Find bubblewrap in the system's folders, else the first on PATH that no command could have put there."""
     searched = [p for p in env.get("PATH", "").split(os.pathsep) if p.startswith("/")]
-    for place in (*_PLACES, *searched):
+    for place in (*_SYSTEM_FOLDERS, *searched):
         path = Path(os.path.realpath(f"{place}/bwrap"))
         if os.access(path, os.X_OK) and not any(path.is_relative_to(w) for w in writable):
             return str(path)
@@ -81,12 +81,12 @@ def obstacle(profile: Profile) -> str:
     """
     if Path("/") in profile.writable:
         return "the workspace is the whole machine"
-    fine = set(profile.writable)
+    checked = set(profile.writable)
     for path in (*profile.protected, *profile.personal):
         for place in (path, *path.parents):
-            if place in fine:
+            if place in checked:
                 break
-            fine.add(place)
+            checked.add(place)
             if place.is_symlink():
                 return f"{place} is a symbolic link, which cannot be protected"
     return ""
@@ -101,7 +101,7 @@ def prepare_bubblewrap(
     """
     if reason := obstacle(profile):
         raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
-    holders = Placeholders((*profile.protected, *profile.personal))
+    placeholders = Placeholders((*profile.protected, *profile.personal))
     given: list[int] = []
 
     def blank() -> int:
@@ -110,16 +110,16 @@ def prepare_bubblewrap(
 
     try:
         given += os.pipe()
-        heard = given[0]
+        status_fd = given[0]
         guarded = (*profile.protected, *profile.personal)
-        there = {*holders.paths, *(path for path in guarded if os.path.lexists(path))}
+        there = {*placeholders.paths, *(path for path in guarded if os.path.lexists(path))}
         plan = plan_mounts(profile, there, shared.caches)
         entry = shared.enter(plan) if shared.enter else SpaceEntry()
         given += entry.given
         options = _options(given[1], own_network=not profile.network and not shared.network)
-        mounts = _AS_MOUNTED if entry.mounted else mount_arguments(plan.whole(), blank)
+        mounts = _EXISTING_MOUNTS if entry.mounted else mount_arguments(plan.all(), blank)
         words = [bwrap, *options, *mounts, "--chdir", str(cwd), "--", *argv]
-        if supported():
+        if is_supported():
             given.append(memory_file("filter", filter_program(network=profile.network, contained=True)))
             words[1:1] = ["--seccomp", str(given[-1])]
         if profile.network and not (os.geteuid() and Path(bwrap).stat().st_mode & stat.S_ISUID):
@@ -128,39 +128,39 @@ def prepare_bubblewrap(
             words, given = [*first, *words], [*given, spec]
         words = [*entry.words, *words]
     except BaseException:  # also for an interrupt: leave no descriptor open; the caller reports the error
-        holders.release()
+        placeholders.release()
         for descriptor in given:
             os.close(descriptor)
         raise
     env = env | {name: "/tmp" for name in ("TMPDIR", "TMP", "TEMP") if name in env}
-    return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, heard, holders))
+    return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, status_fd, placeholders))
 
 
 def _options(status: int, *, own_network: bool) -> list[str]:
     """Return the options of bubblewrap apart from the mounts. status: descriptor for its status messages."""
-    words = [*_ALWAYS.split(), "--json-status-fd", str(status)]
+    words = [*_BASE_OPTIONS.split(), "--json-status-fd", str(status)]
     if own_network:
         words.append("--unshare-net")
     if os.geteuid() == 0:
-        words += [word for capability in _OF_ROOT for word in ("--cap-add", capability)]
+        words += [word for capability in _ROOT_CAPABILITIES for word in ("--cap-add", capability)]
     return words
 
 
-def _finish(heard: int, holders: Placeholders) -> None:
-    """Make sure that no process is left inside, which could replace a placeholder; then remove the placeholders.
+def _finish(status_fd: int, placeholders: Placeholders) -> None:
+    """End all processes inside, which could replace a placeholder; then remove the placeholders.
 
-    Bubblewrap's first process ends with bubblewrap itself, and all others with it, except if bubblewrap was killed
+    The sandbox's first process normally ends with bubblewrap, and all others with it, except if bubblewrap was killed
     during setup.
     """
-    os.set_blocking(heard, False)
+    os.set_blocking(status_fd, False)
     with suppress(OSError, ValueError, LookupError):
-        status = json.loads(os.read(heard, 4_096).splitlines()[0])
-        _end(status["child-pid"], status["pid-namespace"])
-    os.close(heard)
-    holders.release()
+        status = json.loads(os.read(status_fd, 4_096).splitlines()[0])
+        _kill_init(status["child-pid"], status["pid-namespace"])
+    os.close(status_fd)
+    placeholders.release()
 
 
-def _end(process: int, namespace: int) -> None:
+def _kill_init(process: int, namespace: int) -> None:
     """Kill the first process of a sandbox, and wait for its exit."""
     handle = os.pidfd_open(process)
     try:
@@ -168,8 +168,8 @@ def _end(process: int, namespace: int) -> None:
             # The PID may have been reused.
             if Path(f"/proc/{process}/ns/pid").stat().st_ino == namespace:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
-        select.select([handle], [], [], _GONE)
-        # In a container, this program may be the one that reaps it.
+        select.select([handle], [], [], _EXIT_SECONDS)
+        # In a container, this program may have to reap it.
         with suppress(ChildProcessError):
             os.waitpid(process, os.WNOHANG)
     finally:

@@ -1,4 +1,4 @@
-"""How a command runs in the sandbox: what the settings and permissions ask for, and its wrapped form."""
+"""How a command runs in the sandbox: the conditions set by settings and permissions, and its wrapped form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent_tools.record import Value
 if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
 
-OUTSIDE = "outside the sandbox"
+OUTSIDE_SANDBOX = "outside the sandbox"
 Caches = Literal["session", "shared", "off"]
 
 
@@ -33,10 +33,10 @@ class RunConditions(Value):
 
 
 class SandboxLimits(Value):
-    """Settings of the user besides the profile.
+    """The user's sandbox settings that are not in the profile.
 
     landlock: use it if bubblewrap does not work.
-    caches: where writes to caches of the home folder go: to a layer of the session, the caches themselves, or nowhere.
+    caches: where writes to caches of the home folder go: a layer of the session, the caches themselves, or nowhere.
     domains: hosts reachable through a proxy.
     ports: reachable servers on this machine.
     """
@@ -48,12 +48,12 @@ class SandboxLimits(Value):
 
 
 class Confined(Value):
-    """The sandbox from the view of permissions.
+    """The sandbox as seen by the permission policy.
 
     holds: returns True if commands run in bubblewrap.
     profile: returns what they may access there.
     auto_allow: the user's setting.
-    auto_allow_destructive: the user's setting: what `auto_allow` means includes commands that destroy files.
+    auto_allow_destructive: the user's setting: `auto_allow` includes commands that destroy files.
     outside: rule patterns of commands that run outside.
     domains: reachable hosts.
     sockets: reachable services.
@@ -95,7 +95,7 @@ class Wrapped:
     def code(self, code: int) -> int:
         """Return the exit code of the command, negative for a signal.
 
-        Bubblewrap reports a signal as 128 + n, as a shell does, so it looks like an exit code there.
+        Bubblewrap reports signal n as exit code 128 + n, as a shell does.
         """
         return 128 - code if self.kind == "bubblewrap" and 128 < code <= 128 + 64 else code
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from agent_tools.fs.protected_names import OWN
+from agent_tools.fs.protected_names import AGENT_NAMES
 from agent_tools.sandbox.conditions import Kind
-from agent_tools.sandbox.launch import FAILED, MARK
+from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED
 from agent_tools.text import one_line
 
-# Only the end is examined: programs report errors there, and a long log may contain anything.
-_LOOKED_AT = 4_000
-_WRITING = r"Read-only file system|\bEROFS\b"
-_PINNED = r"Device or resource busy|\bEBUSY\b"
+# Only the end is examined, where programs report errors: a long log may contain anything.
+_TAIL_CHARS = 4_000
+_READ_ONLY = r"Read-only file system|\bEROFS\b"
+_BUSY = r"Device or resource busy|\bEBUSY\b"
 # The placeholder of a missing settings file is a directory (`mounts`).
-_PLACEHOLDERS = "|".join(re.escape(name) for name in OWN if not name.endswith("/"))
-_PLACED = (
+_PLACEHOLDERS = "|".join(re.escape(name) for name in AGENT_NAMES if not name.endswith("/"))
+_PLACEHOLDER_ERROR = (
     rf"(?:[Ii]s a directory|\bEISDIR\b)[^\n]*(?:{_PLACEHOLDERS})\b"
     rf"|(?:{_PLACEHOLDERS})\b[^\n]*(?:[Ii]s a directory|\bEISDIR\b)"
 )
@@ -25,10 +25,8 @@ _NETWORK = (
     r"|[Ff]ailure in name resolution|Name or service not known|No address associated|failed to lookup address"
     r"|\b(?:ENETUNREACH|EHOSTUNREACH|EAI_AGAIN|ENOTFOUND)\b|no such host|getaddrinfo"
 )
-_CALLS = r"Bad system call|\bSIGSYS\b"
-_RIGHTS = r"Operation not permitted|Permission denied|\b(?:EPERM|EACCES)\b|PermissionError"
-
-
+_BLOCKED_CALL = r"Bad system call|\bSIGSYS\b"
+_NO_PERMISSION = r"Operation not permitted|Permission denied|\b(?:EPERM|EACCES)\b|PermissionError"
 _SOCKETS = r"/[\w./-]*\.sock\b|Cannot connect to the Docker daemon|/run/[\w./-]+"
 _MISSING = re.compile(r"(/[^\s'\"’:]+)['\"’]?: No such file or directory|No such file or directory: ['\"]?(/[^\s'\"]+)")
 _LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[?::1\]?)(?:[\"']?,? ?(?:port|:)?[ :/]?(\d{2,5}))?")
@@ -39,12 +37,12 @@ _HOST = re.compile(
     re.I,
 )
 _SIGNING = r"gpg failed to sign|error: .{0,40}sign(?:ing)? (?:key|failed)|No secret key|cannot open .*gpg"
-_KEYS = (
+_AUTHENTICATION = (
     r"Permission denied \(publickey|Could not read from remote repository|could not read Username|Host key verification"
 )
 
 
-def sandbox_refusal(
+def explain_refusal(
     kind: Kind,
     output: str,
     code: int,
@@ -62,53 +60,53 @@ def sandbox_refusal(
     """
     if kind == "none" or code == 0:
         return ""
-    text = output[-_LOOKED_AT:]
-    if reason := _not_begun(text, code):
+    text = output[-_TAIL_CHARS:]
+    if reason := _setup_error(text, code):
         what = "call again with dangerouslyDisableSandbox, or continue without it"
         return f"[the sandbox could not be set up: {reason}; {what}]"
     if hosts:
         named = ", ".join(dict.fromkeys(hosts))
-        return _explained("refused", f"{named}: not in the user's setting sandbox.domains")
-    if re.search(_SIGNING, text) or re.search(_KEYS, text):
-        return _explained("refused", "keys and passwords are hidden in it")
-    if re.search(_WRITING, text) or (kind == "bubblewrap" and re.search(rf"{_PINNED}|{_PLACED}", text)):
-        return _explained("refused", f"writing outside the workspace, or to a protected file{_path_of(text)}")
+        return _refusal_line("refused", f"{named}: not in the user's setting sandbox.domains")
+    if re.search(_SIGNING, text) or re.search(_AUTHENTICATION, text):
+        return _refusal_line("refused", "keys and passwords are hidden in it")
+    if re.search(_READ_ONLY, text) or (kind == "bubblewrap" and re.search(rf"{_BUSY}|{_PLACEHOLDER_ERROR}", text)):
+        return _refusal_line("refused", f"writing outside the workspace, or to a protected file{_path_of(text)}")
     if hidden := next(filter(hides, (m[1] or m[2] for m in _MISSING.finditer(text))), ""):
         why = f"{hidden} is hidden in it; the user's setting sandbox.readable can show a folder"
-        return _explained("refused", why)
-    if re.search(_SOCKETS, text) and re.search(rf"{_REFUSED}|{_RIGHTS}|No such file|Cannot connect", text):
-        return _explained("refused", "the socket of a service; the user's setting sandbox.sockets can allow it")
+        return _refusal_line("refused", why)
+    if re.search(_SOCKETS, text) and re.search(rf"{_REFUSED}|{_NO_PERMISSION}|No such file|Cannot connect", text):
+        return _refusal_line("refused", "the socket of a service; the user's setting sandbox.sockets can allow it")
     if not network and re.search(_NETWORK, text):
         host = _HOST.search(text)
         named = f" ({host[1]}); the user's setting sandbox.domains can allow a host" if host else ""
-        return _explained("refused", f"there is no network in it{named}")
+        return _refusal_line("refused", f"there is no network in it{named}")
     if not network and kind == "bubblewrap" and re.search(_REFUSED, text) and (local := _LOCAL.search(text)):
         port = f" ({local[1]})" if local[1] else ""
         why = f"its loopback is its own; the user's setting sandbox.ports can allow a port of this machine{port}"
-        return _explained("may have refused", why)
+        return _refusal_line("may have refused", why)
     if not network and re.search(_REFUSED, text):
         why = "there is no network in it" if kind == "bubblewrap" else "connections may be closed in it"
-        return _explained("may have refused", f"{why}, so nothing but the command's own servers can be reached")
-    if code == -31 or re.search(_CALLS, text):
-        return _explained("refused", "a system call")
-    if re.search(_RIGHTS, text):
+        return _refusal_line("may have refused", f"{why}, so nothing but the command's own servers can be reached")
+    if code == -31 or re.search(_BLOCKED_CALL, text):
+        return _refusal_line("refused", "a system call")
+    if re.search(_NO_PERMISSION, text):
         what = "writing" if kind == "landlock" else "a protected or hidden file"
-        return _explained("may have refused", f"{what}, {'' if network else 'the network, '}or a system call")
+        return _refusal_line("may have refused", f"{what}, {'' if network else 'the network, '}or a system call")
     return ""
 
 
 def _path_of(text: str) -> str:
     """Return the path that could not be written, if the output names it."""
-    found = re.search(rf"['\"‘]?(/[^\s'\"’:]+)['\"’]?: (?:{_WRITING}|{_PINNED})", text)
+    found = re.search(rf"['\"‘]?(/[^\s'\"’:]+)['\"’]?: (?:{_READ_ONLY}|{_BUSY})", text)
     return f" ({found[1]})" if found else ""
 
 
-def _explained(verb: str, what: str) -> str:
+def _refusal_line(verb: str, what: str) -> str:
     return f"[the sandbox {verb} this: {what}; call again with dangerouslyDisableSandbox, or continue without it]"
 
 
-def _not_begun(text: str, code: int) -> str:
+def _setup_error(text: str, code: int) -> str:
     """Return why the command did not start."""
-    start = {1: "bwrap: ", FAILED: MARK}.get(code)
+    start = {1: "bwrap: ", SETUP_FAILED: ERROR_PREFIX}.get(code)
     lines = text.strip().splitlines()
     return one_line(lines[-1].removeprefix(start)) if start and lines and lines[-1].startswith(start) else ""

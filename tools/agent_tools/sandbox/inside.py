@@ -1,16 +1,16 @@
 """The process inside a session's sandbox, with the network and views of files that its commands share.
 
 `python -I -S inside.py FD` creates namespaces, reads requests from the socket FD as JSON, one per packet, and answers
-each, with descriptors if there are any; it ends when the other side is closed. It imports nothing of ours, because it
-starts without site packages.
+each, with descriptors if there are any; it ends when the other side is closed. It imports nothing from this package,
+because it starts without site packages.
 
 Requests: {"layers": {DIRECTORY: [UPPER, WORK]}}: redirect writes below DIRECTORY to UPPER; answered with the
 directories for which that works, and the namespaces (user, if there is one; mount; network). {"view": [[WHAT, TARGET,
-SOURCE], ...]}: files after these mounts of `mounts.py`, with sources as they are without any, and everything else
-read-only; answered with a number. {"guard": NUMBER, "mounts": [...]}: a mount namespace with more mounts on that view,
-or "stale" if the view has lost a mount: the kernel removes a mount when its mount point is removed. {"forget": NUMBER}:
-release the view. {"listen": PORT} (0: any) and {"connect": PORT}: a socket on the inner loopback. {"ports": true}: the
-ports with a listener there.
+SOURCE], ...]}: a view of the files with these mounts of `mounts.py`, whose sources are the files without mounts, and
+everything else read-only; answered with a number. {"guard": NUMBER, "mounts": [...]}: a mount namespace with more
+mounts on that view, or "stale" if the view has lost a mount: the kernel removes a mount when its mount point is
+removed. {"forget": NUMBER}: release the view. {"listen": PORT} (0: any) and {"connect": PORT}: a socket on the inner
+loopback. {"ports": true}: the ports with a listener there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 _NEWNS, _NEWUSER, _NEWNET = 0x20000, 0x10000000, 0x40000000
-# MS_* and MOUNT_ATTR_* alike.
+# The same values for MS_* and MOUNT_ATTR_*.
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXECUTION, _DETACH = 1, 2, 4, 8, 2
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 _DEVICE_LINKS = {
@@ -43,12 +43,12 @@ _RECURSIVE, _PRIVATE, _SLAVE = 0x4000, 1 << 18, 1 << 19
 # Since Linux 5.12, the same numbers on every architecture. AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH, OPEN_TREE_CLONE,
 # MOVE_MOUNT_F_EMPTY_PATH.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-_HERE, _RECURSE, _EMPTY_PATH, _CLONE, _FROM_DESCRIPTOR = -100, 0x8000, 0x1000, 1, 4
+_AT_FDCWD, _AT_RECURSIVE, _EMPTY_PATH, _CLONE, _FROM_DESCRIPTOR = -100, 0x8000, 0x1000, 1, 4
 _PROC, _MOUNTS = "/proc", "/proc/self/ns/mnt"
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1
 _LISTENING = "0A"
 _LOOPBACK = ("127.0.0.1", "::1")
-LONGEST = 65_536
+MAX_PACKET = 65_536
 
 _libc = ctypes.CDLL(None, use_errno=True)
 # Views by number, each with its list of mounts.
@@ -56,18 +56,18 @@ _views: list[tuple[int, bytes]] = []
 
 
 def main(arguments: list[str]) -> None:
-    orders = socket.socket(fileno=int(arguments[0]))
+    requests = socket.socket(fileno=int(arguments[0]))
     try:
         make_namespaces()
     except OSError as error:
-        reply(orders, {"error": str(error)})
+        reply(requests, {"error": str(error)})
         return
-    while data := orders.recv(LONGEST):
+    while data := requests.recv(MAX_PACKET):
         try:
-            answer, given = obey(json.loads(data))
+            answer, given = handle(json.loads(data))
         except OSError as error:
             answer, given = {"error": str(error)}, []
-        reply(orders, answer, given)
+        reply(requests, answer, given)
         for descriptor in given:
             os.close(descriptor)
 
@@ -88,43 +88,43 @@ def make_namespaces() -> None:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH22x", b"lo", flags | _UP))
 
 
-def obey(order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+def handle(request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     """Carry out one request; return the answer and its descriptors."""
-    if "layers" in order:
-        done = [place for place, (upper, work) in order["layers"].items() if layer(place, upper, work)]
+    if "layers" in request:
+        done = [place for place, (upper, work) in request["layers"].items() if mount_overlay(place, upper, work)]
         names = ["mnt", "net"] if os.geteuid() == 0 else ["user", "mnt", "net"]
         return {"layers": done, "spaces": names}, [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names]
-    if "view" in order:
-        _views.append(make_view(order["view"]))
+    if "view" in request:
+        _views.append(make_view(request["view"]))
         return {"view": len(_views) - 1}, []
-    if "guard" in order:
-        view, mounted = _views[order["guard"]]
-        files = guard(view, mounted, order["mounts"])
+    if "guard" in request:
+        view, mounted = _views[request["guard"]]
+        files = guard(view, mounted, request["mounts"])
         return ({"stale": True}, []) if files is None else ({}, [files])
-    if "listen" in order:
-        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if "listen" in request:
+        created = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         with suppress(OSError):
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            made.bind((_LOOPBACK[0], order["listen"]))
-            made.listen(512)
+            created.bind((_LOOPBACK[0], request["listen"]))
+            created.listen(512)
         except OSError:
-            made.close()
+            created.close()
             raise
-        port = made.getsockname()[1]
-        return {"port": port}, [made.detach()]
-    if "connect" in order:
-        return {}, [connect(order["connect"]).detach()]
-    if "forget" in order:
-        os.close(_views[order["forget"]][0])
+        port = created.getsockname()[1]
+        return {"port": port}, [created.detach()]
+    if "connect" in request:
+        return {}, [connect(request["connect"]).detach()]
+    if "forget" in request:
+        os.close(_views[request["forget"]][0])
         return {}, []
     return {"ports": sorted(ports())}, []
 
 
-def layer(place: str, upper: str, work: str) -> bool:
-    """Mount an overlay on a directory that receives its writes; return False if the kernel does not support it."""
+def mount_overlay(place: str, upper: str, work: str) -> bool:
+    """Mount an overlay on a directory, to receive its writes; return False if the kernel does not support it."""
     own = b"" if os.geteuid() == 0 else b",userxattr"
-    words = ",".join(f"{name}={_escaped(path)}" for name, path in
+    words = ",".join(f"{name}={_escape(path)}" for name, path in
                      (("lowerdir", place), ("upperdir", upper), ("workdir", work)))  # fmt: skip
     try:
         _mount(b"overlay", os.fsencode(place), b"overlay", 0, os.fsencode(words) + own)
@@ -134,25 +134,25 @@ def layer(place: str, upper: str, work: str) -> bool:
 
 
 def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
-    """Create a mount namespace with these mounts and all else read-only; return its descriptor and list of mounts.
+    """Create a mount namespace with these mounts, read-only otherwise; return its descriptor and list of mounts.
 
     Raises OSError.
     """
-    made = {}
-    with _apart(None):
+    created = {}
+    with _in_new_namespace(None):
         try:
             # Copy the sources as they are now, each with its own flags.
             for what, target, source in plan:
                 if what in ("bind", "read-only"):
-                    made[target] = _copy(source, _NO_DEVICES | (_READ_ONLY if what == "read-only" else 0))
+                    created[target] = _copy(source, _NO_DEVICES | (_READ_ONLY if what == "read-only" else 0))
             for device in _DEVICES:
-                made[device] = _copy(device, _READ_ONLY)
+                created[device] = _copy(device, _READ_ONLY)
             # Bubblewrap writes its user mapping there before it mounts its own.
-            made[_PROC] = _copy(_PROC, _NO_DEVICES)
+            created[_PROC] = _copy(_PROC, _NO_DEVICES)
             # Do not receive new mounts of the machine: they would be writable.
-            _set_attributes(_HERE, b"/", _READ_ONLY | _NO_DEVICES, propagation=_PRIVATE)
-            _move(made[_PROC], _PROC)
-            _make_devices(made)
+            _set_attributes(_AT_FDCWD, b"/", _READ_ONLY | _NO_DEVICES, propagation=_PRIVATE)
+            _move(created[_PROC], _PROC)
+            _make_devices(created)
             for what, target, source in plan:
                 if what == "empty":
                     os.makedirs(target, exist_ok=True)
@@ -161,31 +161,31 @@ def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.symlink(source, target)
                 else:
-                    _make_place(target, folder=stat.S_ISDIR(os.fstat(made[target]).st_mode))
-                    _move(made[target], target)
+                    _make_mount_point(target, folder=stat.S_ISDIR(os.fstat(created[target]).st_mode))
+                    _move(created[target], target)
         finally:
-            for descriptor in made.values():
+            for descriptor in created.values():
                 os.close(descriptor)
         for what, target, _ in plan:
             if what == "empty":
-                _set_attributes(_HERE, os.fsencode(target), _READ_ONLY, recursive=False)
-        return os.open(_MOUNTS, os.O_RDONLY), _mounted()
+                _set_attributes(_AT_FDCWD, os.fsencode(target), _READ_ONLY, recursive=False)
+        return os.open(_MOUNTS, os.O_RDONLY), _read_mounts()
 
 
-def _make_devices(made: dict[str, int]) -> None:
+def _make_devices(created: dict[str, int]) -> None:
     """Create a /dev with the few devices that every program needs, and terminals and shared memory of the session."""
     with suppress(OSError):  # a user cannot unmount what is there, but can mount over it
         _call("umount2", b"/dev", _DETACH)
     _mount(b"tmpfs", b"/dev", b"tmpfs", _NO_SUID | _NO_DEVICES, b"mode=0755")
     for device in _DEVICES:
-        _make_place(device, folder=False)
-        _move(made[device], device)
+        _make_mount_point(device, folder=False)
+        _move(created[device], device)
     for name, to in _DEVICE_LINKS.items():
         os.symlink(to, f"/dev/{name}")
     for name, kind, options in (("pts", b"devpts", b"newinstance,ptmxmode=0666,mode=0620"), ("shm", b"tmpfs", b"")):
         os.mkdir(f"/dev/{name}")
         _mount(kind, b"/dev/" + name.encode(), kind, _NO_SUID | _NO_EXECUTION, options)
-    _set_attributes(_HERE, b"/dev", _READ_ONLY, recursive=False)
+    _set_attributes(_AT_FDCWD, b"/dev", _READ_ONLY, recursive=False)
 
 
 def guard(view: int, mounted: bytes, plan: list[tuple[str, str, str]]) -> int | None:
@@ -193,22 +193,22 @@ def guard(view: int, mounted: bytes, plan: list[tuple[str, str, str]]) -> int | 
 
     Raises OSError.
     """
-    with _apart(view, mounted) as same:
+    with _in_new_namespace(view, mounted) as same:
         if not same:
             return None
         for what, target, source in plan:
             closed = what == "closed"
             flags = _NO_DEVICES | (_READ_ONLY if what != "bind" else 0)
-            made = _copy("/dev/null" if closed else source, flags)
+            created = _copy("/dev/null" if closed else source, flags)
             try:
-                _move(made, target)
+                _move(created, target)
             finally:
-                os.close(made)
+                os.close(created)
         return os.open(_MOUNTS, os.O_RDONLY)
 
 
 @contextmanager
-def _apart(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
+def _in_new_namespace(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
     """Enter a new mount namespace for the block, a copy of the view or of the current one.
 
     Yields True if the mounts of the view are still `mounted`.
@@ -217,7 +217,7 @@ def _apart(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
     try:
         if view is not None:
             _call("setns", view, _NEWNS)
-        same = view is None or _mounted() == mounted
+        same = view is None or _read_mounts() == mounted
         _call("unshare", _NEWNS)
         yield same
     finally:
@@ -226,38 +226,40 @@ def _apart(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
         os.close(before)
 
 
-def _mounted() -> bytes:
+def _read_mounts() -> bytes:
     with open("/proc/self/mountinfo", "rb") as file:
         return file.read()
 
 
 def _copy(source: str, attributes: int) -> int:
     """Copy the mount at `source` with additional flags; return its descriptor. Raises OSError."""
-    flags = _RECURSE | _CLONE | os.O_CLOEXEC
-    made = _call("syscall", ctypes.c_long(_OPEN_TREE), ctypes.c_int(_HERE), os.fsencode(source), ctypes.c_uint(flags))
+    flags = _AT_RECURSIVE | _CLONE | os.O_CLOEXEC
+    created = _call(
+        "syscall", ctypes.c_long(_OPEN_TREE), ctypes.c_int(_AT_FDCWD), os.fsencode(source), ctypes.c_uint(flags)
+    )
     if attributes:
         try:
-            _set_attributes(made, b"", attributes)
+            _set_attributes(created, b"", attributes)
         except OSError:
-            os.close(made)
+            os.close(created)
             raise
-    return made
+    return created
 
 
-def _move(made: int, target: str) -> None:
+def _move(created: int, target: str) -> None:
     nothing, place, flags = b"", os.fsencode(target), ctypes.c_uint(_FROM_DESCRIPTOR)
-    _call("syscall", ctypes.c_long(_MOVE_MOUNT), ctypes.c_int(made), nothing, ctypes.c_int(_HERE), place, flags)
+    _call("syscall", ctypes.c_long(_MOVE_MOUNT), ctypes.c_int(created), nothing, ctypes.c_int(_AT_FDCWD), place, flags)
 
 
 def _set_attributes(at: int, path: bytes, attributes: int, *, propagation: int = 0, recursive: bool = True) -> None:
     """Set flags of a mount, and with `recursive` of all below it. Raises OSError."""
     wanted = struct.pack("QQQQ", attributes, 0, propagation, 0)
-    flags = ctypes.c_uint((_RECURSE if recursive else 0) | (0 if path else _EMPTY_PATH))
+    flags = ctypes.c_uint((_AT_RECURSIVE if recursive else 0) | (0 if path else _EMPTY_PATH))
     number, size = ctypes.c_long(_MOUNT_SETATTR), ctypes.c_size_t(len(wanted))
     _call("syscall", number, ctypes.c_int(at), path, flags, wanted, size)
 
 
-def _make_place(target: str, *, folder: bool) -> None:
+def _make_mount_point(target: str, *, folder: bool) -> None:
     """Create a mount point."""
     if os.path.lexists(target):
         return
@@ -266,7 +268,7 @@ def _make_place(target: str, *, folder: bool) -> None:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
 
 
-def _escaped(path: str) -> str:
+def _escape(path: str) -> str:
     return "".join(f"\\{c}" if c in "\\:," else c for c in path)
 
 
@@ -289,8 +291,8 @@ def ports() -> set[int]:
     return found
 
 
-def reply(orders: socket.socket, answer: dict[str, Any], given: list[int] | None = None) -> None:
-    socket.send_fds(orders, [json.dumps(answer).encode()], given or [])
+def reply(requests: socket.socket, answer: dict[str, Any], given: list[int] | None = None) -> None:
+    socket.send_fds(requests, [json.dumps(answer).encode()], given or [])
 
 
 def _mount(source: bytes, target: bytes, kind: bytes, flags: int, data: bytes) -> None:

@@ -24,7 +24,7 @@ from agent_tools.sandbox.conditions import Wrapped, memory_file
 from agent_tools.sandbox.profile import Profile
 
 # Number on x86_64 and on aarch64; None if the architecture does not have the call.
-DENIED: dict[str, tuple[int | None, int | None]] = {
+DENIED_CALLS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
     "adjtimex": (159, 171),
@@ -72,14 +72,14 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "vhangup": (153, 58),
 }
 # Denied if other processes are visible.
-TRACING: dict[str, tuple[int | None, int | None]] = {
+TRACING_CALLS: dict[str, tuple[int | None, int | None]] = {
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
     "ptrace": (101, 117),
 }
-ARGUMENTS: dict[str, tuple[int | None, int | None]] = {
+FILTERED_CALLS: dict[str, tuple[int | None, int | None]] = {
     "clone": (56, 220),
     "clone3": (435, 435),
     "connect": (42, 203),
@@ -91,17 +91,17 @@ ARGUMENTS: dict[str, tuple[int | None, int | None]] = {
 # AUDIT_ARCH_* of <linux/audit.h>.
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
-# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; NEWTIME is of unshare alone.
+# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; only unshare has NEWTIME.
 _NAMESPACES, _NEWTIME = 0x7E020000, 0x80
-_TYPING = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER, _ARCH, _ARGUMENT = 0, 4, 16
 
 
-def supported() -> bool:
-    """Return True if there is a filter for this machine: 64-bit x86 or ARM."""
+def is_supported() -> bool:
+    """Return True if this machine has a filter: 64-bit x86 or ARM."""
     return os.uname().machine in _ARCHITECTURES and struct.calcsize("P") == 8 and sys.byteorder == "little"
 
 
@@ -112,11 +112,11 @@ def filter_program(*, network: bool, contained: bool) -> bytes:
     tracing reaches only its own processes. Without it and `network`, only Unix sockets are allowed, and only as pairs.
     """
     column, arch = _ARCHITECTURES[os.uname().machine]
-    numbers = {name: pair[column] for name, pair in {**DENIED, **TRACING, **ARGUMENTS}.items()}
+    numbers = {name: pair[column] for name, pair in {**DENIED_CALLS, **TRACING_CALLS, **FILTERED_CALLS}.items()}
     families = [socket.AF_UNIX]
     if network or contained:
         families += [socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK]
-    refused = [*DENIED, *(() if contained else TRACING), *(() if contained or network else ("connect",))]
+    refused = [*DENIED_CALLS, *(() if contained else TRACING_CALLS), *(() if contained or network else ("connect",))]
     deny = _op(_RETURN, _ERROR | errno.EPERM)
     # Programs of another architecture use other numbers for the same calls, so they must not run.
     code = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
@@ -124,16 +124,18 @@ def filter_program(*, network: bool, contained: bool) -> bytes:
         code += [_op(_AT_LEAST, _X32, 0, 1), deny]
     for name in refused:
         if (number := numbers[name]) is not None:
-            code += _when(number, [deny])
+            code += _for_call(number, [deny])
     # clone3 has its flags in memory, which a filter cannot read; without it, libraries fall back to clone.
-    code += _when(numbers["clone3"], [_op(_RETURN, _ERROR | errno.ENOSYS)])
-    code += _when(numbers["clone"], _argument(0, [_op(_ANY_BIT, _NAMESPACES, 0, 1), deny]))
-    code += _when(numbers["unshare"], _argument(0, [_op(_ANY_BIT, _NAMESPACES | _NEWTIME, 0, 1), deny]))
-    code += _when(numbers["ioctl"], _argument(1, [op for k in _TYPING for op in (_op(_EQUAL, k, 0, 1), deny)]))
+    code += _for_call(numbers["clone3"], [_op(_RETURN, _ERROR | errno.ENOSYS)])
+    code += _for_call(numbers["clone"], _argument(0, [_op(_ANY_BIT, _NAMESPACES, 0, 1), deny]))
+    code += _for_call(numbers["unshare"], _argument(0, [_op(_ANY_BIT, _NAMESPACES | _NEWTIME, 0, 1), deny]))
+    code += _for_call(
+        numbers["ioctl"], _argument(1, [op for k in _TERMINAL_INPUT for op in (_op(_EQUAL, k, 0, 1), deny)])
+    )
     allow = _op(_RETURN, _ALLOW)
     known = [op for family in families for op in (_op(_EQUAL, family, 0, 1), allow)]
     for name in ("socket", "socketpair"):
-        code += _when(numbers[name], _argument(0, [*known, deny]))
+        code += _for_call(numbers[name], _argument(0, [*known, deny]))
     return b"".join([*code, allow])
 
 
@@ -141,7 +143,7 @@ def _op(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("<HBBI", code, then, otherwise, value)
 
 
-def _when(number: int | None, block: list[bytes]) -> list[bytes]:
+def _for_call(number: int | None, block: list[bytes]) -> list[bytes]:
     """Run `block`, which must end with a return, for one system call."""
     return [] if number is None else [_op(_EQUAL, number, 0, len(block)), *block]
 
@@ -173,13 +175,13 @@ def prepare_landlock(argv: list[str], env: dict[str, str], profile: Profile) -> 
     """Wrap a command with the launcher."""
     own = [*profile.writable, *([profile.temp] if profile.temp else [])]
     kept = (*profile.hidden, *profile.personal)
-    shown = [p for p in map(_real, profile.shown) if any(p.is_relative_to(c) for c in profile.covered)]
+    shown = [p for p in map(_resolve, profile.shown) if any(p.is_relative_to(c) for c in profile.covered)]
     spec = {
         "read": [
-            *granted(Path("/"), (*profile.hidden, *profile.covered)),
-            *(path for root in (*shown, *own) for path in granted(root, profile.hidden)),
+            *grantable_paths(Path("/"), (*profile.hidden, *profile.covered)),
+            *(path for root in (*shown, *own) for path in grantable_paths(root, profile.hidden)),
         ],
-        "write": [*(path for root in own for path in granted(root, kept)), _SHARED],
+        "write": [*(path for root in own for path in grantable_paths(root, kept)), _SHARED],
         "devices": _DEVICES,
         "filter": filter_program(network=profile.network, contained=False).hex(),
     }
@@ -189,16 +191,16 @@ def prepare_landlock(argv: list[str], env: dict[str, str], profile: Profile) -> 
     return Wrapped("landlock", [*first, *argv], env, (descriptor,))
 
 
-def _real(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def granted(tree: Path, kept_out: Collection[Path]) -> list[str]:
-    """Return paths that together cover `tree` except what is kept out.
+def grantable_paths(tree: Path, excluded: Collection[Path]) -> list[str]:
+    """Return paths that together cover `tree` except the excluded paths.
 
     Nothing new can be created next to an excluded path: that right is only granted for whole trees.
     """
-    inside = [path for path in kept_out if path.is_relative_to(tree)]
+    inside = [path for path in excluded if path.is_relative_to(tree)]
     if tree in inside:
         return []
     if not inside:
@@ -207,4 +209,4 @@ def granted(tree: Path, kept_out: Collection[Path]) -> list[str]:
         entries = [Path(entry.path) for entry in os.scandir(tree) if not entry.is_symlink()]
     except OSError:
         return []
-    return [path for entry in entries for path in granted(entry, inside)]
+    return [path for entry in entries for path in grantable_paths(entry, inside)]

@@ -2,7 +2,8 @@
 
 `python -I -S launch.py FD COMMAND...` reads readable and writable paths as JSON from the descriptor, and runs the
 command with them. Without paths in the JSON, only abstract sockets and signals are isolated, if the kernel supports it.
-It imports nothing of ours, because it starts without site packages. If setup fails, the error goes to standard error
+It imports nothing from this package, because it starts without site packages. If setup fails, the error goes to
+standard error
 and the command does not run: exit code 125.
 """
 
@@ -17,22 +18,22 @@ import struct
 import sys
 from typing import Any
 
-FAILED = 125
-MARK = "agent sandbox: "
+SETUP_FAILED = 125
+ERROR_PREFIX = "agent sandbox: "
 _SET_PDEATHSIG, _SET_SECCOMP, _SET_NO_NEW_PRIVS, _FILTER = 1, 22, 38, 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-# LANDLOCK_ACCESS_FS_* of <linux/landlock.h>, and the ABI that first has them.
+# LANDLOCK_ACCESS_FS_* of <linux/landlock.h>; below, by the ABI that introduced them.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _MAKE_CHAR, _MAKE_BLOCK = 1, 2, 4, 8, 1 << 6, 1 << 11
 _REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
-_EVERY = {1: (1 << 13) - 1, 2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
-_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
-_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_ACCESS_BY_ABI = {1: (1 << 13) - 1, 2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
+_FILE_ACCESS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
+_READ_ACCESS = _EXECUTE | _READ_FILE | _READ_DIR
 # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and _SIGNAL, since ABI 6.
 _SCOPES, _SCOPES_SINCE = 3, 6
 # Before ABI 3, a file could be truncated without write access.
-_OLDEST = 3
+_MIN_ABI = 3
 # CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID: root writes files of other owners in the workspace.
-_KEPT = 0b11011
+_KEPT_CAPABILITIES = 0b11011
 _CAPABILITIES_V3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -44,9 +45,9 @@ class SandboxSetupError(Exception):
 
 def main(arguments: list[str]) -> None:
     with os.fdopen(int(arguments[0]), "rb") as file:
-        asked: dict[str, Any] = json.load(file)
+        spec: dict[str, Any] = json.load(file)
     try:
-        confine(asked)
+        confine(spec)
     except (SandboxSetupError, OSError) as error:
         fail(f"cannot be set up: {error}")
     try:
@@ -56,28 +57,28 @@ def main(arguments: list[str]) -> None:
 
 
 def fail(why: str) -> None:
-    sys.stderr.write(f"{MARK}{why}\n")
-    sys.exit(FAILED)
+    sys.stderr.write(f"{ERROR_PREFIX}{why}\n")
+    sys.exit(SETUP_FAILED)
 
 
-def confine(asked: dict[str, Any]) -> None:
+def confine(spec: dict[str, Any]) -> None:
     """Apply the restrictions, the filter last: it blocks calls that the others need."""
-    if "read" in asked:
+    if "read" in spec:
         _call("prctl", _SET_PDEATHSIG, signal.SIGKILL)
         if os.geteuid() == 0:
             _drop_capabilities()
     _call("prctl", _SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     abi = int(_libc.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
-    if "read" in asked:
-        if abi < _OLDEST:
+    if "read" in spec:
+        if abi < _MIN_ABI:
             raise SandboxSetupError(
                 "the kernel has no Landlock" if abi < 1 else f"the kernel's Landlock is too old (ABI {abi})"
             )
-        _restrict(abi, asked["read"], asked["write"], asked["devices"])
+        _restrict(abi, spec["read"], spec["write"], spec["devices"])
     elif abi >= _SCOPES_SINCE:
         _restrict(abi)
-    if asked.get("filter"):
-        program = bytes.fromhex(asked["filter"])
+    if spec.get("filter"):
+        program = bytes.fromhex(spec["filter"])
         code = ctypes.create_string_buffer(program, len(program))
         header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
         _call("prctl", _SET_SECCOMP, _FILTER, header, 0, 0)
@@ -87,22 +88,22 @@ def _restrict(
     abi: int, read: list[str] | None = None, write: list[str] | None = None, devices: list[str] | None = None
 ) -> None:
     """Restrict by Landlock: files if lists are given, and always abstract sockets and signals, if supported."""
-    handled = sum(rights for since, rights in _EVERY.items() if since <= abi) if read is not None else 0
+    handled = sum(rights for since, rights in _ACCESS_BY_ABI.items() if since <= abi) if read is not None else 0
     attributes = struct.pack("QQQ", handled, 0, _SCOPES if abi >= _SCOPES_SINCE else 0)
     size = 24 if abi >= _SCOPES_SINCE else 8
     ruleset = _syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
-    _rule(ruleset, "/", handled & _READ_DIR)
+    _add_rule(ruleset, "/", handled & _READ_DIR)
     for path in read or ():
-        _rule(ruleset, path, handled & _READ)
+        _add_rule(ruleset, path, handled & _READ_ACCESS)
     for path in write or ():
-        _rule(ruleset, path, handled & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEVICE))
+        _add_rule(ruleset, path, handled & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEVICE))
     for path in devices or ():
-        _rule(ruleset, path, handled & (_READ | _WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE))
+        _add_rule(ruleset, path, handled & (_READ_ACCESS | _WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE))
     _syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     os.close(ruleset)
 
 
-def _rule(ruleset: int, path: str, rights: int) -> None:
+def _add_rule(ruleset: int, path: str, rights: int) -> None:
     if not rights:
         return
     try:
@@ -111,7 +112,7 @@ def _rule(ruleset: int, path: str, rights: int) -> None:
         return  # removed or inaccessible: nothing to grant
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
-            rights &= _ON_FILES
+            rights &= _FILE_ACCESS
         if rights:
             beneath = struct.pack("=Qi", rights, place)
             _syscall(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), beneath, ctypes.c_uint32(0))
@@ -124,7 +125,7 @@ def _drop_capabilities() -> None:
     header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITIES_V3, 0))
     had = ctypes.create_string_buffer(24)
     _call("capget", header, had)
-    kept = struct.unpack("6I", had.raw)[1] & _KEPT
+    kept = struct.unpack("6I", had.raw)[1] & _KEPT_CAPABILITIES
     _call("capset", header, struct.pack("6I", kept, kept, 0, 0, 0, 0))
 
 

@@ -1,14 +1,14 @@
 """The file system of the sandbox: a list of mounts in the order of bubblewrap, and placeholders for mount points.
 
 The base is the host's tree, read-only. On top, outer before inner: empty directories over the home folder and hidden
-paths, the visible parts of it, the private temporary directory, the writable directories, and in these the protected
-paths, bound onto themselves read-only. Directories between the two are bound onto themselves as well: a mount point
-cannot be renamed or removed, so that no parent of a protected path can be replaced, nor a secret be moved to a place
-where the next command does not hide it.
+paths, the visible parts of the home folder, the private temporary directory, the writable directories, and in these the
+protected paths, bound onto themselves read-only. Directories between the two are bound onto themselves as well: a mount
+point cannot be renamed or removed, so that no parent of a protected path can be replaced, nor a secret be moved to a
+place where the next command does not hide it.
 
 A protected path that does not exist is created while a command runs, as a placeholder that programs ignore: an empty
-directory, or a socket, which git and most programs skip. The form also identifies it as ours: placeholders left by a
-crash are recognized by it, and removed after the next command. Commands may run in parallel, also those of several
+directory, or a socket, which git and most programs skip. The form also identifies it: placeholders left by a crash
+are recognized and removed after the next command. Commands may run in parallel, also those of several
 programs. Each holds a shared lock on every directory with placeholders; the last one, which can get an exclusive lock,
 removes them. (Removing a placeholder that is mounted on would remove the mount for other commands.)
 """
@@ -28,34 +28,34 @@ from typing import Literal
 from agent_tools.fs import protected_names
 from agent_tools.record import Value
 from agent_tools.results import ToolError
-from agent_tools.sandbox.profile import Profile, below
+from agent_tools.sandbox.profile import Profile, is_within
 
 # closed: a device that cannot be opened, which git and most programs ignore. link: a symbolic link to the source.
-What = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
-Mount = tuple[What, Path, Path]
+MountKind = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
+Mount = tuple[MountKind, Path, Path]
 
 TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
-# Sockets of system services are here: through them, a command could act outside the sandbox.
+# Has sockets of system services, through which a command could act outside the sandbox.
 RUN = Path("/run")
-_OF_RUN = ("current-system", "booted-system", "opengl-driver", "media", "host")
+_VISIBLE_IN_RUN = ("current-system", "booted-system", "opengl-driver", "media", "host")
 _RESOLVER = Path("/etc/resolv.conf")
 _NULL = Path("/dev/null")
 _UNIX = Path("/proc/net/unix")
-_LISTENS = 0x10000  # __SO_ACCEPTCON
+_LISTENING = 0x10000  # __SO_ACCEPTCON
 
 
 class MountPlan(Value):
     """The mounts in two parts, each in order.
 
-    view: the same for all commands, until a path in it is replaced; can be made once.
-    guards: on top of the view, determined anew for each command.
+    view: the same for all commands until a path in it is replaced, so it can be created once.
+    guards: on top of the view, determined for each command.
     """
 
     view: tuple[Mount, ...]
     guards: tuple[Mount, ...]
 
-    def whole(self) -> tuple[Mount, ...]:
-        """All mounts."""
+    def all(self) -> tuple[Mount, ...]:
+        """Return all mounts."""
         return _by_depth((*self.view, *self.guards))
 
 
@@ -68,8 +68,8 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     plan: dict[Path, Mount] = {}
     guards: dict[Path, Mount] = {}
 
-    def add(what: What, target: Path, source: Path | None = None) -> None:
-        plan[target] = (what, target, source or target)
+    def add(kind: MountKind, target: Path, source: Path | None = None) -> None:
+        plan[target] = (kind, target, source or target)
 
     for path in TEMPORARY:
         if path.is_dir() and not path.is_symlink():
@@ -79,14 +79,14 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
             add("empty", path)
     covered = tuple(plan)
     seen = list(profile.writable)
-    kept = [RUN / name for name in _OF_RUN] + ([_RESOLVER] if profile.network else [])
+    kept = [RUN / name for name in _VISIBLE_IN_RUN] + ([_RESOLVER] if profile.network else [])
     for path in (*kept, *profile.sockets, *profile.shown):
         real = Path(os.path.realpath(path))
         if not os.path.lexists(real):
             continue
-        if real != path and (link := _first_link(path, profile.covered)) and not below(link, seen):
+        if real != path and (link := _first_link(path, profile.covered)) and not is_within(link, seen):
             add("link", link, Path(os.path.realpath(link)))
-        if real not in covered and below(real, covered) and not below(real, seen):
+        if real not in covered and is_within(real, covered) and not is_within(real, seen):
             add("read-only", real)
             seen.append(real)
     for target, source in caches.items():
@@ -95,7 +95,7 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
 
     def shown(path: Path) -> bool:
         """Return True if the host's file is visible at this path."""
-        return not below(path, covered) or below(path, seen)
+        return not is_within(path, covered) or is_within(path, seen)
 
     for path in profile.hidden:
         if shown(path):
@@ -106,10 +106,10 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     for path in filter(shown, profile.hidden):
         for between in _between(path, (*profile.writable, *own)):
             plan.setdefault(between, ("bind", between, between))
-    for path in filter(shown, sockets(profile)):
+    for path in filter(shown, reachable_sockets(profile)):
         guards[path] = ("closed", path, path)
     for path in guarded:
-        if path in plan or not below(path, profile.writable):
+        if path in plan or not is_within(path, profile.writable):
             continue
         for between in _between(path, profile.writable):
             if between not in plan:
@@ -137,23 +137,23 @@ def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str
     """
     words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     closed = []
-    for what, target, source in plan:
-        if what == "empty":
+    for kind, target, source in plan:
+        if kind == "empty":
             open_ = target in TEMPORARY
             words += ["--perms", "1777" if open_ else "0755", "--tmpfs", str(target)]
             closed += [] if open_ else ["--remount-ro", str(target)]
-        elif what == "blank":
+        elif kind == "blank":
             words += ["--ro-bind-data", str(blank()), str(target)]
-        elif what == "link":
+        elif kind == "link":
             words += ["--symlink", str(source), str(target)]
         else:
-            from_ = _NULL if what == "closed" else source
-            words += ["--bind" if what == "bind" else "--ro-bind", str(from_), str(target)]
-    # Root can write settings of the whole machine there without any capability.
+            from_ = _NULL if kind == "closed" else source
+            words += ["--bind" if kind == "bind" else "--ro-bind", str(from_), str(target)]
+    # Without any capability, root can write settings of the whole machine there.
     return [*words, *closed, "--remount-ro", "/proc"]
 
 
-def sockets(profile: Profile) -> list[Path]:
+def reachable_sockets(profile: Profile) -> list[Path]:
     """Return reachable sockets of running servers in the file system, except those of the workspace."""
     try:
         lines = _UNIX.read_bytes().splitlines()[1:]
@@ -162,9 +162,9 @@ def sockets(profile: Profile) -> list[Path]:
     found = []
     for line in lines:
         words = line.split(None, 7)
-        if len(words) == 8 and words[7].startswith(b"/") and int(words[3], 16) & _LISTENS:
+        if len(words) == 8 and words[7].startswith(b"/") and int(words[3], 16) & _LISTENING:
             path = Path(os.path.realpath(os.fsdecode(words[7])))
-            if not below(path, (*profile.writable, *profile.hidden, *profile.sockets)) and os.access(path, os.W_OK):
+            if not is_within(path, (*profile.writable, *profile.hidden, *profile.sockets)) and os.access(path, os.W_OK):
                 found.append(path)
     return found
 
@@ -177,12 +177,14 @@ def _first_link(path: Path, covered: Iterable[Path]) -> Path | None:
 
 # Protected names that are directories; all others are files. Those of this program are always created as directories:
 # `cp -r .` copies these, but fails at a socket or a device.
-DIRECTORIES = protected_names.DIRECTORIES | {"hooks", "info"} | set(protected_names.plain_names(protected_names.OWN))
+DIRECTORY_NAMES = (
+    protected_names.DIRECTORY_NAMES | {"hooks", "info"} | set(protected_names.plain_names(protected_names.AGENT_NAMES))
+)
 _COMMON = "commondir"
 # An empty file has no effect.
-_OF_WORKTREE = "config.worktree"
-_WAIT = 1.0
-_CLOSED = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT, errno.ENOTDIR)
+_WORKTREE_CONFIG = "config.worktree"
+_LOCK_SECONDS = 1.0
+_NOT_WRITABLE = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT, errno.ENOTDIR)
 
 
 class Placeholders:
@@ -209,11 +211,11 @@ class Placeholders:
                 directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 self._directories[path.parent] = directory
                 _lock(directory)
-            _make(path.name, folder, directory)
+            _create_placeholder(path.name, folder, directory)
         except FileExistsError:
             return True
         except OSError as error:
-            if error.errno in _CLOSED and not os.access(path.parent, os.W_OK):
+            if error.errno in _NOT_WRITABLE and not os.access(path.parent, os.W_OK):
                 return False
             raise OSError(error.errno, error.strerror, str(path)) from None
         return True
@@ -221,19 +223,19 @@ class Placeholders:
     def release(self) -> None:
         """Release the placeholders; the last user of those in a directory removes them."""
         for path, directory in self._directories.items():
-            # Upgrading a lock that others share fails and loses it, which makes no difference at this point.
+            # A failed upgrade of a shared lock loses it, which is harmless here.
             with suppress(OSError):
                 fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 for wanted in self._wanted:
                     if wanted.parent == path:
-                        _remove(wanted.name, directory)
+                        _remove_placeholder(wanted.name, directory)
             os.close(directory)
         self._directories.clear()
 
 
 def _lock(directory: int) -> None:
     """Acquire a shared lock. Don't block on a lock that is never released; skip cleanup instead."""
-    until = monotonic() + _WAIT
+    until = monotonic() + _LOCK_SECONDS
     while True:
         try:
             fcntl.flock(directory, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -256,14 +258,14 @@ def _missing(path: Path) -> tuple[Path, bool] | None:
             pass
         except OSError:
             return None
-        found = place, place != path or path.name in DIRECTORIES
+        found = place, place != path or path.name in DIRECTORY_NAMES
     return found
 
 
-def _make(name: str, folder: bool, directory: int) -> None:
+def _create_placeholder(name: str, folder: bool, directory: int) -> None:
     if folder:
         os.mkdir(name, 0o1555, dir_fd=directory)
-    elif name == _OF_WORKTREE:
+    elif name == _WORKTREE_CONFIG:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o1444, dir_fd=directory))
     elif name != _COMMON:
         os.mknod(name, stat.S_IFSOCK | 0o600, dir_fd=directory)
@@ -272,16 +274,16 @@ def _make(name: str, folder: bool, directory: int) -> None:
         draft = f"{name}.{os.urandom(4).hex()}"
         made = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o1444, dir_fd=directory)
         try:
-            os.write(made, protected_names.SAME)
+            os.write(made, protected_names.COMMONDIR_PLACEHOLDER)
             os.link(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
         finally:
             os.close(made)
             os.unlink(draft, dir_fd=directory)
 
 
-def _remove(name: str, directory: int) -> None:
+def _remove_placeholder(name: str, directory: int) -> None:
     with suppress(OSError):
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if protected_names.is_placeholder(status):
-            # A directory that is not empty stays.
+            # Keep a directory that is not empty.
             (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=directory)

@@ -2,7 +2,7 @@
 
 Everything is readable except secrets and most of the home folder. The directories of the workspace are writable, except
 paths that run code or decide what may run: those are protected whether they exist or not. Git directories are writable
-as far as a commit needs it.
+where a commit writes.
 
 Patterns of the setting `sandbox.domains`:
     pypi.org            this host, on ports 80 and 443
@@ -29,7 +29,7 @@ from agent_tools.record import Value
 from agent_tools.results import ToolError
 
 # The rest of the home folder is hidden: other projects, documents, histories, unknown files.
-SHOWN = tuple(
+VISIBLE_HOME_NAMES = tuple(
     # Toolchains and their version managers.
     ".cargo .rustup .elan .ghcup .stack .cabal .opam .juliaup .julia .nvm .fnm .volta .n .nodenv .bun .deno .npm-global"
     " .npm-packages .yarn .pyenv .venv .venvs .virtualenvs .conda miniconda3 miniforge3 mambaforge anaconda3 micromamba"
@@ -45,8 +45,8 @@ SHOWN = tuple(
     " .config/nextest.toml .config/yamllint .config/shellcheckrc .shellcheckrc .config/bat .config/ripgreprc".split()
 )
 
-# Written by builds, of no value by themselves.
-CACHES = tuple(
+# Written by builds; can be re-created.
+CACHE_NAMES = tuple(
     ".cache .npm .pnpm-store .local/share/pnpm/store .yarn/berry/cache .bun/install/cache .deno .cargo/registry"
     " .cargo/git go/pkg .go/pkg .local/share/go/pkg .m2/repository .m2/wrapper .gradle/caches .gradle/daemon"
     " .gradle/native .gradle/wrapper .gradle/notifications .ivy2 .sbt .nuget/packages .composer/cache .bundle/cache"
@@ -57,10 +57,10 @@ CACHES = tuple(
 )
 
 # Caches that exist in the sandbox even if the home folder has none: programs fail without them.
-NEEDED = (".cache", ".npm")
+REQUIRED_CACHES = (".cache", ".npm")
 
-# Keys, tokens, passwords and histories. Most are hidden anyway, but not if the home folder is the workspace.
-SECRETS = tuple(
+# Keys, tokens, passwords and histories. Most are hidden with the home folder, unless it is the workspace.
+SECRET_HOME_NAMES = tuple(
     ".ssh .gnupg .aws .azure .kube .oci .bluemix .aliyun .tencentcloud .scw .linode-cli .vultr-cli.yaml .civo.json"
     " .config/doctl .config/hcloud .config/scw .config/exoscale .config/gcloud .config/gh .config/glab-cli .config/hub"
     " .config/op .config/rclone .config/heroku .config/netlify .config/configstore .config/vercel .config/stripe"
@@ -86,7 +86,7 @@ SECRETS = tuple(
     " .node_repl_history .irb_history .lesshst .viminfo .wget-hsts .config/rstudio .Rhistory .Xauthority .ICEauthority"
     " .local/share/recently-used.xbel".split()
 )
-SYSTEM_SECRETS = tuple(
+SYSTEM_SECRET_PATHS = tuple(
     "/etc/shadow /etc/gshadow /etc/shadow- /etc/gshadow- /etc/security/opasswd /etc/sudoers /etc/sudoers.d"
     " /etc/ssl/private /etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab /etc/wireguard /etc/openvpn"
     " /etc/ipsec.secrets /etc/ppp/chap-secrets /etc/ppp/pap-secrets /etc/NetworkManager/system-connections"
@@ -98,9 +98,9 @@ SYSTEM_SECRETS = tuple(
 
 
 # `commondir` decides where the others are read from. Folders in `worktrees` and `modules` have the same parts.
-PARTS = ("config", "config.worktree", "hooks", "info", "commondir")
-INNER = ("worktrees", "modules")
-_LARGEST = 1_000_000
+GIT_PARTS = ("config", "config.worktree", "hooks", "info", "commondir")
+NESTED_GIT_FOLDERS = ("worktrees", "modules")
+_MAX_GIT_FILE = 1_000_000
 
 
 def git_directories(root: Path) -> tuple[list[Path], list[Path]]:
@@ -114,19 +114,22 @@ def git_directories(root: Path) -> tuple[list[Path], list[Path]]:
     bare = _parts(root) if all((root / name).exists() for name in ("HEAD", "objects", "refs")) else []
     if not dot.is_file() or dot.is_symlink():
         return [], [*bare, *(_parts(dot) if dot.is_dir() and not dot.is_symlink() else [dot])]
-    own = _pointer(dot, "gitdir: ")
-    if own is None or not _belongs(own, root):
+    own = _read_pointer(dot, "gitdir: ")
+    if own is None or not _refers_back(own, root):
         return [], [*bare, dot]
-    common = _pointer(own / "commondir", "") or own
+    common = _read_pointer(own / "commondir", "") or own
     writable = [common] if own.is_relative_to(common) else [common, own]
     return [*writable, own] if own != common else writable, [*bare, dot, *_parts(common), *_parts(own)]
 
 
 def _parts(directory: Path) -> list[Path]:
-    return [*(directory / name for name in PARTS), *(p for name in INNER if (p := directory / name).exists())]
+    return [
+        *(directory / name for name in GIT_PARTS),
+        *(p for name in NESTED_GIT_FOLDERS if (p := directory / name).exists()),
+    ]
 
 
-def _pointer(file: Path, start: str) -> Path | None:
+def _read_pointer(file: Path, start: str) -> Path | None:
     """Return the existing directory that a file of git names, or None."""
     text = _read(file).strip()
     if not text.startswith(start):
@@ -137,7 +140,7 @@ def _pointer(file: Path, start: str) -> Path | None:
     return None
 
 
-def _belongs(directory: Path, root: Path) -> bool:
+def _refers_back(directory: Path, root: Path) -> bool:
     """Return True if a git directory refers back to `root`: a worktree's back link, a submodule's setting."""
     if back := _read(directory / "gitdir").strip():
         return (directory / back).resolve() == root / ".git"
@@ -147,22 +150,24 @@ def _belongs(directory: Path, root: Path) -> bool:
 
 def _read(file: Path) -> str:
     try:
-        return os.fsdecode(read_regular(file, _LARGEST))
+        return os.fsdecode(read_regular(file, _MAX_GIT_FILE))
     except OSError:
         return ""
 
 
-# Besides the parts of a repository. CI workflows are not included: they take effect only when pushed, and a checkout of
-# another branch must be able to change them.
-PROTECTED = protected_names.plain_names(protected_names.PROJECT)
+# Protected in addition to the parts of a repository. CI workflows are not included: they take effect only when pushed,
+# and a checkout of another branch must be able to change them.
+PROTECTED_NAMES = protected_names.plain_names(protected_names.PROJECT_NAMES)
 # Names that get a placeholder if missing. `ls -a` shows it while a command runs, so names of other programs are only
-# protected if they exist and are no link.
-UNMADE = frozenset(protected_names.plain_names((*protected_names.OWN, ".vscode/", ".idea/")))
-# In the home folder, if that is writable.
-PERSONAL = protected_names.plain_names(protected_names.PERSONAL)
-# Keys by which a configuration of git names other files.
-_NAMED = re.compile(r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I)
-_LARGEST_CONFIG = 1 << 18
+# protected if they exist and are not links.
+PLACEHOLDER_NAMES = frozenset(protected_names.plain_names((*protected_names.AGENT_NAMES, ".vscode/", ".idea/")))
+# Protected in the home folder if it is writable.
+PROTECTED_HOME_NAMES = protected_names.plain_names(protected_names.HOME_NAMES)
+# Keys in git's configuration that name other files.
+_GIT_CONFIG_PATHS = re.compile(
+    r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I
+)
+_MAX_GIT_CONFIG = 1 << 18
 
 
 class Profile(Value):
@@ -191,17 +196,17 @@ class Profile(Value):
     network: bool = False
     sockets: tuple[Path, ...] = ()
 
-    def shows(self, path: Path) -> bool:
+    def is_readable(self, path: Path) -> bool:
         """Return True if a path is readable inside, or would be if it existed."""
-        real = _real(path)
+        real = _resolve(path)
         if _depth(real, self.hidden) > _depth(real, self.writable):
             return False
-        open_ = (*self.writable, *self.caches, *(_real(s) for s in self.shown))
-        return not below(real, self.covered) or below(real, open_)
+        open_ = (*self.writable, *self.caches, *(_resolve(s) for s in self.shown))
+        return not is_within(real, self.covered) or is_within(real, open_)
 
-    def takes(self, path: Path) -> bool:
+    def is_writable(self, path: Path) -> bool:
         """Return True if a path is writable inside, permanently or for the session."""
-        real = _real(path)
+        real = _resolve(path)
         closed = _depth(real, (*self.protected, *self.personal, *self.hidden))
         return _depth(real, (*self.writable, *self.caches)) > closed
 
@@ -229,23 +234,27 @@ def make_profile(
     caches: caches of the home folder are writable.
     sockets: reachable sockets of services.
     """
-    roots = tuple(dict.fromkeys(_real(r) for r in roots))
-    writable = [*roots, *(_real(e) for e in extra if os.path.isdir(e))]  # noqa: PTH112 - Path.is_dir may raise
+    roots = tuple(dict.fromkeys(_resolve(r) for r in roots))
+    writable = [*roots, *(_resolve(e) for e in extra if os.path.isdir(e))]  # noqa: PTH112 - Path.is_dir may raise
     protected: list[Path] = []
     for root in roots:
         more, parts = git_directories(root)
         writable += more
-        named = [(name, f"{root}/{name}") for name in PROTECTED]
-        protected += [*parts, *(Path(p) for name, p in named if name in UNMADE or _is_there(p))]
-    hidden = [*secret_places(home), *(_real(s) for s in secret)]
+        named = [(name, f"{root}/{name}") for name in PROTECTED_NAMES]
+        protected += [*parts, *(Path(p) for name, p in named if name in PLACEHOLDER_NAMES or _exists_unlinked(p))]
+    hidden = [*secret_paths(home), *(_resolve(s) for s in secret)]
     open_ = set(writable)
-    place = _real(home) if home else Path("/")
-    covered = () if place == Path("/") or below(place, writable) else (place,)
+    place = _resolve(home) if home else Path("/")
+    covered = () if place == Path("/") or is_within(place, writable) else (place,)
     # Nothing in a covered home folder is writable.
-    personal = [] if covered or home is None else [p for name in PERSONAL if below(p := place / name, writable)]
+    personal = (
+        []
+        if covered or home is None
+        else [p for name in PROTECTED_HOME_NAMES if is_within(p := place / name, writable)]
+    )
     seen = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1], *readable]
     if home:
-        seen += [*shown_of(home, path)] if covered else [home]
+        seen += [*visible_home_paths(home, path)] if covered else [home]
     return Profile(
         tuple(dict.fromkeys(writable)),
         tuple(p for p in dict.fromkeys(protected) if p not in open_),
@@ -253,26 +262,26 @@ def make_profile(
         covered,
         tuple(h for h in dict.fromkeys(hidden) if h not in open_ and os.path.lexists(h)),
         tuple(dict.fromkeys(seen)),
-        tuple(dict.fromkeys((*_there(place, CACHES), *(place / name for name in NEEDED))))
+        tuple(dict.fromkeys((*_existing(place, CACHE_NAMES), *(place / name for name in REQUIRED_CACHES))))
         if covered and caches
         else (),
-        _real(temp) if temp else None,
+        _resolve(temp) if temp else None,
         network,
-        tuple(_real(s) for s in sockets),
+        tuple(_resolve(s) for s in sockets),
     )
 
 
-def _is_there(path: str) -> bool:
+def _exists_unlinked(path: str) -> bool:
     return os.path.lexists(path) and not os.path.islink(path)  # noqa: PTH114 - text, for speed
 
 
-def shown_of(home: Path, path: str) -> Iterator[Path]:
+def visible_home_paths(home: Path, path: str) -> Iterator[Path]:
     """Yield visible paths of the home folder: toolchains, caches, their configuration and git's, programs on PATH."""
-    yield from _there(home, (*SHOWN, *CACHES))
+    yield from _existing(home, (*VISIBLE_HOME_NAMES, *CACHE_NAMES))
     for name in (".gitconfig", ".config/git/config"):
         with suppress(OSError, ValueError):
-            text = os.fsdecode(read_regular(home / name, _LARGEST_CONFIG))
-            yield from (Path(home, m[1].strip().removeprefix("~/")) for m in _NAMED.finditer(text))
+            text = os.fsdecode(read_regular(home / name, _MAX_GIT_CONFIG))
+            yield from (Path(home, m[1].strip().removeprefix("~/")) for m in _GIT_CONFIG_PATHS.finditer(text))
     for place in map(Path, path.split(os.pathsep)):
         if place.is_relative_to(home) and place != home:
             yield place
@@ -281,14 +290,14 @@ def shown_of(home: Path, path: str) -> Iterator[Path]:
                 yield place.parent
 
 
-def _there(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
+def _existing(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
     """Yield the names that exist in the home folder. Listing it once is faster than checking hundreds of names."""
     try:
         inside = os.listdir(home)  # noqa: PTH208 - text, not paths
     except OSError:
         return
     start = os.fspath(home)
-    by_first = _by_first(names)
+    by_first = _group_by_first(names)
     for first in sorted(by_first.keys() & inside):
         for name in by_first[first]:
             if os.path.lexists(path := f"{start}/{name}"):
@@ -296,7 +305,7 @@ def _there(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
 
 
 @lru_cache(maxsize=8)
-def _by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
+def _group_by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
     """Group relative paths by their first component."""
     found: dict[str, list[str]] = {}
     for name in names:
@@ -304,23 +313,27 @@ def _by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def secret_places(home: Path | None) -> list[Path]:
+def secret_paths(home: Path | None) -> list[Path]:
     """Return existing files and directories of keys and passwords that would be readable."""
-    places = [Path(p) for p in SYSTEM_SECRETS]
+    places = [Path(p) for p in SYSTEM_SECRET_PATHS]
     if home is not None:
-        places += _there(home, SECRETS)
+        places += _existing(home, SECRET_HOME_NAMES)
         if configs := os.environ.get("XDG_CONFIG_HOME"):
-            places += [Path(configs, name.removeprefix(".config/")) for name in SECRETS if name.startswith(".config/")]
+            places += [
+                Path(configs, name.removeprefix(".config/"))
+                for name in SECRET_HOME_NAMES
+                if name.startswith(".config/")
+            ]
     if os.path.isdir("/etc/ssh"):  # noqa: PTH112
         places += [Path(e.path) for e in os.scandir("/etc/ssh") if e.name.endswith("_key")]
-    return [_real(p) for p in places if os.access(p, os.R_OK)]
+    return [_resolve(p) for p in places if os.access(p, os.R_OK)]
 
 
-def _real(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def below(path: Path, places: Iterable[Path]) -> bool:
+def is_within(path: Path, places: Iterable[Path]) -> bool:
     """Return True if an absolute path is one of the places or inside one. Compares text, as there are hundreds."""
     return f"{path}/".startswith(tuple([f"{place}/" if len(f"{place}") > 1 else "/" for place in places]))
 
@@ -334,8 +347,8 @@ def _depth(path: Path, places: Iterable[Path]) -> int:
     return max((len(p.parts) for p in places if text.startswith(f"{p}/" if len(p.parts) > 1 else "/")), default=0)
 
 
-USUAL_PORTS = (80, 443)
-_HOW = 'write a host, as in "pypi.org", "*.npmjs.org" or "git.example:8443"'
+DEFAULT_PORTS = (80, 443)
+_HOST_HINT = 'write a host, as in "pypi.org", "*.npmjs.org" or "git.example:8443"'
 
 
 class DomainPattern(Value):
@@ -352,8 +365,8 @@ class DomainPattern(Value):
     network: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None
 
     def covers(self, host: str, port: int) -> bool:
-        """Return True if a host, in the form of `spell_host`, may be reached on a port."""
-        if port != self.port if self.port else port not in USUAL_PORTS:
+        """Return True if a host, in the form of `canonical_host`, may be reached on a port."""
+        if port != self.port if self.port else port not in DEFAULT_PORTS:
             return False
         if self.network is not None:
             return is_address(host) and ipaddress.ip_address(host) in self.network
@@ -368,25 +381,25 @@ def parse_domain(text: str) -> DomainPattern:
         try:
             return DomainPattern(network[1], number, network=ipaddress.ip_network(network[1], False))
         except ValueError:
-            raise ValueError(f'"{text}" is not a network: {_HOW}.') from None
+            raise ValueError(f'"{text}" is not a network: {_HOST_HINT}.') from None
     if re.search(r"[/?#@\\]", text):
-        raise ValueError(f'"{text}" has a scheme, a path or a user name: {_HOW}.')
+        raise ValueError(f'"{text}" has a scheme, a path or a user name: {_HOST_HINT}.')
     name, port = text.removeprefix("*."), ""
     if name.startswith("[") or name.count(":") == 1:
         name, _, port = name.rpartition(":") if re.search(r":\d{1,5}$", name, re.ASCII) else (name, "", "")
     try:
-        host = spell_host(name)
+        host = canonical_host(name)
     except ValueError:
-        raise ValueError(f'"{text}" is not a domain: {_HOW}.') from None
+        raise ValueError(f'"{text}" is not a domain: {_HOST_HINT}.') from None
     subdomains = text.startswith("*.")
     if subdomains and is_address(host):
-        raise ValueError(f'"{text}" has "*." in front of an address: {_HOW}.')
+        raise ValueError(f'"{text}" has "*." in front of an address: {_HOST_HINT}.')
     return DomainPattern(host, _port(port, text), subdomains)
 
 
 def _port(written: str | None, text: str) -> int:
     if written and not 0 < int(written) < 65536:
-        raise ValueError(f'"{text}" has no valid port: {_HOW}.')
+        raise ValueError(f'"{text}" has no valid port: {_HOST_HINT}.')
     return int(written or 0)
 
 
@@ -397,7 +410,7 @@ def host_matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
     """
     patterns = [parse_domain(text) for text in domains]
     try:
-        spelled = spell_host(host)
+        spelled = canonical_host(host)
     except ValueError:
         return False
     return any(pattern.covers(spelled, port) for pattern in patterns)
@@ -405,12 +418,12 @@ def host_matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
 
 def domain_entry(host: str, port: int) -> str:
     """Return the pattern that allows a host on a port."""
-    if port in USUAL_PORTS:
+    if port in DEFAULT_PORTS:
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def spell_host(host: str) -> str:
+def canonical_host(host: str) -> str:
     """Return the canonical form of a host: lower case, punycode, no final dot or brackets. Raises ValueError."""
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     # Reject other parts of a URL, so that no part of the text is ignored.

@@ -15,10 +15,10 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from time import monotonic
 
-from agent_tools.net.connect import ConnectError, Proxy, Route, dial, look_up, proxy_for
+from agent_tools.net.connect import ConnectError, Proxy, Route, dial, proxy_for, resolve_host
 from agent_tools.net.relay import CONNECT_SECONDS, ConnectionServer, Filter, RefusedError, relay
-from agent_tools.net.web_client import kind_of_address
-from agent_tools.sandbox.profile import domain_entry, host_matches, parse_domain, spell_host
+from agent_tools.net.web_client import describe_private
+from agent_tools.sandbox.profile import canonical_host, domain_entry, host_matches, parse_domain
 from agent_tools.sandbox.proxy_http import (
     ProxyRequest,
     RequestBody,
@@ -32,45 +32,44 @@ from agent_tools.sandbox.proxy_http import (
 )
 
 # RFC 8446, 5.1: maximum length of an unencrypted record.
-MOST = 1 << 14
+MAX_RECORD = 1 << 14
 _CHANGE_CIPHER, _HANDSHAKE, _HEARTBEAT = 20, 22, 24
 _CLIENT_HELLO = 1
 _SERVER_NAME = 0
 
 
-def server_name(data: bytes) -> str | None:
+def parse_server_name(data: bytes) -> str | None:
     """Return the server name in a ClientHello; "" if there is none or it is not TLS; None if more bytes are needed.
 
-    Raises ValueError for a TLS connection that does not start with a complete ClientHello in its first record: the part
-    that is not read could have a name.
+    Raises ValueError for a TLS connection whose first record is not a complete ClientHello: the rest could have a name.
     """
     if data and (not _CHANGE_CIPHER <= data[0] <= _HEARTBEAT or data[1:2] not in (b"", b"\x03")):
         return ""
     if len(data) < 5:
         return None
     size = int.from_bytes(data[3:5], "big")
-    if data[0] != _HANDSHAKE or not 4 <= size <= MOST or data[5:6] not in (b"", b"\x01"):
+    if data[0] != _HANDSHAKE or not 4 <= size <= MAX_RECORD or data[5:6] not in (b"", b"\x01"):
         raise ValueError("no ClientHello")
     if len(data) < 5 + size:
         return None
-    return _name(_Cursor(data[5 : 5 + size]))
+    return _parse_client_hello(_Cursor(data[5 : 5 + size]))
 
 
-def _name(record: _Cursor) -> str:
+def _parse_client_hello(record: _Cursor) -> str:
     record.take(1)
-    hello = _Cursor(record.sized(3))
+    hello = _Cursor(record.take_sized(3))
     hello.take(2 + 32)
     for width in (1, 2, 1):  # session, cipher suites, compression
-        hello.sized(width)
-    extensions = _Cursor(hello.sized(2) if hello.left else b"")
+        hello.take_sized(width)
+    extensions = _Cursor(hello.take_sized(2) if hello.left else b"")
     names = []
     while extensions.left:
-        kind, data = extensions.number(2), extensions.sized(2)
+        kind, data = extensions.number(2), extensions.take_sized(2)
         if kind == _SERVER_NAME:
-            entries = _Cursor(_Cursor(data).sized(2))
+            entries = _Cursor(_Cursor(data).take_sized(2))
             while entries.left:
                 entries.take(1)
-                names.append(entries.sized(2).decode("ascii"))
+                names.append(entries.take_sized(2).decode("ascii"))
     if len(names) > 1:
         raise ValueError("several server names")
     return names[0] if names else ""
@@ -96,15 +95,15 @@ class _Cursor:
     def number(self, width: int) -> int:
         return int.from_bytes(self.take(width), "big")
 
-    def sized(self, width: int) -> bytes:
+    def take_sized(self, width: int) -> bytes:
         """Return the bytes after a length of `width` bytes."""
         return self.take(self.number(width))
 
 
 IDLE_SECONDS = 600.0
 # Behind another proxy, a name is looked up only for the check, and the lookup often fails.
-LOOK_UP_SECONDS = 3.0
-REMEMBERED = 100
+LOOKUP_SECONDS = 3.0
+MAX_REMEMBERED = 100
 # A fatal alert: access_denied.
 _TLS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"
 
@@ -112,20 +111,20 @@ _TLS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"
 def proxy_environment(port: int, env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return variables that make common programs use a proxy on a port of 127.0.0.1.
 
-    env: their environment without it; its options for Java tools are retained. Java has no variable that makes every
-    program use a proxy silently (each reports JAVA_TOOL_OPTIONS on stderr), so build tools are set one by one.
+    env: their environment; its options for Java tools are retained. Java has no variable that makes every
+    program use a proxy silently (each reports JAVA_TOOL_OPTIONS on stderr), so build tools are configured one by one.
     """
     address, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1,::1"
-    made = {"NO_PROXY": direct, "no_proxy": direct, "NODE_USE_ENV_PROXY": "1"}
+    variables = {"NO_PROXY": direct, "no_proxy": direct, "NODE_USE_ENV_PROXY": "1"}
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        made[name] = made[name.lower()] = address
+        variables[name] = variables[name.lower()] = address
     # These read configuration files first, which may name an unreachable proxy.
-    made |= {"npm_config_proxy": address, "npm_config_https_proxy": address, "npm_config_noproxy": direct}
-    made["CARGO_HTTP_PROXY"] = address
+    variables |= {"npm_config_proxy": address, "npm_config_https_proxy": address, "npm_config_noproxy": direct}
+    variables["CARGO_HTTP_PROXY"] = address
     java = " ".join(f"-D{s}.proxyHost=127.0.0.1 -D{s}.proxyPort={port}" for s in ("http", "https"))
     for name in ("MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS"):
-        made[name] = f"{(env or {}).get(name, '')} {java}".strip()
-    return made
+        variables[name] = f"{(env or {}).get(name, '')} {java}".strip()
+    return variables
 
 
 class SandboxProxy(ConnectionServer):
@@ -182,7 +181,7 @@ class SandboxProxy(ConnectionServer):
             if request.method == "CONNECT":
                 self._tunnel(client, request, rest)
             else:
-                self._pass_on(client, request, rest)
+                self._forward(client, request, rest)
         except ConnectError as error:
             raise proxy_answer(HTTPStatus.BAD_GATEWAY, str(error)) from None
 
@@ -192,10 +191,10 @@ class SandboxProxy(ConnectionServer):
         with server:
             client.settimeout(IDLE_SECONDS)
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            up = _ServerName(lambda name: self._check_server_name(name, host, port))
+            up = _ServerNameFilter(lambda name: self._check_server_name(name, host, port))
             relay(client, server, self.cancel, up=up, first=rest, idle=IDLE_SECONDS)
 
-    def _pass_on(self, client: socket.socket, request: ProxyRequest, rest: bytes) -> None:
+    def _forward(self, client: socket.socket, request: ProxyRequest, rest: bytes) -> None:
         url = plain_url(request)
         body = RequestBody(request)
         server, upstream = self._connect(url.host, url.port, tunnel=False)
@@ -207,7 +206,7 @@ class SandboxProxy(ConnectionServer):
     def _connect(self, host: str, port: int, *, tunnel: bool) -> tuple[socket.socket, Proxy | None]:
         """Connect to an allowed host; return the socket and the proxy that it goes through."""
         if not host_matches(host, self._domains, port):
-            raise self._refusal(domain_entry(host, port))
+            raise self._record_refusal(domain_entry(host, port))
         upstream = proxy_for("https" if tunnel else "http", host, port, self._env)
         if upstream is not None:
             self._check_behind_proxy(host, port)
@@ -217,13 +216,13 @@ class SandboxProxy(ConnectionServer):
         return dial(route, None, CONNECT_SECONDS, self.cancel, check), upstream
 
     def _check_behind_proxy(self, host: str, port: int) -> None:
-        """Check the addresses of a host that another proxy will look up, as far as they are known here."""
+        """Check the addresses of a host that another proxy will look up, if they can be looked up here too."""
         if host in self._unknown:
             return
         try:
-            found = look_up(host, port, monotonic() + LOOK_UP_SECONDS, self.cancel)
+            found = resolve_host(host, port, monotonic() + LOOKUP_SECONDS, self.cancel)
         except ConnectError:
-            if len(self._unknown) < REMEMBERED:
+            if len(self._unknown) < MAX_REMEMBERED:
                 self._unknown.add(host)
             return
         for each in found:
@@ -232,24 +231,26 @@ class SandboxProxy(ConnectionServer):
     def _check_address(self, host: str, port: int, text: str) -> None:
         """Reject an address in this machine or its network; anyone can make a name resolve to one."""
         address = ip_address(text.partition("%")[0])
-        kind = kind_of_address(address)
+        kind = describe_private(address)
         if kind and not host_matches(str(address), self._domains, port):
             entry = domain_entry(str(address), port)
-            raise self._refusal(entry, f"{host} leads to {entry}, {kind} address, which is not in sandbox.domains")
+            raise self._record_refusal(
+                entry, f"{host} leads to {entry}, {kind} address, which is not in sandbox.domains"
+            )
 
     def _check_server_name(self, name: str, host: str, port: int) -> None:
         try:
-            spelled = spell_host(name)
+            spelled = canonical_host(name)
         except ValueError:
             raise RefusedError(_TLS_DENIED) from None
         if spelled != host and not host_matches(spelled, self._domains, port):
-            self._refusal(domain_entry(spelled, port))
+            self._record_refusal(domain_entry(spelled, port))
             raise RefusedError(_TLS_DENIED)
 
-    def _refusal(self, entry: str, why: str = "") -> RefusedError:
+    def _record_refusal(self, entry: str, why: str = "") -> RefusedError:
         """Record a rejected host; return the error."""
         with self._refused_lock:
-            new = entry not in self._refused and len(self._refused) < REMEMBERED
+            new = entry not in self._refused and len(self._refused) < MAX_REMEMBERED
             if new:
                 self._refused[entry] = None
         if new:
@@ -257,20 +258,20 @@ class SandboxProxy(ConnectionServer):
         return proxy_answer(HTTPStatus.FORBIDDEN, why or f"{entry} is not in sandbox.domains")
 
 
-class _ServerName(Filter):
-    """Buffers the first bytes of a client until it is known whether they start TLS, and for which name."""
+class _ServerNameFilter(Filter):
+    """Buffers a client's first bytes until they show whether it uses TLS, and with which server name."""
 
     def __init__(self, check: Callable[[str], None]) -> None:
         self._check = check
-        self._held = b""
+        self._buffer = b""
         self._decided = False
 
     def feed(self, data: bytes) -> bytes:
         if self._decided:
             return data
-        self._held += data
+        self._buffer += data
         try:
-            name = server_name(self._held)
+            name = parse_server_name(self._buffer)
         except ValueError:
             raise RefusedError(_TLS_DENIED) from None
         if name is None:
@@ -278,4 +279,4 @@ class _ServerName(Filter):
         if name:
             self._check(name)
         self._decided = True
-        return self._held
+        return self._buffer

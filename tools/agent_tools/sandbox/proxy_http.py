@@ -1,6 +1,6 @@
 """HTTP/1.1 for a proxy between an untrusted client and an untrusted server: parse heads, filter what passes.
 
-Heads of requests are parsed strictly, as attacks use what programs parse differently. Bodies are never buffered.
+Heads of requests are parsed strictly, since attacks exploit differences between parsers. Bodies are never buffered.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from http import HTTPStatus
 from time import monotonic
 
 from agent_tools.net.connect import Proxy
-from agent_tools.net.relay import PIECE, Filter, RefusedError
+from agent_tools.net.relay import CHUNK_BYTES, Filter, RefusedError
 from agent_tools.net.urls import Url, split_url
 from agent_tools.record import Value
 from agent_tools.results import ToolError
-from agent_tools.sandbox.profile import spell_host
+from agent_tools.sandbox.profile import canonical_host
 
-HEAD_BYTES = 65536
+MAX_HEAD_BYTES = 65536
 HEAD_SECONDS = 30.0
-_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _HOP_BY_HOP = frozenset(
     "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer upgrade".split()
 )
@@ -51,36 +51,36 @@ class RequestBody(Filter):
         # Bytes until the next line of a chunked body, or the end of another.
         self._left = int(lengths.pop()) if lengths else 0
         self._state = "size" if coding else "end"
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        passed = bytearray()
-        held = self._held
-        held += data
-        while held:
+        forwarded = bytearray()
+        buffer = self._buffer
+        buffer += data
+        while buffer:
             if self._left:
-                taken = min(self._left, len(held))
-                passed += held[:taken]
-                del held[:taken]
+                taken = min(self._left, len(buffer))
+                forwarded += buffer[:taken]
+                del buffer[:taken]
                 self._left -= taken
             elif self._state == "end":
-                held.clear()
-            elif (end := held.find(b"\r\n")) >= 0:
-                self._line(bytes(held[:end]))
-                passed += held[: end + 2]
-                del held[: end + 2]
-            elif len(held) > HEAD_BYTES:
+                buffer.clear()
+            elif (end := buffer.find(b"\r\n")) >= 0:
+                self._check_line(bytes(buffer[:end]))
+                forwarded += buffer[: end + 2]
+                del buffer[: end + 2]
+            elif len(buffer) > MAX_HEAD_BYTES:
                 raise RefusedError
             else:
                 break
-        return bytes(passed)
+        return bytes(forwarded)
 
     def end(self) -> bytes:
         if self._left or self._state != "end":
             raise RefusedError
         return b""
 
-    def _line(self, line: bytes) -> None:
+    def _check_line(self, line: bytes) -> None:
         if re.search(rb"[\0-\x08\x0a-\x1f\x7f]", line):
             raise RefusedError
         if self._state == "size":
@@ -102,27 +102,27 @@ class ResponseHead(Filter):
 
     def __init__(self, host: str) -> None:
         self._host = host
-        self._held = b""
-        self._begun = False
+        self._buffer = b""
+        self._started = False
 
     def feed(self, data: bytes) -> bytes:
-        if self._begun:
+        if self._started:
             return data
-        self._held += data
-        passed = b""
-        while not self._begun and (end := self._held.find(b"\r\n\r\n")) >= 0:
-            head, self._held = self._held[:end], self._held[end + 4 :]
+        self._buffer += data
+        forwarded = b""
+        while not self._started and (end := self._buffer.find(b"\r\n\r\n")) >= 0:
+            head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
             status = re.match(rb"HTTP/1\.[01] ([1-5]\d\d)(?: |\r|$)", head)
             if status is None:
                 raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"{self._host} did not respond in HTTP")
-            self._begun = status[1] >= b"200" or status[1] == b"101"
-            passed += _response_head(head, last=self._begun)
-        if not self._begun and len(self._held) > HEAD_BYTES:
+            self._started = status[1] >= b"200" or status[1] == b"101"
+            forwarded += _response_head(head, last=self._started)
+        if not self._started and len(self._buffer) > MAX_HEAD_BYTES:
             raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"The response headers of {self._host} are too long")
-        return passed + self._held if self._begun else passed
+        return forwarded + self._buffer if self._started else forwarded
 
     def end(self) -> bytes:
-        if not self._begun:
+        if not self._started:
             raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"{self._host} closed the connection before responding")
         return b""
 
@@ -132,9 +132,9 @@ def read_head(client: socket.socket) -> tuple[bytes, bytes]:
     until = monotonic() + HEAD_SECONDS
     data = bytearray()
     try:
-        while (end := data.find(b"\r\n\r\n", max(len(data) - PIECE - 3, 0))) < 0 and len(data) <= HEAD_BYTES:
+        while (end := data.find(b"\r\n\r\n", max(len(data) - CHUNK_BYTES - 3, 0))) < 0 and len(data) <= MAX_HEAD_BYTES:
             client.settimeout(max(until - monotonic(), 0.001))
-            piece = client.recv(PIECE)
+            piece = client.recv(CHUNK_BYTES)
             if not piece:
                 return b"", b""
             if monotonic() > until:
@@ -142,7 +142,7 @@ def read_head(client: socket.socket) -> tuple[bytes, bytes]:
             data += piece
     except TimeoutError:
         raise proxy_answer(HTTPStatus.REQUEST_TIMEOUT, "The headers did not arrive in time") from None
-    if not 0 <= end <= HEAD_BYTES:
+    if not 0 <= end <= MAX_HEAD_BYTES:
         raise proxy_answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too long")
     return bytes(data[:end]), bytes(data[end + 4 :])
 
@@ -150,8 +150,8 @@ def read_head(client: socket.socket) -> tuple[bytes, bytes]:
 def parse_request(head: bytes) -> ProxyRequest:
     """Parse a request head strictly: reject anything that another program could parse differently."""
     first, *lines = head.decode("latin-1").split("\r\n")
-    line = re.fullmatch(rf"({_NAME}) ([!-~]+) (HTTP/1\.[01])", first)
-    headers = [re.fullmatch(rf"({_NAME}):[ \t]*([\t -~\x80-\xff]*?)[ \t]*", text) for text in lines]
+    line = re.fullmatch(rf"({_TOKEN}) ([!-~]+) (HTTP/1\.[01])", first)
+    headers = [re.fullmatch(rf"({_TOKEN}):[ \t]*([\t -~\x80-\xff]*?)[ \t]*", text) for text in lines]
     if line is None or None in headers:
         raise proxy_answer(HTTPStatus.BAD_REQUEST, "This is an HTTP proxy, and the request is malformed")
     return ProxyRequest(line[1], line[2], line[3], tuple((h[1], h[2]) for h in headers if h))
@@ -161,7 +161,7 @@ def connect_target(target: str) -> tuple[str, int]:
     """Return the host and port of CONNECT."""
     named = re.fullmatch(r"(.+):(\d{1,5})", target, re.ASCII)
     try:
-        host, port = (spell_host(named[1]), int(named[2])) if named else ("", 0)
+        host, port = (canonical_host(named[1]), int(named[2])) if named else ("", 0)
     except ValueError:
         host, port = "", 0
     if not 0 < port < 65536:
@@ -184,7 +184,7 @@ def plain_url(request: ProxyRequest) -> Url:
 
 
 def request_head(request: ProxyRequest, url: Url, upstream: Proxy | None) -> bytes:
-    dropped = _HOP_BY_HOP | _named(request.values("connection")) | _FRAMING
+    dropped = _HOP_BY_HOP | _connection_headers(request.values("connection")) | _FRAMING
     lines = [f"{request.method} {url.text if upstream else url.path} {request.version}", f"Host: {url.authority}"]
     lines += [f"{name}: {value}" for name, value in request.headers if name.lower() not in dropped]
     for name in ("Content-Length", "Transfer-Encoding"):
@@ -198,18 +198,18 @@ def _response_head(head: bytes, *, last: bool) -> bytes:
     status, *lines = re.sub(rb"\r\n[ \t]+", b" ", head).split(b"\r\n")
     named = [(line.partition(b":")[0].strip().lower().decode("latin-1"), line) for line in lines]
     values = [line.partition(b":")[2].decode("latin-1") for name, line in named if name == "connection"]
-    dropped = _HOP_BY_HOP | _named(values) - _FRAMING
+    dropped = _HOP_BY_HOP | _connection_headers(values) - _FRAMING
     made = [status, *(line for name, line in named if name not in dropped), *([b"Connection: close"] if last else [])]
     return b"\r\n".join([*made, b"", b""])
 
 
-def _named(values: list[str]) -> frozenset[str]:
+def _connection_headers(values: list[str]) -> frozenset[str]:
     """Return the headers named in Connection headers."""
     return frozenset(word.strip().lower() for value in values for word in value.split(","))
 
 
 def proxy_answer(status: HTTPStatus, why: str) -> RefusedError:
-    """Make a response of this proxy. The reason is in the status line too, as programs show only that for a tunnel."""
+    """Make a response of this proxy. The status line has the reason too, since programs show only that for a tunnel."""
     reason = re.sub(r"[^ -~]", "?", why)
     body = f"{why}\n".encode()
     head = f"HTTP/1.1 {status.value} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.conditions import Wrapped
     from agent_tools.sandbox.profile import Profile
     from agent_tools.sandbox.sandbox import Sandbox
-    from agent_tools.sandbox.session import Folder, SandboxSession
+    from agent_tools.sandbox.session import SandboxSession, TemporaryFolder
 
 with lazy_imports():
     from agent_tools.sandbox import sandbox as sandbox_sandbox  # imports ctypes and subprocess
@@ -41,24 +41,24 @@ class SandboxRunner(ToolState):
         self._env = env
         self._limits = limits
         self._sandbox: Sandbox | None = None
-        self._folder: Folder | None = None
+        self._folder: TemporaryFolder | None = None
         self._session: SandboxSession | None = None
-        self._first: Profile | None = None
-        self._noted = False
-        # Commands may be prepared in several threads; the first of them makes what they share.
-        self._preparing = threading.RLock()
+        self._first_profile: Profile | None = None
+        self._shortfall_reported = False
+        # Commands may be prepared in several threads, which share the session.
+        self._lock = threading.RLock()
 
     @property
     def sandbox(self) -> Sandbox:
         """The sandbox in use; the first access starts a process or two."""
         if self._sandbox is None:
-            self._sandbox = sandbox_sandbox.choose(
-                self._mode, self._made(network=False), self._env, landlock=self._limits.landlock
+            self._sandbox = sandbox_sandbox.select_sandbox(
+                self._mode, self._current_profile(network=False), self._env, landlock=self._limits.landlock
             )
         return self._sandbox
 
     @property
-    def known(self) -> Sandbox | None:
+    def chosen(self) -> Sandbox | None:
         """The sandbox, if it was chosen already."""
         return self._sandbox
 
@@ -66,33 +66,33 @@ class SandboxRunner(ToolState):
     def session(self) -> SandboxSession | None:
         """The resources that commands share in bubblewrap; created with the first command."""
         if self._session is None and self.is_boundary:
-            profile = self._made(network=False)
-            session = sandbox_session.SandboxSession(profile, self._place() / "layers", self._limits, self._env)
+            profile = self._current_profile(network=False)
+            session = sandbox_session.SandboxSession(profile, self._temp_folder() / "layers", self._limits, self._env)
             session.views = not sandbox_sandbox.try_bubblewrap(
                 self.sandbox.program, profile, session.shared(network=False)
             )
             self._session = session
         return self._session
 
-    def _place(self) -> Path:
+    def _temp_folder(self) -> Path:
         if self._folder is None:
-            self._folder = sandbox_session.Folder()
+            self._folder = sandbox_session.TemporaryFolder()
         return self._folder.path
 
-    def _made(self, *, network: bool) -> Profile:
-        temp = self._place() / "tmp"
+    def _current_profile(self, *, network: bool) -> Profile:
+        temp = self._temp_folder() / "tmp"
         temp.mkdir(exist_ok=True)
         return self._make_profile(temp, network)
 
     @property
     def profile(self) -> Profile:
         """Return the profile of commands; cached after the first call."""
-        if self._first is None:
-            self._first = self._made(network=False)
-        return self._first
+        if self._first_profile is None:
+            self._first_profile = self._current_profile(network=False)
+        return self._first_profile
 
     @property
-    def holds(self) -> bool:
+    def is_active(self) -> bool:
         """True if commands really run in a sandbox."""
         return self.sandbox.kind != "none"
 
@@ -108,12 +108,12 @@ class SandboxRunner(ToolState):
 
         read_only: it may write to its temporary folder and to caches only.
         """
-        with self._preparing:
+        with self._lock:
             session = self.session
-            profile = self._made(network=network)
+            profile = self._current_profile(network=network)
             sandbox = self.sandbox
         if read_only:
-            # Nothing to protect is left, so it also leaves no placeholders in the workspace while it runs.
+            # With nothing writable, nothing needs protection or placeholders.
             shown = (*profile.shown, *profile.writable)
             profile = profile.replace(writable=(), protected=(), personal=(), shown=shown)
         if session is None:
@@ -123,7 +123,7 @@ class SandboxRunner(ToolState):
 
     def hides(self, path: str) -> bool:
         """Return True if a path exists but is invisible to commands."""
-        return os.path.lexists(path) and not self.profile.shows(Path(path))
+        return os.path.lexists(path) and not self.profile.is_readable(Path(path))
 
     def refused(self) -> tuple[str, ...]:
         """Return the hosts that the proxy has rejected since the last call."""
@@ -139,10 +139,10 @@ class SandboxRunner(ToolState):
             self._session.show_ports(running)
 
     def shortfall(self) -> str:
-        """Return a note for the model, once, that there is no sandbox though one was required."""
-        if self._noted or self._mode == "auto" or self.holds:
+        """Return a note for the model, once, if a required sandbox is missing."""
+        if self._shortfall_reported or self._mode == "auto" or self.is_active:
             return ""
-        self._noted = True
+        self._shortfall_reported = True
         return f"[sandbox: {self.sandbox.text()}]"
 
     def close(self) -> None:

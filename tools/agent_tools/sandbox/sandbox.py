@@ -22,16 +22,16 @@ from agent_tools.sandbox.profile import Profile
 from agent_tools.text import one_line
 
 Mode = Literal["auto", "require", "off"]
-_SECONDS = 10
-_NAMES = {"bubblewrap": "bubblewrap", "landlock": "Landlock and seccomp", "none": "none"}
+_TRIAL_SECONDS = 10
+_LABELS = {"bubblewrap": "bubblewrap", "landlock": "Landlock and seccomp", "none": "none"}
 
 
 class Sandbox(Value):
     """The sandbox that commands run in.
 
     program: path of bubblewrap.
-    why: why it is not a better one.
-    limits: protection that it lacks compared to a better one.
+    why: why better sandboxes are not used.
+    limits: protection that it lacks compared to bubblewrap.
     """
 
     kind: Kind
@@ -47,7 +47,7 @@ class Sandbox(Value):
         if self.kind == "none":
             so = "no command will run" if self.mode == "require" else "commands run with your permissions"
             return f"none, so {so}: {'; '.join(self.why)}"
-        return "; ".join((_NAMES[self.kind], *(f"not {reason}" for reason in self.why)))
+        return "; ".join((_LABELS[self.kind], *(f"not {reason}" for reason in self.why)))
 
     def obstacle(self, profile: Profile) -> str:
         """Return why nothing can run in the sandbox with this profile; "" if it can, or if there is no sandbox."""
@@ -77,7 +77,7 @@ class Sandbox(Value):
         return Wrapped("none", argv, env)
 
 
-def choose(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bool = False) -> Sandbox:
+def select_sandbox(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bool = False) -> Sandbox:
     """Return the best sandbox that works here with this profile. Starts up to two processes.
 
     landlock: allow Landlock, which protects less.
@@ -100,15 +100,15 @@ def choose(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bo
 
 def try_bubblewrap(program: str, profile: Profile, shared: bwrap.Shared = bwrap.NOTHING_SHARED) -> str:
     """Return why bubblewrap does not work here with the shared resources; "" if it does."""
-    bare = _bare(profile)
-    return _trial(lambda: bwrap.prepare_bubblewrap(program, [_true()], Path("/"), {}, bare, shared))
+    bare = _without_protection(profile)
+    return _try_sandbox(lambda: bwrap.prepare_bubblewrap(program, [_true_program()], Path("/"), {}, bare, shared))
 
 
 def try_landlock(profile: Profile) -> str:
     """Return why Landlock with seccomp does not work here; "" if it does."""
-    if not sandbox_landlock.supported():
+    if not sandbox_landlock.is_supported():
         return f"there is no filter of system calls for {os.uname().machine}"
-    return _trial(lambda: sandbox_landlock.prepare_landlock([_true()], {}, _bare(profile)))
+    return _try_sandbox(lambda: sandbox_landlock.prepare_landlock([_true_program()], {}, _without_protection(profile)))
 
 
 def trial_profile() -> Profile:
@@ -116,16 +116,16 @@ def trial_profile() -> Profile:
     return Profile(())
 
 
-def _bare(profile: Profile) -> Profile:
+def _without_protection(profile: Profile) -> Profile:
     """Return the profile without protected paths, as a trial must not create placeholders in the workspace."""
     return profile.replace(protected=(), personal=())
 
 
-def _true() -> str:
+def _true_program() -> str:
     return next((t for t in ("/usr/bin/true", "/bin/true") if os.access(t, os.X_OK)), "true")
 
 
-def _trial(make: Callable[[], Wrapped]) -> str:
+def _try_sandbox(make: Callable[[], Wrapped]) -> str:
     """Run `true` in it; return "" if that works, else the error."""
     try:
         with make() as wrapped:
@@ -136,7 +136,7 @@ def _trial(make: Callable[[], Wrapped]) -> str:
                 pass_fds=wrapped.pass_fds,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=_SECONDS,
+                timeout=_TRIAL_SECONDS,
                 check=False,
             )
     except (OSError, ToolError, subprocess.TimeoutExpired) as error:

@@ -1,7 +1,7 @@
-"""What the commands of a session share in bubblewrap: namespaces, caches, a temporary folder, hosts and ports.
+"""Resources that a session's commands share in bubblewrap: namespaces, caches, a temporary folder, hosts and ports.
 
 The process `inside.py` creates the namespaces (a private network, layers over caches) and sends descriptors here. It
-ends with this program in any case, because it waits for requests on a socket. If the system allows no shared namespaces
+always ends with this program, because it waits for requests on a socket. If the system allows no shared namespaces
 (`space_error` says why), each command has its own network, and only empty caches are writable.
 
 The temporary folder is removed at the end; folders left by a crash are removed by the next session.
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from agent_tools.net.relay import PortForward
 from agent_tools.sandbox.bwrap import Shared, SpaceEntry
 from agent_tools.sandbox.mounts import TEMPORARY, Mount, MountPlan
-from agent_tools.sandbox.profile import NEEDED
+from agent_tools.sandbox.profile import REQUIRED_CACHES
 from agent_tools.sandbox.proxy import SandboxProxy, proxy_environment
 from agent_tools.text import one_line
 
@@ -39,31 +39,31 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
 
 _INSIDE = Path(__file__).with_name("inside.py")
-_PROGRAMS = ("/usr/bin/nsenter", "/bin/nsenter", "/usr/sbin/nsenter")
-_OPTIONS = {"user": "--user", "mnt": "--mount", "net": "--net"}
-_SECONDS = 10.0
-_LONGEST = 65_536
-_MOST_DESCRIPTORS = 4
+_NSENTER_PATHS = ("/usr/bin/nsenter", "/bin/nsenter", "/usr/sbin/nsenter")
+_NSENTER_OPTIONS = {"user": "--user", "mnt": "--mount", "net": "--net"}
+_TIMEOUT_SECONDS = 10.0
+_MAX_PACKET = 65_536
+_MAX_DESCRIPTORS = 4
 
 
-class SpaceError(Exception):
+class NamespaceError(Exception):
     """The shared network and layers are unavailable; each command then has its own network."""
 
 
-class Space:
+class SharedNamespaces:
     """Shared namespaces of a session. layers: directories whose writes go to a layer of the session.
 
-    Raises SpaceError if the system does not allow them.
+    Raises NamespaceError if the system does not allow them.
     """
 
     def __init__(self, caches: Iterable[Path], folder: Path) -> None:
         """caches: existing directories that get a layer, stored below `folder`."""
-        self._program = next((p for p in _PROGRAMS if os.access(p, os.X_OK)), shutil.which("nsenter"))
+        self._program = next((p for p in _NSENTER_PATHS if os.access(p, os.X_OK)), shutil.which("nsenter"))
         if self._program is None:
-            raise SpaceError("there is no nsenter (util-linux)")
+            raise NamespaceError("there is no nsenter (util-linux)")
         self._lock = Lock()
-        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._orders.settimeout(_SECONDS)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(_TIMEOUT_SECONDS)
         self._names: dict[str, int] = {}
         with theirs:
             self._process = subprocess.Popen(
@@ -76,13 +76,13 @@ class Space:
                 start_new_session=True,
             )
         try:
-            answer, given = self._ask({"layers": dict(self._layers(caches, folder))})
+            answer, given = self._request({"layers": dict(self._layers(caches, folder))})
             self._names = dict(zip(answer["spaces"], given, strict=True))
             self.layers = tuple(Path(place) for place in answer["layers"])
-            self._try()
+            self._test_entry()
         except (OSError, KeyError, ValueError, subprocess.SubprocessError) as error:
             self.close()
-            raise SpaceError(one_line(str(error))) from None
+            raise NamespaceError(one_line(str(error))) from None
 
     @staticmethod
     def _layers(caches: Iterable[Path], folder: Path) -> Iterable[tuple[str, tuple[str, str]]]:
@@ -92,10 +92,12 @@ class Space:
                 made.mkdir(parents=True, mode=0o700)
             yield str(cache), (str(upper), str(work))
 
-    def _try(self) -> None:
+    def _test_entry(self) -> None:
         words, given = self.entry(network=False)
         try:
-            done = subprocess.run([*words, "true"], pass_fds=given, capture_output=True, timeout=_SECONDS, check=False)
+            done = subprocess.run(
+                [*words, "true"], pass_fds=given, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False
+            )
         finally:
             for descriptor in given:
                 os.close(descriptor)
@@ -111,12 +113,12 @@ class Space:
         kept = {name: os.dup(fd) for name, fd in self._names.items() if name not in own}
         if files is not None:
             kept["mnt"] = files
-        words = [f"{_OPTIONS[name]}=/proc/self/fd/{fd}" for name, fd in kept.items()]
+        words = [f"{_NSENTER_OPTIONS[name]}=/proc/self/fd/{fd}" for name, fd in kept.items()]
         return [str(self._program), *words, "--preserve-credentials", "--"], tuple(kept.values())
 
     def make_view(self, plan: Iterable[tuple[str, Path, Path]]) -> int:
         """Create a view of the files with these mounts of `mounts.py`; return its number. Raises OSError."""
-        number: int = self._ask({"view": _as_text(plan)})[0]["view"]
+        number: int = self._request({"view": _as_json(plan)})[0]["view"]
         return number
 
     def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int | None:
@@ -124,38 +126,38 @@ class Space:
 
         Return None if the view has lost a mount because its mount point was removed. Raises OSError.
         """
-        return next(iter(self._ask({"guard": view, "mounts": _as_text(plan)})[1]), None)
+        return next(iter(self._request({"guard": view, "mounts": _as_json(plan)})[1]), None)
 
     def forget(self, view: int) -> None:
         """Release a view. Raises OSError."""
-        self._ask({"forget": view})
+        self._request({"forget": view})
 
     def listen(self, port: int = 0) -> socket.socket:
         """Return a listening socket on the inner loopback. Raises OSError if the port is in use."""
-        return socket.socket(fileno=self._one({"listen": port}))
+        return socket.socket(fileno=self._request_descriptor({"listen": port}))
 
     def connect(self, port: int) -> socket.socket:
         """Connect to a server inside. Raises OSError if there is none."""
-        return socket.socket(fileno=self._one({"connect": port}))
+        return socket.socket(fileno=self._request_descriptor({"connect": port}))
 
     def ports(self) -> frozenset[int]:
         """Return the ports with a listener inside. Raises OSError."""
-        return frozenset(self._ask({"ports": True})[0]["ports"])
+        return frozenset(self._request({"ports": True})[0]["ports"])
 
-    def _one(self, order: dict[str, Any]) -> int:
-        return self._ask(order)[1][0]
+    def _request_descriptor(self, request: dict[str, Any]) -> int:
+        return self._request(request)[1][0]
 
-    def _ask(self, order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    def _request(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         with self._lock:
-            data = json.dumps(order).encode()
-            if len(data) > _LONGEST:
+            data = json.dumps(request).encode()
+            if len(data) > _MAX_PACKET:
                 raise OSError("too many mounts")
             try:
-                self._orders.sendall(data)
-                data, given, _, _ = socket.recv_fds(self._orders, _LONGEST, _MOST_DESCRIPTORS)
+                self._socket.sendall(data)
+                data, given, _, _ = socket.recv_fds(self._socket, _MAX_PACKET, _MAX_DESCRIPTORS)
             except OSError:
                 # A late answer would be mistaken for that of the next request.
-                self._orders.close()
+                self._socket.close()
                 raise
         for descriptor in given:
             os.set_inheritable(descriptor, False)
@@ -167,26 +169,26 @@ class Space:
         return answer, given
 
     def close(self) -> None:
-        """End it. Processes still running inside keep their namespaces."""
-        self._orders.close()
+        """End the process. Processes still running inside keep their namespaces."""
+        self._socket.close()
         for descriptor in self._names.values():
             os.close(descriptor)
         self._names = {}
         try:
-            self._process.wait(_SECONDS)
+            self._process.wait(_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
-def _as_text(plan: Iterable[tuple[str, Path, Path]]) -> list[tuple[str, str, str]]:
+def _as_json(plan: Iterable[tuple[str, Path, Path]]) -> list[tuple[str, str, str]]:
     return [(what, str(target), str(source)) for what, target, source in plan]
 
 
 _PREFIX = "agent-sandbox-"
 
 
-class Folder:
+class TemporaryFolder:
     """A folder that is removed by `close`, when the program ends, or by the next program that creates one.
 
     Its lock marks it as in use.
@@ -194,30 +196,30 @@ class Folder:
 
     def __init__(self) -> None:
         parent = Path(os.path.realpath(tempfile.gettempdir()))
-        remove_left(parent)
+        remove_stale(parent)
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with suppress(OSError):
             fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # Also if the program ends without closing its sessions.
-        self.close = weakref.finalize(self, _end, self.path, self._lock)
+        # Also removes it if the program ends without closing its sessions.
+        self.close = weakref.finalize(self, _remove_and_unlock, self.path, self._lock)
 
 
-def _end(path: Path, lock: int) -> None:
+def _remove_and_unlock(path: Path, lock: int) -> None:
     _remove(path)
     os.close(lock)
 
 
-def remove_left(parent: Path) -> None:
+def remove_stale(parent: Path) -> None:
     """Remove the folders of this user that are not locked."""
     with suppress(OSError):
         for entry in list(os.scandir(parent)):
             if entry.name.startswith(_PREFIX):
                 with suppress(OSError):
-                    _remove_if_left(Path(entry.path))
+                    _remove_if_stale(Path(entry.path))
 
 
-def _remove_if_left(path: Path) -> None:
+def _remove_if_stale(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.fstat(descriptor).st_uid == os.geteuid():
@@ -239,10 +241,10 @@ def _remove(folder: Path) -> None:
 
 
 # Seconds between checks for new servers of a background command.
-_GLANCE = 0.25
+_POLL_SECONDS = 0.25
 _LOWEST_PORT = 1024
-# One view for commands with the network and one for those without.
-_VIEWS = 4
+# Commands with and without the network need different views.
+_MAX_VIEWS = 4
 _MOUNTED = Path("/proc/self/mountinfo")
 
 # Without these, npm waits for a minute before it reports that there is no network.
@@ -261,7 +263,7 @@ class SandboxSession:
         """folder: receives writes to caches. env: the user's environment, which may name a proxy."""
         self.space_error = ""
         self.views = True
-        self._space: Space | None = None
+        self._namespaces: SharedNamespaces | None = None
         self._proxy: SandboxProxy | None = None
         self._environment: dict[str, str] = {}
         self._forwards: dict[int, PortForward] = {}
@@ -273,54 +275,54 @@ class SandboxSession:
         self._blank = folder / "blank"
         real = dict.fromkeys(Path(os.path.realpath(c)) for c in profile.caches if c.is_dir())
         try:
-            self._space = Space(real if limits.caches == "session" else (), folder)
-            self._open_ways(limits, env)
-        except SpaceError as error:
+            self._namespaces = SharedNamespaces(real if limits.caches == "session" else (), folder)
+            self._open_network(limits, env)
+        except NamespaceError as error:
             self.space_error = str(error)
         self._caches = {c: c for c in real} if limits.caches == "shared" else {}
         if limits.caches == "session":
-            layered = self._space.layers if self._space else ()
-            self._caches = {c: c for c in layered} | dict(_empty(profile, folder / "new", layered))
+            layered = self._namespaces.layers if self._namespaces else ()
+            self._caches = {c: c for c in layered} | dict(_new_caches(profile, folder / "new", layered))
 
-    def _open_ways(self, limits: SandboxLimits, env: Mapping[str, str]) -> None:
+    def _open_network(self, limits: SandboxLimits, env: Mapping[str, str]) -> None:
         """Start the proxy and forward the ports that the settings allow."""
-        if self._space is None:
+        if self._namespaces is None:
             return
         if limits.domains:
-            listener = self._space.listen()
+            listener = self._namespaces.listen()
             self._own_ports.add(listener.getsockname()[1])
             self._environment = proxy_environment(listener.getsockname()[1], env)
             self._proxy = SandboxProxy(listener, limits.domains, env=env)
         for port in limits.ports:
             with suppress(OSError):
-                self._forwards[port] = PortForward(self._space.listen(port), port)
+                self._forwards[port] = PortForward(self._namespaces.listen(port), port)
 
     def shared(self, *, network: bool) -> Shared:
         """Return the shared resources for a command. network: it has the machine's network instead."""
-        if self._space is None:
+        if self._namespaces is None:
             return Shared(caches=self._caches)
-        return Shared(not network, self._caches, partial(self._enter, self._space, network))
+        return Shared(not network, self._caches, partial(self._enter, self._namespaces, network))
 
-    def _enter(self, space: Space, network: bool, plan: MountPlan) -> SpaceEntry:
+    def _enter(self, namespaces: SharedNamespaces, network: bool, plan: MountPlan) -> SpaceEntry:
         files = None
         with self._lock, suppress(OSError):
-            files = self._guarded(space, plan) if self.views else None
-        words, given = space.entry(network=network, files=files)
+            files = self._mounted_files(namespaces, plan) if self.views else None
+        words, given = namespaces.entry(network=network, files=files)
         return SpaceEntry(tuple(words), given, files is not None)
 
-    def _guarded(self, space: Space, plan: MountPlan) -> int | None:
+    def _mounted_files(self, namespaces: SharedNamespaces, plan: MountPlan) -> int | None:
         """Return a descriptor of files with these mounts; None if each command must make them. Raises OSError."""
         for _ in range(2):
-            if (view := self._view(space, plan.view)) is None:
+            if (view := self._view(namespaces, plan.view)) is None:
                 return None
-            if (files := space.guard(view, plan.guards)) is not None:
+            if (files := namespaces.guard(view, plan.guards)) is not None:
                 return files
             # A new file may reuse the inode number of a removed one: only the missing mount shows it.
             self._views = {wanted: number for wanted, number in self._views.items() if number != view}
-            space.forget(view)
+            namespaces.forget(view)
         return None
 
-    def _view(self, space: Space, mounts: tuple[Mount, ...]) -> int | None:
+    def _view(self, namespaces: SharedNamespaces, mounts: tuple[Mount, ...]) -> int | None:
         """Return the number of the view with these mounts, recreated if a file or mount of the machine was replaced.
 
         Return None if there can be none.
@@ -330,13 +332,13 @@ class SandboxSession:
         paths = {path for _, target, source in mounts for path in (target, source)}
         wanted = (mounts, frozenset((path, _identity(path)) for path in paths), _MOUNTED.read_bytes())
         if wanted not in self._views:
-            if len(self._views) == _VIEWS and (oldest := self._views.pop(next(iter(self._views)))) is not None:
-                space.forget(oldest)
+            if len(self._views) == _MAX_VIEWS and (oldest := self._views.pop(next(iter(self._views)))) is not None:
+                namespaces.forget(oldest)
             self._blank.touch(mode=0o444)
             plan: list[Mount] = [("read-only", target, self._blank) if what == "blank" else (what, target, source)
                                  for what, target, source in mounts]  # fmt: skip
             self._views[wanted] = None
-            self._views[wanted] = space.make_view(plan)
+            self._views[wanted] = namespaces.make_view(plan)
         return self._views[wanted]
 
     def environment(self, *, network: bool) -> dict[str, str]:
@@ -349,41 +351,43 @@ class SandboxSession:
 
     def closed_ports(self) -> list[int]:
         """Return ports of servers started inside that are unreachable from this machine."""
-        if self._space is not None:
+        if self._namespaces is not None:
             with suppress(OSError, ValueError):
-                found = self._space.ports() - self._own_ports - self._shown
+                found = self._namespaces.ports() - self._own_ports - self._shown
                 return sorted(port for port in found if port >= _LOWEST_PORT)
         return []
 
     def show_ports(self, running: Callable[[], bool]) -> None:
         """While `running`, make servers started inside reachable from this machine, on the same port of loopback."""
-        if self._space is not None:
-            threading.Thread(target=self._watch, args=(self._space, running), name="sandbox-ports", daemon=True).start()
+        if self._namespaces is not None:
+            threading.Thread(
+                target=self._watch, args=(self._namespaces, running), name="sandbox-ports", daemon=True
+            ).start()
 
-    def _watch(self, space: Space, running: Callable[[], bool]) -> None:
+    def _watch(self, namespaces: SharedNamespaces, running: Callable[[], bool]) -> None:
         shown: dict[int, PortForward] = {}
         while running() and not self._closing.is_set():
             with suppress(OSError, ValueError):
-                ports = space.ports()
+                ports = namespaces.ports()
                 for port in ports - self._own_ports - shown.keys():
                     if port >= _LOWEST_PORT and (listener := _listener(port)):
-                        shown[port] = PortForward(listener, port, space.connect)
+                        shown[port] = PortForward(listener, port, namespaces.connect)
                         self._shown.add(port)
                 for port in shown.keys() - ports:
                     shown.pop(port).close()
                     self._shown.discard(port)
-            self._closing.wait(_GLANCE)
+            self._closing.wait(_POLL_SECONDS)
         for port, forward in shown.items():
             forward.close()
             self._shown.discard(port)
 
     def close(self) -> None:
-        """Close the proxy and port forwards, then the space."""
+        """Close the proxy and port forwards, then the namespaces."""
         self._closing.set()
-        for way in (*self._forwards.values(), *((self._proxy,) if self._proxy else ())):
-            way.close()
-        if self._space is not None:
-            self._space.close()
+        for server in (*self._forwards.values(), *((self._proxy,) if self._proxy else ())):
+            server.close()
+        if self._namespaces is not None:
+            self._namespaces.close()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -395,11 +399,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _empty(profile: Profile, folder: Path, layered: Collection[Path]) -> Iterator[tuple[Path, Path]]:
+def _new_caches(profile: Profile, folder: Path, layered: Collection[Path]) -> Iterator[tuple[Path, Path]]:
     """Yield session directories for missing caches, and for caches without a layer that every build needs."""
     for number, cache in enumerate(profile.caches):
         missing = cache.parent in profile.covered and not os.path.lexists(cache)
-        if missing or (cache.name in NEEDED and os.path.realpath(cache) == str(cache) and cache not in layered):
+        if missing or (
+            cache.name in REQUIRED_CACHES and os.path.realpath(cache) == str(cache) and cache not in layered
+        ):
             own = folder / str(number)
             own.mkdir(parents=True, exist_ok=True)
             yield cache, own

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.fs.files import state_below
-from agent_tools.fs.paths import asks_for_hidden, compile_glob, demand_directory, split_base
+from agent_tools.fs.files import stat_below
+from agent_tools.fs.paths import compile_glob, matches_hidden, require_directory, split_base
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -21,7 +21,7 @@ from agent_tools.text import shorten
 with lazy_imports():
     from agent_tools.search import ripgrep
 
-MOST = 100
+MAX_FILES = 100
 
 
 class GlobArgs(Value):
@@ -54,11 +54,11 @@ class Glob(Tool[GlobArgs]):
 
     def run(self, args: GlobArgs, ctx: ToolContext) -> ToolResult:
         top, pattern, anywhere = _start(args, ctx)
-        demand_directory(top, ctx)
+        require_directory(top, ctx)
         fits = compile_glob(pattern, anywhere).match
         everything = pattern in ("**", "**/*") or (pattern == "*" and anywhere)
         with ripgrep.search_root(top) as directory:
-            names, note = _list(top, directory, pattern, ctx)
+            names, note = _list_candidates(top, directory, pattern, ctx)
             found = names if everything else [name for name in names if fits(name)]
             newest = _newest(directory, found)
         paths = [ctx.workspace.spell(top / name) for name in newest]
@@ -77,25 +77,28 @@ class Glob(Tool[GlobArgs]):
         return ToolResult(f"{text}\n{note}" if note else text, view)
 
 
-def _list(top: Path, directory: int, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
+def _list_candidates(top: Path, directory: int, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
     """List relative paths of files below `top` that may match, newest first; also return a note, or ""."""
-    hidden = asks_for_hidden(pattern)
+    hidden = matches_hidden(pattern)
     rg = ripgrep.find_rg(ctx)
     if rg is None:
         names = sorted(ripgrep.walk_files(top, hidden, ctx), key=lambda name: _age(directory, name) or 0)
-        return names, ctx.once(ripgrep.WITHOUT)
+        return names, ctx.once(ripgrep.RG_MISSING)
     options = ["--hidden", "--glob=!.git"] if hidden else []
-    options += ["--null", "--no-require-git", "--sortr=modified", *of_last_name(pattern)]
+    options += ["--null", "--no-require-git", "--sortr=modified", *last_name_options(pattern)]
     ran = ripgrep.run_rg(rg, ["--files", *options], directory, ctx)
     names = os.fsdecode(ran.out).split("\0")[:-1]
     if not hidden and (ran.out.startswith(b".") or b"\0." in ran.out or b"/." in ran.out):
         names = [name for name in names if "/." not in f"/{name}"]
     if ran.cut:
         return names, "[too many files to check all of them; give a path]"
-    return names, f"[some files could not be read: {ripgrep.plainly(ran.errors, directory)}]" if ran.code > 1 else ""
+    return (
+        names,
+        f"[some files could not be read: {ripgrep.clean_errors(ran.errors, directory)}]" if ran.code > 1 else "",
+    )
 
 
-def of_last_name(pattern: str) -> list[str]:
+def last_name_options(pattern: str) -> list[str]:
     """Return options that make ripgrep list only files whose own name matches the last part of a pattern.
 
     They define a file type: unlike --glob, that does not include files that .gitignore excludes. It does include
@@ -119,10 +122,10 @@ def _newest(directory: int, names: list[str]) -> list[str]:
         age = _age(directory, name)
         if age is None:
             continue
-        if len(aged) >= MOST and age > aged[-1][0]:
+        if len(aged) >= MAX_FILES and age > aged[-1][0]:
             break
         aged.append((age, name))
-    return [name for _, name in sorted(aged)[:MOST]]
+    return [name for _, name in sorted(aged)[:MAX_FILES]]
 
 
 def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
@@ -142,7 +145,7 @@ def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
 def _age(directory: int, name: str) -> int | None:
     """Return a sort key, smaller for newer files; None if it is no file."""
     try:
-        state = state_below(directory, name)
+        state = stat_below(directory, name)
     except OSError:
         return None
     return -state.st_mtime_ns if stat.S_ISREG(state.st_mode) else None

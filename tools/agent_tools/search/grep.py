@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.fs.encoding import decode_text, split_lines
-from agent_tools.fs.files import not_a_file
-from agent_tools.fs.paths import asks_for_hidden, compile_glob, stat_or_error
+from agent_tools.fs.files import not_a_file_error
+from agent_tools.fs.paths import compile_glob, matches_hidden, stat_or_error
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -22,15 +22,15 @@ from agent_tools.schema import DIRECTORY_NAMES
 from agent_tools.text import counted, cut_line, fit, sanitize_output, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.search.ripgrep import Hit, Steady
+    from agent_tools.search.ripgrep import Hit, UnchangedFiles
 
 with lazy_imports():
     from agent_tools.search import ripgrep
 
-MOST = 250
-WIDTH = 500
+DEFAULT_LIMIT = 250
+MAX_LINE_CHARS = 500
 # Files open at a time.
-_AT_ONCE = 100
+_MAX_OPEN_FILES = 100
 
 
 class GrepArgs(Value):
@@ -91,82 +91,84 @@ class Grep(Tool[GrepArgs]):
     def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
         if ctx.small_model and args.output_mode == "files_with_matches":
             args = args.replace(output_mode="content")  # it is offered no other argument than the pattern and a path
-        _check(args, ctx)
+        _validate(args, ctx)
         start = _start(args, ctx)
         mode = stat_or_error(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            raise ctx.workspace.advised(not_a_file(start, mode))
+            raise ctx.workspace.advised(not_a_file_error(start, mode))
         rg = ripgrep.find_rg(ctx)
         top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
-            hits, notes = _search_slowly(args, start, ctx), list(filter(None, [ctx.once(ripgrep.WITHOUT)]))
-            return _result(args, _allowed(args, hits, notes, top, ctx), notes, top, ctx)
+            hits, notes = _search_without_rg(args, start, ctx), list(filter(None, [ctx.once(ripgrep.RG_MISSING)]))
+            return _result(args, _drop_unreadable(args, hits, notes, top, ctx), notes, top, ctx)
         with ripgrep.search_root(top) as directory:
-            steady = ripgrep.Steady(directory)
+            verifier = ripgrep.UnchangedFiles(directory)
             hits, notes = _search(rg, args, "." if start == top else f"./{start.name}", directory, ctx)
-            hits = _allowed(args, hits, notes, top, ctx)
-            return _result(args, _confirmed(rg, args, hits, notes, steady, ctx), notes, top, ctx)
+            hits = _drop_unreadable(args, hits, notes, top, ctx)
+            return _result(args, _verify(rg, args, hits, notes, verifier, ctx), notes, top, ctx)
 
 
 def _start(args: GrepArgs, ctx: ToolContext) -> Path:
     return args.path.path if isinstance(args.path, ResolvedPath) else ctx.workspace.resolve(args.path or ".")
 
 
-def _allowed(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> list[Hit]:
+def _drop_unreadable(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> list[Hit]:
     """Return the hits in files that may be shown, in order; add a note with the number of files skipped."""
     if ctx.readable is not None:
         start_of = f"{top}/".replace("//", "/")
-        barred = {raw for raw, path in ripgrep.paths_of(hits).items() if not ctx.readable(start_of + path)}
-        if barred:
-            hits = [hit for hit in hits if hit[0] not in barred]
-            files = counted(len(barred), "file")
+        unreadable = {raw for raw, path in ripgrep.paths_of(hits).items() if not ctx.readable(start_of + path)}
+        if unreadable:
+            hits = [hit for hit in hits if hit[0] not in unreadable]
+            files = counted(len(unreadable), "file")
             notes.append(f"[{files} not searched: reading needs the user's approval, or a rule denies it]")
-    return ripgrep.ordered(hits, args.output_mode, top)
+    return ripgrep.sort_hits(hits, args.output_mode, top)
 
 
-def _confirmed(
-    rg: str, args: GrepArgs, hits: list[Hit], notes: list[str], steady: Steady, ctx: ToolContext
+def _verify(
+    rg: str, args: GrepArgs, hits: list[Hit], notes: list[str], verifier: UnchangedFiles, ctx: ToolContext
 ) -> list[Hit]:
     """Return the hits after verifying that those shown are in files of the tree; see `ripgrep.py`.
 
     If a folder on the path of a file changed, the file is opened without following links and searched again.
     """
-    sure: set[bytes] = set()
-    lost = 0
-    while names := ripgrep.paths_of([hit for hit in _shown(args, hits) if hit[0] not in sure]):
-        sure |= names.keys()
-        firm = steady.files(names.values())
-        doubtful = {raw: name for raw, name in names.items() if name not in firm}
+    verified: set[bytes] = set()
+    changed = 0
+    while names := ripgrep.paths_of([hit for hit in _page(args, hits) if hit[0] not in verified]):
+        verified |= names.keys()
+        unchanged = verifier.files(names.values())
+        doubtful = {raw: name for raw, name in names.items() if name not in unchanged}
         if not doubtful:
             continue
-        again = _search_opened(rg, args, doubtful, steady, ctx)
-        there = {hit[0] for hit in again}
-        lost += len(doubtful.keys() - there)
+        again = _search_opened(rg, args, doubtful, verifier, ctx)
+        found_again = {hit[0] for hit in again}
+        changed += len(doubtful.keys() - found_again)
         if args.output_mode == "files_with_matches":
-            hits = [hit for hit in hits if hit[0] not in doubtful or hit[0] in there]
+            hits = [hit for hit in hits if hit[0] not in doubtful or hit[0] in found_again]
         else:
             hits = sorted([*(hit for hit in hits if hit[0] not in doubtful), *again], key=itemgetter(0))
-    if lost:
-        notes.append(f"[{counted(lost, 'file')} skipped: changed during the search]")
+    if changed:
+        notes.append(f"[{counted(changed, 'file')} skipped: changed during the search]")
     return hits
 
 
-def _search_opened(rg: str, args: GrepArgs, names: dict[bytes, str], steady: Steady, ctx: ToolContext) -> list[Hit]:
+def _search_opened(
+    rg: str, args: GrepArgs, names: dict[bytes, str], verifier: UnchangedFiles, ctx: ToolContext
+) -> list[Hit]:
     """Search files by their descriptors."""
     found: list[Hit] = []
     every = list(names.items())
-    for at in range(0, len(every), _AT_ONCE):
-        with steady.opened(dict(every[at : at + _AT_ONCE])) as files:
+    for at in range(0, len(every), _MAX_OPEN_FILES):
+        with verifier.opened(dict(every[at : at + _MAX_OPEN_FILES])) as files:
             places = [f"/dev/fd/{descriptor}" for descriptor in files]
             words = [*_options(args), f"--regexp={args.pattern}", "--", *places]
-            ran = ripgrep.run_rg(rg, words, steady.top, ctx, files=tuple(files)) if files else None
+            ran = ripgrep.run_rg(rg, words, verifier.top, ctx, files=tuple(files)) if files else None
             names_of = {os.fsencode(place): raw for place, raw in zip(places, files.values(), strict=True)}
             hits = ripgrep.parse_hits(ran.out, args.output_mode) if ran else []
             found += [(names_of[place], rest) for place, rest in hits if place in names_of]
     return found
 
 
-def _check(args: GrepArgs, ctx: ToolContext) -> None:
+def _validate(args: GrepArgs, ctx: ToolContext) -> None:
     if not args.pattern:
         raise ToolError(f"The pattern is empty.{ctx.workspace.advice('Glob LS', 'To list files, use {}.')}")
     counts = (args.after, args.before, args.context, args.head_limit, args.offset)
@@ -183,7 +185,7 @@ def _options(args: GrepArgs) -> list[str]:
     elif args.output_mode == "count":
         options.append("--count-matches" if args.multiline else "--count")
     else:
-        options += ["--no-heading", "--line-number", f"--max-columns={WIDTH}", "--max-columns-preview"]
+        options += ["--no-heading", "--line-number", f"--max-columns={MAX_LINE_CHARS}", "--max-columns-preview"]
         for flag, count in (("-A", args.after), ("-B", args.before), ("-C", args.context)):
             if count:
                 options.append(f"{flag}{count}")
@@ -203,42 +205,42 @@ def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContex
         glob = glob[3:]
     if glob and glob not in ("*", "**"):
         options.append(f"--glob={glob}")
-    if glob and asks_for_hidden(glob):
+    if glob and matches_hidden(glob):
         options += ["--hidden", "--glob=!.git"]
     if args.type:
         options.append(f"--type={args.type}")
     ran = ripgrep.run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], directory, ctx)
     hits = ripgrep.parse_hits(ran.out, args.output_mode)
-    if ran.code > 1 and not hits and not ran.cut and (where != "." or not _of_parts(ran.errors)):
-        raise _failure(args, ran.errors)
+    if ran.code > 1 and not hits and not ran.cut and (where != "." or not _only_below_top(ran.errors)):
+        raise _search_error(args, ran.errors)
     notes = ["[too many matches to check all of them; narrow the pattern, glob or path]"] if ran.cut else []
     if ran.code > 1 and ran.errors:
-        notes.append(f"[some files could not be searched: {ripgrep.plainly(ran.errors, directory)}]")
+        notes.append(f"[some files could not be searched: {ripgrep.clean_errors(ran.errors, directory)}]")
     return hits, notes
 
 
-def _of_parts(errors: str) -> bool:
+def _only_below_top(errors: str) -> bool:
     """Return True if the errors are only about files or directories below the searched one."""
     return all(re.fullmatch(r"rg: \./.*\(os error \d+\)", line) for line in errors.splitlines())
 
 
-def _failure(args: GrepArgs, errors: str) -> ToolError:
+def _search_error(args: GrepArgs, errors: str) -> ToolError:
     message = sanitize_output(errors).strip().removeprefix("rg: ")[:1_000]
     if "parsing glob" in message:
         return ToolError(f"Invalid glob: {message}. Use *, ?, [abc], ** and {{a,b}}.")
     if "unrecognized file type" in message:
         return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
     if "No such file" in message or "Permission denied" in message:
-        return ToolError(f"The search failed: {ripgrep.plainly(message)}.")
+        return ToolError(f"The search failed: {ripgrep.clean_errors(message)}.")
     if "\\n" in message and not args.multiline:
         return ToolError(f"{message}\nSet multiline to true to match across lines.")
     return ToolError(f"Invalid pattern: {message}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
 
 
-def _shown(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
+def _page(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
     """Return the requested part of the hits."""
     skipped = args.offset or 0
-    limit = MOST if args.head_limit is None else args.head_limit or len(hits)
+    limit = DEFAULT_LIMIT if args.head_limit is None else args.head_limit or len(hits)
     return hits[skipped : skipped + limit]
 
 
@@ -250,10 +252,12 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
     skipped = args.offset or 0
     alone = _start(args, ctx) != top
     shown = []
-    for hit in _shown(args, hits):
+    for hit in _page(args, hits):
         name = ctx.workspace.spell(top / ripgrep.path_of(hit[0]))
         shown.append(
-            cut_line(ripgrep.hit_line(hit, name, args.output_mode, args.line_numbers, alone), WIDTH + len(name) + 20)
+            cut_line(
+                ripgrep.hit_line(hit, name, args.output_mode, args.line_numbers, alone), MAX_LINE_CHARS + len(name) + 20
+            )
         )
     shown = shown[: fit(shown, ctx.result_limits.most("short"))]
     more = len(hits) - skipped - len(shown)
@@ -287,10 +291,10 @@ _TYPES |= {
     "ruby": "*.rb",
     "sh": "*.{sh,bash}",
 }
-_LARGEST = 10_000_000
+_MAX_FILE_BYTES = 10_000_000
 
 
-def _search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
+def _search_without_rg(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
     """Search a file or directory. Raises CancelledError, and ToolError for a pattern that Python rejects or a single
     file that cannot be searched."""
     flags = (re.IGNORECASE if args.ignore_case else 0) | re.MULTILINE | (re.DOTALL if args.multiline else 0)
@@ -302,23 +306,23 @@ def _search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
         compile_glob(glob) for glob in (args.glob, args.type and _TYPES.get(args.type, f"*.{args.type}")) if glob
     ]
     if stat.S_ISREG(stat_or_error(start, ctx).st_mode):
-        return _in_file(args, pattern, start, start.name, ctx)
+        return _search_file(args, pattern, start, start.name, ctx)
     hits: list[Hit] = []
-    for name in ripgrep.walk_files(start, asks_for_hidden(args.glob or ""), ctx):
+    for name in ripgrep.walk_files(start, matches_hidden(args.glob or ""), ctx):
         ctx.cancel.check()
         if all(f.match(name) for f in filters):
             with suppress(ToolError):
-                hits += _in_file(args, pattern, start / name, name, ctx)
+                hits += _search_file(args, pattern, start / name, name, ctx)
     return hits
 
 
-def _in_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ctx: ToolContext) -> list[Hit]:
-    text = decode_text(ctx.workspace.read(path, _LARGEST))
+def _search_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ctx: ToolContext) -> list[Hit]:
+    text = decode_text(ctx.workspace.read(path, _MAX_FILE_BYTES))
     if text is None:
         return []
     lines = [line.rstrip("\r\n") for line in split_lines(text.content)]
     if args.multiline:
-        found = {n for m in pattern.finditer(text.content) for n in _span(text.content, m)}
+        found = {n for m in pattern.finditer(text.content) for n in _line_span(text.content, m)}
     else:
         found = {n for n, line in enumerate(lines) if pattern.search(line)}
     if not found:
@@ -338,6 +342,6 @@ def _in_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ct
     return hits
 
 
-def _span(content: str, match: re.Match[str]) -> range:
+def _line_span(content: str, match: re.Match[str]) -> range:
     first = content.count("\n", 0, match.start())
     return range(first, first + content.count("\n", match.start(), max(match.start(), match.end() - 1)) + 1)

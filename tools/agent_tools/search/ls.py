@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.fs.files import failed, open_directory
-from agent_tools.fs.paths import compile_glob, demand_directory, display_path
+from agent_tools.fs.files import open_directory, resolved_path_error
+from agent_tools.fs.paths import compile_glob, display_path, require_directory
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import Listing
@@ -20,9 +20,9 @@ from agent_tools.text import one_line
 with lazy_imports():
     from agent_tools.search import ripgrep
 
-MOST = 250
-PER_DIRECTORY = 60
-DEPTH = 4
+MAX_ENTRIES = 250
+MAX_PER_DIRECTORY = 60
+MAX_DEPTH = 4
 
 
 class LSArgs(Value):
@@ -52,7 +52,7 @@ class LS(Tool[LSArgs]):
 
     def run(self, args: LSArgs, ctx: ToolContext) -> ToolResult:
         top = ctx.workspace.resolve(args.path)
-        demand_directory(top, ctx)
+        require_directory(top, ctx)
         ignored = [compile_glob(pattern) for pattern in args.ignore]
         tree = _Tree(top, lambda path: any(i.match(path) for i in ignored), ctx)
         lines = tree.lines()
@@ -72,34 +72,36 @@ class _Tree:
     def __init__(self, top: Path, ignored: Callable[[str], bool], ctx: ToolContext) -> None:
         self._top = top
         self._ignored = ignored
-        self._known: dict[str, tuple[list[tuple[str, str]], int]] = {}
+        self._opened: dict[str, tuple[list[tuple[str, str]], int]] = {}
         self.unopened = 0
         count = 0
         waiting = deque([("", 0)])
         while waiting:
             ctx.cancel.check()
             place, depth = waiting.popleft()
-            if place and (count >= MOST or depth > DEPTH or Path(place).name in ripgrep.HEAVY | {".git"}):
+            if place and (
+                count >= MAX_ENTRIES or depth > MAX_DEPTH or Path(place).name in ripgrep.GENERATED_FOLDERS | {".git"}
+            ):
                 self.unopened += 1
                 continue
             try:
                 entries, more = self._scan(place)
             except OSError as error:
                 if not place:
-                    raise failed(top, error) from None
+                    raise resolved_path_error(top, error) from None
                 entries, more = [("(cannot be opened)", "")], 0
-            self._known[place] = entries, more
+            self._opened[place] = entries, more
             count += len(entries)
             waiting += [(f"{place}/{name}".lstrip("/"), depth + 1) for name, sign in entries if sign == "/"]
 
     def _scan(self, place: str) -> tuple[list[tuple[str, str]], int]:
-        directory = open_directory(f"{self._top}/{place}", listed=True)
+        directory = open_directory(f"{self._top}/{place}", readable=True)
         try:
             found = list(self._entries(directory, place))
         finally:
             os.close(directory)
         found.sort(key=lambda f: (f[1] == "/", f[0]))
-        return found[:PER_DIRECTORY], max(0, len(found) - PER_DIRECTORY)
+        return found[:MAX_PER_DIRECTORY], max(0, len(found) - MAX_PER_DIRECTORY)
 
     def _entries(self, directory: int, place: str) -> Iterator[tuple[str, str]]:
         """Yield the entries of an open directory: name and suffix ("/", a link's target or "")."""
@@ -118,11 +120,11 @@ class _Tree:
 
     def lines(self, place: str = "", indent: str = "  ") -> list[str]:
         """Format the tree below `place`: files first, then each directory with its entries."""
-        entries, more = self._known[place]
+        entries, more = self._opened[place]
         out = []
         for name, sign in entries:
             inner = f"{place}/{name}".lstrip("/")
-            closed = sign == "/" and inner not in self._known
+            closed = sign == "/" and inner not in self._opened
             out.append(f"{indent}{one_line(name)}{sign}{' ...' if closed else ''}")
             if sign == "/" and not closed:
                 out += self.lines(inner, indent + "  ")

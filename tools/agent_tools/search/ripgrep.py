@@ -22,38 +22,38 @@ from pathlib import Path
 from typing import Any
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.files import failed, open_below, open_directory, state_below
+from agent_tools.fs.files import open_below, open_directory, resolved_path_error, stat_below
 from agent_tools.fs.safe_files import find_obstacle, known_obstacle
-from agent_tools.process.child import follow, kill_group, start_child
+from agent_tools.process.child import kill_group, read_until_exit, start_child
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import sanitize_output, shorten
 
 # File system clocks may be off from ours, or coarse, by this many nanoseconds.
-_LEEWAY = 2_000_000_000
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CLOCK_TOLERANCE_NS = 2_000_000_000
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-# Identity of a folder and its ctime, which no program can set.
-_Mark = tuple[int, int, int]
+# Identity of a folder and its ctime, which programs cannot set.
+_FolderIdentity = tuple[int, int, int]
 
 
-class Steady:
-    """Checks which names below an open directory have led to the same files since this object was created."""
+class UnchangedFiles:
+    """Tells which names below an open directory have led to the same files since this object was created."""
 
     def __init__(self, top: int) -> None:
         self.top = top
-        self._since = time.time_ns() - _LEEWAY
+        self._since = time.time_ns() - _CLOCK_TOLERANCE_NS
 
     def files(self, names: Iterable[str]) -> set[str]:
         """Return the relative paths that lead to regular files through folders that have not changed."""
         below: dict[str, list[str]] = {}
         for name in names:
             below.setdefault(name.rpartition("/")[0], []).append(name)
-        ways = {folder: _way(folder) for folder in below}
+        ways = {folder: _parents(folder) for folder in below}
         places = dict.fromkeys(place for way in ways.values() for place in way)
         # Twice: a folder is verified only if all folders above it have stayed unchanged.
-        first = {place: self._mark(place) for place in places}
-        there = {folder: self._regular(folder, some) for folder, some in below.items()}
-        again = {place: self._mark(place) for place in places}
+        first = {place: self._identity(place) for place in places}
+        there = {folder: self._regular_files(folder, some) for folder, some in below.items()}
+        again = {place: self._identity(place) for place in places}
         old = {place for place, mark in first.items() if mark and mark == again[place] and mark[2] < self._since}
         return {name for folder, some in there.items() if old.issuperset(ways[folder]) for name in some}
 
@@ -64,14 +64,14 @@ class Steady:
         try:
             for key, name in names.items():
                 with suppress(OSError):
-                    files[_open(self.top, name)] = key
+                    files[_open_file(self.top, name)] = key
             yield files
         finally:
             for descriptor in files:
                 os.close(descriptor)
 
-    def _mark(self, place: str) -> _Mark | None:
-        """Return the mark of a folder; None if it does not exist or a link leads to it."""
+    def _identity(self, place: str) -> _FolderIdentity | None:
+        """Return the identity of a folder; None if it does not exist or a link leads to it."""
         with suppress(OSError):
             directory = open_below(self.top, place)
             state = os.fstat(directory)
@@ -79,7 +79,7 @@ class Steady:
             return state.st_dev, state.st_ino, state.st_ctime_ns
         return None
 
-    def _regular(self, folder: str, names: list[str]) -> list[str]:
+    def _regular_files(self, folder: str, names: list[str]) -> list[str]:
         """Return the names in a folder that are regular files."""
         found = []
         with suppress(OSError):
@@ -92,31 +92,31 @@ class Steady:
         return found
 
 
-def _way(folder: str) -> list[str]:
+def _parents(folder: str) -> list[str]:
     """Return the folders that lead to a relative path, itself included, starting with ""."""
     parts = folder.split("/") if folder else []
     return ["/".join(parts[:n]) for n in range(len(parts) + 1)]
 
 
-def _open(top: int, name: str) -> int:
+def _open_file(top: int, name: str) -> int:
     folder, _, last = name.rpartition("/")
     directory = open_below(top, folder)
     try:
         if not stat.S_ISREG(os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
-        return os.open(last, _READ, dir_fd=directory)
+        return os.open(last, _READ_FLAGS, dir_fd=directory)
     finally:
         os.close(directory)
 
 
-WITHOUT = "[ripgrep is not installed: the search was slow and ignored .gitignore]"
-# Directories of generated files, skipped without ripgrep, as .gitignore is not read then.
-HEAVY = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
-MOST = 20_000_000
-_MOST_WALKED = 5_000
-_MOMENT = 1.0
+RG_MISSING = "[ripgrep is not installed: the search was slow and ignored .gitignore]"
+# Skipped when ripgrep is missing, since .gitignore is not read then.
+GENERATED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
+MAX_OUTPUT = 20_000_000
+_MAX_WALKED = 5_000
+_SHORT_SECONDS = 1.0
 # Enough to search the largest trees on a cold disk.
-SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
 def find_rg(ctx: ToolContext) -> str | None:
@@ -138,7 +138,7 @@ def run_rg(
     arguments: list[str],
     directory: int,
     ctx: ToolContext,
-    seconds: float = SECONDS,
+    seconds: float = TIMEOUT_SECONDS,
     files: Sequence[int] = (),
 ) -> RipgrepRun:
     """Run ripgrep in an open directory, without the user's configuration, for at most `seconds`.
@@ -149,14 +149,14 @@ def run_rg(
     import subprocess
     from signal import SIGKILL
 
-    top = _name_of(directory)
+    top = _path_of_descriptor(directory)
     if why := known_obstacle(top):
         raise ToolError(f"Cannot search here: {why}.")
     env = {k: v for k, v in without_secrets(ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
     try:
         process = start_child(
             [rg, "--no-config", "--color=never", *arguments],
-            **_in_directory(directory),
+            **_popen_directory(directory),
             pass_fds=files,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -169,7 +169,7 @@ def run_rg(
         raise ToolError("The search contains a NUL or half a surrogate pair. Write \\x00 or . instead.") from None
     forget = ctx.cancel.on_cancel(lambda: kill_group(process, SIGKILL))
     try:
-        done = follow(process, b"", seconds, MOST - 1, lambda: find_obstacle(top))
+        done = read_until_exit(process, b"", seconds, MAX_OUTPUT - 1, lambda: find_obstacle(top))
     finally:
         forget()
     ctx.cancel.check()
@@ -178,16 +178,16 @@ def run_rg(
         raise ToolError(f"The search took more than {seconds:g} s. Give a narrower path or glob.")
     if not cut and (done.cause or process.returncode < 0):
         why = done.cause or find_obstacle(top)
-        text = f"it needs too much memory, for a file with a line of some GB ({plainly(_text(done.err))})"
+        text = f"it needs too much memory, for a file with a line of some GB ({clean_errors(_text(done.err))})"
         raise ToolError(f"Cannot search here: {why}." if why else f"The search was killed: {text}.")
-    return RipgrepRun(done.out[:MOST], _text(done.err), process.returncode, cut)
+    return RipgrepRun(done.out[:MAX_OUTPUT], _text(done.err), process.returncode, cut)
 
 
 def _text(errors: bytes) -> str:
     return errors[:20_000].decode("utf-8", "replace")
 
 
-def _name_of(directory: int) -> str:
+def _path_of_descriptor(directory: int) -> str:
     """Return the path of an open directory; "/" if the system does not provide it."""
     try:
         return os.readlink(f"/proc/self/fd/{directory}")  # noqa: PTH115
@@ -195,7 +195,7 @@ def _name_of(directory: int) -> str:
         return "/"
 
 
-def _in_directory(directory: int) -> dict[str, Any]:
+def _popen_directory(directory: int) -> dict[str, Any]:
     """Return Popen options that start a child in an open directory, whatever its name leads to by now."""
     if os.access("/proc/self/fd", os.X_OK):
         return {"cwd": f"/proc/self/fd/{directory}"}
@@ -203,20 +203,20 @@ def _in_directory(directory: int) -> dict[str, Any]:
 
 
 def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
-    """Return relative paths of the files with this name below `top`, without ignored ones, within a short time limit.
+    """Return relative paths of the files with this name below `top`, without ignored ones. Has a short time limit.
 
     Returns [] if the search did not finish. Raises CancelledError when the turn is interrupted.
     """
     rg = find_rg(ctx)
     try:
         if rg is None:
-            names = list(islice(walk_files(top, False, ctx), _MOST_WALKED + 1))
-            return [n for n in names if n.rpartition("/")[2] == name] if len(names) <= _MOST_WALKED else []
+            names = list(islice(walk_files(top, False, ctx), _MAX_WALKED + 1))
+            return [n for n in names if n.rpartition("/")[2] == name] if len(names) <= _MAX_WALKED else []
         # A custom file type: unlike --glob, it does not include files that .gitignore excludes.
         plain = re.sub(r"[][*?{}\\!]", r"\\\g<0>", name)
         options = ["--files", "--null", "--no-require-git", f"--type-add=wanted:{plain}", "--type=wanted"]
         with search_root(top) as directory:
-            ran = run_rg(rg, options, directory, ctx, _MOMENT)
+            ran = run_rg(rg, options, directory, ctx, _SHORT_SECONDS)
     except ToolError:
         return []
     if ran.cut or ran.code not in (0, 1):
@@ -224,7 +224,7 @@ def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
     return [found for found in os.fsdecode(ran.out).split("\0")[:-1] if found.rpartition("/")[2] == name]
 
 
-def plainly(errors: str, directory: int = -1) -> str:
+def clean_errors(errors: str, directory: int = -1) -> str:
     """Format ripgrep's errors on one line, without internal details.
 
     directory: where it ran; names that no longer exist there, or are reached through a link, are dropped.
@@ -232,14 +232,14 @@ def plainly(errors: str, directory: int = -1) -> str:
     lines = (re.sub(r"IO error for operation on .*?: | \(os error \d+\)$", "", e) for e in errors.splitlines())
     plain = [line.removeprefix("rg: ") for line in lines]
     if directory >= 0:
-        plain = [line for line in plain if not line.startswith("./") or _is_there(directory, line)]
+        plain = [line for line in plain if not line.startswith("./") or _exists_below(directory, line)]
     return shorten("; ".join(line.removeprefix("./") for line in plain), 200) or "it changed meanwhile"
 
 
-def _is_there(directory: int, line: str) -> bool:
+def _exists_below(directory: int, line: str) -> bool:
     """Return True if the path of a message like "./a/b: Permission denied" exists below an open directory."""
     try:
-        state_below(directory, line.removeprefix("./").rpartition(": ")[0])
+        stat_below(directory, line.removeprefix("./").rpartition(": ")[0])
     except OSError:
         return False
     return True
@@ -251,12 +251,12 @@ def search_root(top: Path) -> Iterator[int]:
     try:
         directory = open_directory(top)
     except OSError as error:
-        raise failed(top, error) from None
+        raise resolved_path_error(top, error) from None
     try:
         try:
             os.stat(".", dir_fd=directory)
         except OSError as error:
-            raise failed(top, error) from None
+            raise resolved_path_error(top, error) from None
         yield directory
     finally:
         os.close(directory)
@@ -274,28 +274,30 @@ def walk_files(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
             ctx.cancel.check()
             place = waiting.pop()
             try:
-                folders, names = _entries(start, place, hidden)
+                folders, names = _list_folder(start, place, hidden)
             except OSError as error:
                 if not place:
-                    raise failed(top, error) from None
+                    raise resolved_path_error(top, error) from None
                 continue
             yield from (f"{place}{name}" for name in names)
             waiting += [f"{place}{name}/" for name in reversed(folders)]
 
 
-def _entries(start: int, place: str, hidden: bool) -> tuple[list[str], list[str]]:
+def _list_folder(start: int, place: str, hidden: bool) -> tuple[list[str], list[str]]:
     """Return the folders and regular files to search in one directory below `start`."""
-    directory = open_below(start, place, listed=True)
+    directory = open_below(start, place, readable=True)
     try:
         with os.scandir(directory) as entries:
             shown = sorted((e for e in entries if hidden or e.name[0] != "."), key=lambda e: e.name)
-            folders = [e.name for e in shown if e.name not in HEAVY | {".git"} and e.is_dir(follow_symlinks=False)]
+            folders = [
+                e.name for e in shown if e.name not in GENERATED_FOLDERS | {".git"} and e.is_dir(follow_symlinks=False)
+            ]
             return folders, [e.name for e in shown if e.is_file(follow_symlinks=False)]
     finally:
         os.close(directory)
 
 
-# The path relative to the start of the search, and what follows it: "", a count, "12:a match", "12-context", or GAP.
+# The path relative to the start of the search, and the rest: "", a count, "12:a match", "12-context", or GAP.
 Hit = tuple[bytes, bytes]
 GAP = b"--"
 _NUMBER = r"(\d+)([:-])"
@@ -322,7 +324,7 @@ def parse_hits(out: bytes, mode: str) -> list[Hit]:
     return hits
 
 
-def ordered(hits: list[Hit], mode: str, top: Path) -> list[Hit]:
+def sort_hits(hits: list[Hit], mode: str, top: Path) -> list[Hit]:
     """Sort files by modification time, newest first; lines and counts by file name."""
     if mode != "files_with_matches":
         return sorted(hits, key=itemgetter(0))
@@ -343,14 +345,14 @@ def path_of(raw: bytes) -> str:
 
 
 def paths_of(hits: list[Hit]) -> dict[bytes, str]:
-    """Map each file of the hits to its path as text; decoded in one go, as there may be tens of thousands."""
+    """Map each file of the hits to its path as text. Decodes all at once, as there may be tens of thousands."""
     files = list(dict.fromkeys(hit[0] for hit in hits))
     names = os.fsdecode(b"\0".join(files)).split("\0")
     return {raw: name[2:] if name.startswith("./") else name for raw, name in zip(files, names, strict=False)}
 
 
 def hit_line(hit: Hit, name: str, mode: str, numbers: bool, alone: bool = False) -> str:
-    """Format a hit for the model, with `name` for its file. alone: a line does not repeat the only file searched."""
+    """Format a hit for the model, with `name` for its file. alone: omit the name of the only file searched."""
     if mode == "files_with_matches":
         return name
     text = hit[1].decode("utf-8", "replace").rstrip("\r")

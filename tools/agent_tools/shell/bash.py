@@ -15,19 +15,19 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
 from agent_tools.results import CommandOutput, ExpandedPrompt, Note
-from agent_tools.sandbox.conditions import OUTSIDE, RunConditions, Wrapped, unconfined
+from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.jobs import LEFT, Job, Jobs, exit_of, took
+from agent_tools.shell.jobs import STRAYS_LEFT, Job, Jobs, format_duration, format_exit
 from agent_tools.shell.state import (
-    EXCEPTIONS,
-    MOST,
-    WITHHELD,
-    Channel,
+    ENV_PASS_NOTE,
+    MAX_EXPORT_CHARS,
+    WITHHELD_NOTE,
+    ReportChannel,
     ShellState,
     command_env,
     imposed,
-    needed_secrets,
     parse_exports,
+    suspected_secrets,
 )
 from agent_tools.text import one_line, shorten
 
@@ -38,13 +38,13 @@ with lazy_imports():
     from agent_tools.sandbox import denials
     from agent_tools.shell import process, shown_files
 
-SECONDS = 120.0
-LONGEST = 600.0
+DEFAULT_TIMEOUT = 120.0
+MAX_TIMEOUT = 600.0
 # Seconds to wait for the first output of a background command.
-MOMENT = 0.5
+BACKGROUND_WAIT = 0.5
 # Seconds to wait for the first output of a command with a terminal.
-FIRST_OUTPUT = 5.0
-HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
+TERMINAL_WAIT = 5.0
+OUTPUT_HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
 
 class BashArgs(Value):
@@ -83,9 +83,11 @@ class Bash(Tool[BashArgs]):
         try:
             os.fsencode(args.command)
         except UnicodeEncodeError:
-            raise ToolError("The command contains half a surrogate pair, which is no character. Remove it.") from None
+            raise ToolError(
+                "The command contains half a surrogate pair, which is not a character. Remove it."
+            ) from None
         outside = (
-            (Effect("call", OUTSIDE),)
+            (Effect("call", OUTSIDE_SANDBOX),)
             if args.dangerouslyDisableSandbox and ctx.supplied(SandboxRunner) is not None
             else ()
         )
@@ -94,7 +96,7 @@ class Bash(Tool[BashArgs]):
     def summary(self, args: BashArgs, ctx: ToolContext) -> str:
         how = " in a terminal" if args.pty else " in the background" if args.run_in_background else ""
         if args.dangerouslyDisableSandbox and ctx.supplied(SandboxRunner) is not None:
-            how += f" {OUTSIDE}"
+            how += f" {OUTSIDE_SANDBOX}"
         return f"Run{how}: {shorten(_on_one_line(args.command), 200)}"
 
     def may_run_in_parallel(self, args: BashArgs) -> bool:
@@ -109,32 +111,31 @@ class Bash(Tool[BashArgs]):
         argv = [bash, "--noprofile", "--norc", "-c", args.command]
         seconds = time_limit(args, ctx)
         ctx.cancel.check()
-        moved = ensure_directory(ctx)
+        moved = ensure_working_directory(ctx)
         try:
             if args.run_in_background or args.pty:
-                result = yield from _in_background(argv, args, seconds, ctx)
+                result = yield from _run_background(argv, args, seconds, ctx)
             else:
-                result = yield from _waited_for(argv, args, seconds, ctx)
+                result = yield from _run_foreground(argv, args, seconds, ctx)
         except (OSError, ValueError) as error:
-            raise _not_started(error, ctx) from None
+            raise _start_error(error, ctx) from None
         return result.replace(text=f"{result.text}\n{moved}") if moved else result
 
 
-def _waited_for(
+def _run_foreground(
     argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
 ) -> Generator[Progress, None, ToolResult]:
-    # Imports subprocess, which a run without commands does not need.
     base, withheld = command_env(ctx)
-    kept, began_in, began = ctx.result_buffer(), ctx.workspace.cwd, time.time()
-    channel: Channel | None = None
+    buffer, began_in, began = ctx.result_buffer(), ctx.workspace.cwd, time.time()
+    channel: ReportChannel | None = None
     job: Job | None = None
     # Without a free descriptor, nothing carries over.
     with suppress(OSError):
-        channel = Channel()
+        channel = ReportChannel()
     try:
         env = ctx.state(ShellState).applied(base) | (channel.env if channel else {})
-        terms = ctx.run_conditions(args.command)
-        wrapped = _confined(argv, args, env | terms.env, ctx, terms)
+        conditions = ctx.run_conditions(args.command)
+        wrapped = _wrap(argv, args, env | conditions.env, ctx, conditions)
 
         def hand_over(running: RunningProcess, started: float) -> bool:
             nonlocal job
@@ -142,7 +143,7 @@ def _waited_for(
             return job is not None
 
         try:
-            apart = imposed(env, wrapped.env)
+            imposed_names = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
             running = process.run_process(
                 wrapped.argv,
@@ -150,7 +151,7 @@ def _waited_for(
                 wrapped.env,
                 seconds,
                 ctx.cancel,
-                kept,
+                buffer,
                 inherited,
                 hand_over if may_continue(ctx) else None,
             )
@@ -164,38 +165,38 @@ def _waited_for(
         finally:
             if job is None:
                 wrapped.close()
-        carried = carry_over(channel, base, apart, ctx) if channel and ending.cause == "exit" else []
+        carried = carry_over(channel, base, imposed_names, ctx) if channel and ending.cause == "exit" else []
     finally:
-        kept.close()
+        buffer.close()
         if channel:
             channel.close()
     if job is not None:
-        return _continued(job, kept.text(HINT).rstrip("\n"), terms, ctx)
-    failed = ending.cause != "exit" or (ending.code != 0 and not _answered(args.command, ending.code))
+        return _moved_to_background(job, buffer.text(OUTPUT_HINT).rstrip("\n"), conditions, ctx)
+    failed = ending.cause != "exit" or (ending.code != 0 and not _is_expected(args.command, ending.code))
     if not failed:
-        shown_files.mark_shown(args.command, began_in, began, ctx)
-    output = kept.text(HINT, failed=failed).rstrip("\n")
-    note = _note(ending, seconds, ctx)
+        shown_files.mark_printed(args.command, began_in, began, ctx)
+    output = buffer.text(OUTPUT_HINT, failed=failed).rstrip("\n")
+    note = _exit_note(ending, seconds, ctx)
     lines = [output or "(no output)", f"[{note}]", *carried]
-    lines += _sandbox_notes(wrapped, output, ending, ctx, network=terms.network)
-    if failed and ending.cause == "exit" and (names := needed_secrets(args.command, output, withheld)):
-        lines += filter(None, [ctx.once(f"[{WITHHELD}: {', '.join(names)}; {EXCEPTIONS}]")])
+    lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network)
+    if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
+        lines += filter(None, [ctx.once(f"[{WITHHELD_NOTE}: {', '.join(names)}; {ENV_PASS_NOTE}]")])
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
     pipe = channel.pipe if channel else ()
     display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note, pipe)
     return ToolResult("\n".join(lines), display, failed)
 
 
-def _in_background(
+def _run_background(
     argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
 ) -> Generator[Progress, None, ToolResult]:
     base, _ = command_env(ctx)
-    terms = ctx.run_conditions(args.command)
-    env = ctx.state(ShellState).applied(base) | terms.env
+    conditions = ctx.run_conditions(args.command)
+    env = ctx.state(ShellState).applied(base) | conditions.env
     if args.pty:
         env["TERM"] = "xterm"
-        argv = _with_terminal(argv, _sandbox_of(args, ctx, terms))
-    wrapped = _confined(argv, args, env, ctx, terms)
+        argv = _with_terminal(argv, _sandbox_of(args, ctx, conditions))
+    wrapped = _wrap(argv, args, env, ctx, conditions)
     try:
         job = ctx.state(Jobs).start(
             argv,
@@ -210,19 +211,19 @@ def _in_background(
     except BaseException:  # the caller reports the error
         wrapped.close()
         raise
-    _open_ports(job, terms, ctx)
-    job.await_end(MOMENT)
+    _open_ports(job, conditions, ctx)
+    job.wait_end(BACKGROUND_WAIT)
     if args.pty:
-        job.settle(ctx.cancel, FIRST_OUTPUT)
-    kept, ended = job.take()
-    output = kept.text(HINT).rstrip("\n")
+        job.wait_pause(ctx.cancel, TERMINAL_WAIT)
+    buffer, ended = job.take()
+    output = buffer.text(OUTPUT_HINT).rstrip("\n")
     if output:
         yield Progress(f"{output}\n")
     if ended:
-        message = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
+        message = f"{job.id} has already ended: {job.state}, {format_duration(job.elapsed)}"
         shown = message
     else:
-        message = f"{job.id} runs in the background{_handles(job, ctx)}"
+        message = f"{job.id} runs in the background{_available_tools(job, ctx)}"
         shown = f"running in background as {job.id} (/jobs)"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
@@ -231,35 +232,35 @@ def _in_background(
     return ToolResult("\n".join(filter(None, (output, f"[{message}]"))), note, failed)
 
 
-def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) -> ToolResult:
+def _moved_to_background(job: Job, output: str, conditions: RunConditions, ctx: ToolContext) -> ToolResult:
     """Return the result of a command that reached its time limit and now runs in the background."""
-    _open_ports(job, terms, ctx)
-    text = f"still running after {took(job.elapsed)}, now in the background as {job.id}"
+    _open_ports(job, conditions, ctx)
+    text = f"still running after {format_duration(job.elapsed)}, now in the background as {job.id}"
     ports = closed_ports(job, ctx)
-    message = "\n".join(filter(None, (f"{text}{_handles(job, ctx)}", ports[0])))
+    message = "\n".join(filter(None, (f"{text}{_available_tools(job, ctx)}", ports[0])))
     shown = "\n".join(filter(None, (text, ports[1])))
     return ToolResult(f"{output or '(no output yet)'}\n[{message}]", Note(shown))
 
 
-def _handles(job: Job, ctx: ToolContext) -> str:
-    """Name the tools for a background command, as far as they are offered."""
+def _available_tools(job: Job, ctx: ToolContext) -> str:
+    """Describe the offered tools for a background command."""
     uses = {"BashOutput": "shows its output", "KillShell": "stops it"}
     uses |= {"BashInput": "types into it"} if job.terminal else {}
     named = ", ".join(f"{tool} {use}" for tool, use in uses.items() if ctx.workspace.offered(tool))
     return f": {named}" if named else ""
 
 
-def _open_ports(job: Job, terms: RunConditions, ctx: ToolContext) -> None:
+def _open_ports(job: Job, conditions: RunConditions, ctx: ToolContext) -> None:
     """Make the servers of a background command reachable from this machine, if a user or a rule allowed it."""
     sandbox = ctx.supplied(SandboxRunner)
     confined = job.wrapped is not None and job.wrapped.kind == "bubblewrap"
-    if terms.vouched and confined and sandbox is not None:
+    if conditions.vouched and confined and sandbox is not None:
         sandbox.show_ports(lambda: job.running)
-    job.vouched = terms.vouched or not confined
+    job.vouched = conditions.vouched or not confined
 
 
 def may_continue(ctx: ToolContext) -> bool:
-    """Return True if a command that reaches its time limit goes on in the background: the model can then look at it."""
+    """Return True if a command that reaches its time limit continues in the background."""
     return ctx.settings.get("shell_on_timeout") != "kill" and ctx.workspace.offered("BashOutput")
 
 
@@ -269,17 +270,17 @@ def closed_ports(job: Job, ctx: ToolContext) -> tuple[str, str]:
     return ("", "") if job.vouched or sandbox is None else job.closed_ports(sandbox.closed_ports())
 
 
-def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: RunConditions) -> Wrapped:
+def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, conditions: RunConditions) -> Wrapped:
     """Wrap the command for the sandbox, if it must run in one. Raises ToolError if it must not run."""
-    sandbox = _sandbox_of(args, ctx, terms)
+    sandbox = _sandbox_of(args, ctx, conditions)
     if sandbox is None:
         return unconfined(argv, env)
-    return sandbox.prepare(argv, ctx.workspace.cwd, env, network=terms.network)
+    return sandbox.prepare(argv, ctx.workspace.cwd, env, network=conditions.network)
 
 
-def _sandbox_of(args: BashArgs, ctx: ToolContext, terms: RunConditions) -> SandboxRunner | None:
+def _sandbox_of(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> SandboxRunner | None:
     """Return the sandbox that the command must run in; None if there is none, or it was allowed to leave it."""
-    return None if args.dangerouslyDisableSandbox or terms.outside else ctx.supplied(SandboxRunner)
+    return None if args.dangerouslyDisableSandbox or conditions.outside else ctx.supplied(SandboxRunner)
 
 
 # Opening a terminal makes it the controlling one of a session without one.
@@ -289,14 +290,14 @@ _OPEN_TERMINAL = 'T=$(tty) && exec 0<>"$T" 1>&0 2>&0; exec "$@"'
 def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
     """Return a command line whose standard input becomes its controlling terminal, so that Ctrl-C reaches it."""
     if sandbox is not None and sandbox.is_boundary:
-        # The command does not lead its session there, and cannot see the device.
+        # Inside, the command does not lead its session and cannot see the device.
         setsid = next((path for path in ("/usr/bin/setsid", "/bin/setsid") if os.access(path, os.X_OK)), "")
         return [setsid, "-c", "-w", *argv] if setsid else argv
     return [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *argv]
 
 
-def _answered(command: str, code: int) -> bool:
-    return process.is_answer(command, code)
+def _is_expected(command: str, code: int) -> bool:
+    return process.is_result_code(command, code)
 
 
 def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:
@@ -306,7 +307,7 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolCon
         return []
     hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
     text = (
-        denials.sandbox_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
+        denials.explain_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
         if ending.cause == "exit"
         else ""
     )
@@ -316,23 +317,23 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolCon
 def time_limit(args: BashArgs, ctx: ToolContext) -> float:
     """Return the time limit in seconds: the argument, or in the foreground the setting `shell.timeout`.
 
-    A command with a terminal has none: it waits for input, and the user for as long as they like over each approval.
+    A command with a terminal has none: it waits for input, which may wait for the user's approval.
     """
-    usual = _usual_limit(ctx)
+    default = _default_limit(ctx)
     if args.timeout is not None and args.timeout <= 0:
         raise ToolError("timeout is in milliseconds and must be positive.")
     if args.pty:
         return math.inf
     if args.timeout is None:
-        return math.inf if args.run_in_background else usual
-    return args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(LONGEST, usual))
+        return math.inf if args.run_in_background else default
+    return args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(MAX_TIMEOUT, default))
 
 
-def _usual_limit(ctx: ToolContext) -> float:
-    return float(ctx.settings.get("shell_timeout") or SECONDS)
+def _default_limit(ctx: ToolContext) -> float:
+    return float(ctx.settings.get("shell_timeout") or DEFAULT_TIMEOUT)
 
 
-def ensure_directory(ctx: ToolContext) -> str:
+def ensure_working_directory(ctx: ToolContext) -> str:
     """If the working directory was removed, go back to the root of the workspace; return a note about it, or ""."""
     gone = ctx.workspace.cwd
     if gone.is_dir() or not ctx.workspace.root.is_dir():
@@ -341,21 +342,23 @@ def ensure_directory(ctx: ToolContext) -> str:
     return f"[{one_line(str(gone))} no longer exists: this ran in {one_line(str(ctx.workspace.cwd))}]"
 
 
-def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ctx: ToolContext) -> list[str]:
+def carry_over(
+    channel: ReportChannel, base: dict[str, str], imposed_names: frozenset[str], ctx: ToolContext
+) -> list[str]:
     """Carry over the directory and exported variables of a command; return notes for the model.
 
-    apart: variables that were set by the program for this command only.
+    imposed_names: variables that were set by the program for this command only.
     """
     data = channel.read()
-    if not data or (data, apart) == ctx.state(ShellState).known:
+    if not data or (data, imposed_names) == ctx.state(ShellState).known:
         return []
     where, exported = parse_exports(data)
     before = ctx.workspace.cwd
     lines = []
-    if not ctx.state(ShellState).learn(exported, base, apart):
-        lines.append(f"[exported variables not carried over: more than {MOST:,} characters]")
+    if not ctx.state(ShellState).learn(exported, base, imposed_names):
+        lines.append(f"[exported variables not carried over: more than {MAX_EXPORT_CHARS:,} characters]")
     elif where == before:
-        ctx.state(ShellState).known = (data, apart)
+        ctx.state(ShellState).known = (data, imposed_names)
     if where == before:
         return lines
     if where is not None and where.is_dir() and ctx.workspace.inside(where):
@@ -370,21 +373,21 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
-def _note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
+def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
     if ending.cause == "time-out":
         text = f"timed out after {limit:g} s; the command and its children were killed"
         if may_continue(ctx) and (full := ctx.state(Jobs).full()):
             return f"{text}, as {full}: stop one that is no longer needed"
-        longest = max(LONGEST, _usual_limit(ctx))
+        longest = max(MAX_TIMEOUT, _default_limit(ctx))
         longer = f"Give a longer timeout (at most {longest * 1000:.0f} ms), or run" if limit < longest else "Run"
         return f"{text}. {longer} a smaller part of it at a time"
     if ending.cause == "interrupted":
-        return f"{ctx.cancel.reason} after {took(ending.seconds)}; the command and its children were killed"
-    text = f"{exit_of(ending)}, {took(ending.seconds)}"
-    return f"{text}; {LEFT}" if ending.left else text
+        return f"{ctx.cancel.reason} after {format_duration(ending.seconds)}; the command and its children were killed"
+    text = f"{format_exit(ending)}, {format_duration(ending.seconds)}"
+    return f"{text}; {STRAYS_LEFT}" if ending.left else text
 
 
-def _not_started(error: OSError | ValueError, ctx: ToolContext) -> ToolError:
+def _start_error(error: OSError | ValueError, ctx: ToolContext) -> ToolError:
     if isinstance(error, OSError) and error.errno == 7:
         return ToolError("The command is too long for the system. Write it to a script file and run that.")
     if not ctx.workspace.cwd.is_dir():
@@ -392,12 +395,12 @@ def _not_started(error: OSError | ValueError, ctx: ToolContext) -> ToolError:
     return ToolError(f"The command could not be started: {error}")
 
 
-def fill(prompt: ExpandedPrompt, ctx: ToolContext) -> Generator[Progress, None, str]:
+def expand_prompt(prompt: ExpandedPrompt, ctx: ToolContext) -> Generator[Progress, None, str]:
     """Fill in the output of a prompt's commands, which the caller has checked against permissions.
 
     Raises ToolError, CancelledError.
 
-    A command that fails is no error: the model reads its output and exit code.
+    A command that fails is not an error: the model reads its output and exit code.
     """
     outputs = []
     for command in prompt.commands:

@@ -1,4 +1,4 @@
-"""The BashOutput and KillShell tools: read the output of background commands, and stop them."""
+"""The BashOutput, BashInput and KillShell tools: read the output of background commands, type into them, stop them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import Note
-from agent_tools.shell.bash import HINT, LONGEST, closed_ports
+from agent_tools.shell.bash import MAX_TIMEOUT, OUTPUT_HINT, closed_ports
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
 # Seconds that BashOutput waits for new output, so that polling does not cost rounds and money.
-WAIT = 5.0
-_LONGEST_LINE = 10_000
+OUTPUT_WAIT = 5.0
+_MAX_LINE = 10_000
 
 
 class BashOutputArgs(Value):
@@ -45,31 +45,31 @@ class BashOutput(Tool[BashOutputArgs]):
         return f"Read the output of {shorten(args.shell_id, 20)}"
 
     def run(self, args: BashOutputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
-        pattern = _compiled(args.filter)
+        pattern = _compile(args.filter)
         job = ctx.state(Jobs).find(args.shell_id)
         if args.timeout is not None and args.timeout <= 0:
             raise ToolError("timeout is in milliseconds and must be positive.")
-        until = monotonic() + (WAIT if args.timeout is None else min(args.timeout / 1000, LONGEST))
-        awaited = job.await_news if args.timeout is None else job.await_end
+        until = monotonic() + (OUTPUT_WAIT if args.timeout is None else min(args.timeout / 1000, MAX_TIMEOUT))
+        awaited = job.wait_output if args.timeout is None else job.wait_end
         while not awaited(0.05) and monotonic() < until:
             ctx.cancel.check()
-        kept, ended = job.take()
-        output = (_matching(kept, pattern, ctx) if pattern else kept).text(HINT).rstrip("\n")
+        buffer, ended = job.take()
+        output = (_filter_lines(buffer, pattern, ctx) if pattern else buffer).text(OUTPUT_HINT).rstrip("\n")
         if output:
             yield Progress(f"{output}\n")
-        nothing = f"(no new line matches {args.filter})" if pattern and kept.total else "(nothing new)"
+        nothing = f"(no new line matches {args.filter})" if pattern and buffer.total else "(nothing new)"
         note = (
             f"{job.id}: {job.state}, after {clock_duration(job.elapsed)}"
             if ended
             else f"{job.id} runs, {clock_duration(job.elapsed)}"
         )
-        if pattern and not kept.complete:
+        if pattern and not buffer.complete:
             note += "; there was too much output to search all of it"
         message, shown = (f"{note}\n{ports}" if ports else note for ports in closed_ports(job, ctx))
         return ToolResult(f"{output or nothing}\n[{message}]", Note(shown, job.ended if ended else None))
 
 
-# An escape of JSON, after any number of backslashes that stand for themselves.
+# A JSON escape of a control character, after any number of escaped backslashes.
 _CONTROL = r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])"
 
 
@@ -83,7 +83,7 @@ class BashInputArgs(Value):
 
 
 class BashInput(Tool[BashInputArgs]):
-    """Types into the terminal of a background command. What is typed may do anything, so the user is asked about it."""
+    """Types into the terminal of a background command. Input can do anything, so it needs approval."""
 
     name = "BashInput"
     Args = BashInputArgs
@@ -96,15 +96,15 @@ class BashInput(Tool[BashInputArgs]):
         return (Effect("call", ctx.state(Jobs).find(args.shell_id).command),)
 
     def summary(self, args: BashInputArgs, ctx: ToolContext) -> str:
-        return f"Type {_shown(args.text)} into {shorten(args.shell_id, 20)}"
+        return f"Type {_quote_input(args.text)} into {shorten(args.shell_id, 20)}"
 
     def run(self, args: BashInputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         job = ctx.state(Jobs).find(args.shell_id)
         known = job.unread
         job.type(args.text)
-        job.settle(ctx.cancel, WAIT, known=known)
-        kept, ended = job.take()
-        output = kept.text(HINT).rstrip("\n")
+        job.wait_pause(ctx.cancel, OUTPUT_WAIT, known=known)
+        buffer, ended = job.take()
+        output = buffer.text(OUTPUT_HINT).rstrip("\n")
         if output:
             yield Progress(f"{output}\n")
         note = f"{job.id}: {job.state}" if ended else f"{job.id} runs, {clock_duration(job.elapsed)}"
@@ -137,29 +137,29 @@ class KillShell(Tool[KillShellArgs]):
         job = ctx.state(Jobs).find(args.shell_id)
         had_ended = not job.running
         job.end()
-        output = job.take()[0].text(HINT).rstrip("\n")
+        output = job.take()[0].text(OUTPUT_HINT).rstrip("\n")
         how = "had already ended" if had_ended else "was stopped"
         note = f"{job.id} {how}: {job.state}, after {clock_duration(job.elapsed)}"
         return ToolResult("\n".join(filter(None, (output, f"[{note}]"))), Note(note, job.ended))
 
 
-def _shown(text: str) -> str:
-    """Return typed text as a line: quoted, with control characters as on a keyboard (^C)."""
+def _quote_input(text: str) -> str:
+    """Quote typed text on one line, with control characters as ^C."""
     quoted = json.dumps(text, ensure_ascii=False)
     return re.sub(_CONTROL, lambda found: f"{found[1]}^{chr(int(found[2], 16) + 64)}", quoted)
 
 
-def _compiled(text: str | None) -> re.Pattern[str] | None:
+def _compile(text: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(text) if text else None
     except re.error as error:
         raise ToolError(f"The filter is not a valid regex: {error}. Escape literal ( ) [ ] with a backslash.") from None
 
 
-def _matching(kept: HeadTail, pattern: re.Pattern[str], ctx: ToolContext) -> HeadTail:
-    """Return the lines of an output that match; of the whole output if it was spilled to a file."""
+def _filter_lines(buffer: HeadTail, pattern: re.Pattern[str], ctx: ToolContext) -> HeadTail:
+    """Return the matching lines of an output; all of it is searched if it was spilled to a file."""
     found = ctx.result_buffer()
-    for raw in kept.lines(_LONGEST_LINE):
+    for raw in buffer.lines(_MAX_LINE):
         line = sanitize_output(raw.decode("utf-8", "replace"))
         if pattern.search(line.rstrip("\n")):
             found.feed(f"{line.rstrip(chr(10))}\n".encode("utf-8", "replace"))

@@ -1,7 +1,6 @@
-"""Background commands: start, watch by a thread each, read, stop. None outlives the program.
+"""Background commands: start, watch (one thread each), read, stop. None outlives the program.
 
-They are stopped when the conversation closes or Python exits, and if the program is killed, as every process is, by
-`reaper.py`.
+They are stopped when the conversation closes or Python exits; if the program is killed, `reaper.py` stops them.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ with lazy_imports():
     from agent_tools.process import reaper
     from agent_tools.shell import process
 
-MOST = 8
+MAX_RUNNING = 8
 # Ended commands that can still be read.
-REMEMBERED = 50
-_PATIENCE = 5.0
-# Seconds without output after which a program in a terminal is taken to wait for input.
-_PAUSE = 0.2
-LEFT = "something it started still runs in the background"
+MAX_ENDED = 50
+_END_SECONDS = 5.0
+# Seconds without output after which a program in a terminal is assumed to wait for input.
+_PAUSE_SECONDS = 0.2
+STRAYS_LEFT = "something it started still runs in the background"
 _SIGNALS = {s.value: s.name for s in signal.Signals}
 # Bytes of the beginning and the end of its output that the user can see.
 _HEAD, _TAIL = 20_000, 200_000
 # Longest command that is shown as a rule.
-_RULE_LENGTH = 80
+_MAX_RULE_CHARS = 80
 
 
 class Job:
@@ -46,7 +45,7 @@ class Job:
 
     owner: the context that started it.
     reported: the model knows that it ended.
-    terminal: it has one to type into.
+    terminal: it has a terminal to type into.
     vouched: a user or a rule allowed it, so its servers are reachable from this machine.
     """
 
@@ -69,16 +68,16 @@ class Job:
         self.reported = False
         self.vouched = True
         self.terminal = False
-        self._named_ports: set[int] = set()
+        self._reported_ports: set[int] = set()
         self.wrapped = wrapped
         self._started = monotonic() if started is None else started
         self._seconds = seconds
         self._on_end = on_end
         self._lock = threading.Lock()
-        self._kept = owner.result_buffer()
+        self._unread = owner.result_buffer()
         self._shown = HeadTail(_HEAD, _TAIL)
         self._stop = False
-        self._news = threading.Event()
+        self._changed = threading.Event()
         self._ended = threading.Event()
 
     @property
@@ -95,12 +94,12 @@ class Job:
         if self.running or self.ending is None:
             return "running"
         if self.ending.cause == "exit":
-            return f"{exit_of(self.ending)}{f'; {LEFT}' if self.ending.left else ''}"
+            return f"{format_exit(self.ending)}{f'; {STRAYS_LEFT}' if self.ending.left else ''}"
         return f"timed out after {self._seconds:g} s" if self.ending.cause == "time-out" else "ended on request"
 
     @property
     def ended(self) -> tuple[str, int | None] | None:
-        """Its command and exit code, None for a code if it was stopped; None while it runs."""
+        """Its command and exit code (None if it was stopped); None while it runs."""
         if self.running or self.ending is None:
             return None
         return self.command, self.ending.code if self.ending.cause == "exit" and self.ending.code >= 0 else None
@@ -115,9 +114,9 @@ class Job:
         import threading
 
         self._process = running
-        threading.Thread(target=self._work, args=(running,), name=self.id, daemon=True).start()
+        threading.Thread(target=self._watch, args=(running,), name=self.id, daemon=True).start()
 
-    def _work(self, running: RunningProcess) -> None:
+    def _watch(self, running: RunningProcess) -> None:
         try:
             while (cause := running.step(self._started + self._seconds, self._stop)) is None:
                 pass
@@ -125,25 +124,26 @@ class Job:
             code = running.process.wait()
             if self.wrapped is not None:
                 code = self.wrapped.code(code)
-            self.ending = process.ExitInfo(code, monotonic() - self._started, cause, running.group_lives())
+            self.ending = process.ExitInfo(code, monotonic() - self._started, cause, running.group_is_alive())
         finally:
             running.close(strays=self.ending is None or self.ending.left)
             if self.wrapped is not None:
                 self.wrapped.close()
             self._ended.set()
-            self._news.set()
+            self._changed.set()
             self._on_end(self)
 
     def closed_ports(self, listening: Iterable[int]) -> tuple[str, str]:
-        """Return a note about servers that the user's browser cannot reach, for the model and for the user; once for
-        each port, and "" for none.
+        """Return a note about servers that the user's browser cannot reach, for the model and for the user.
+
+        Each port is reported once; "" if there is none.
         """
-        new = [port for port in listening if port not in self._named_ports]
+        new = [port for port in listening if port not in self._reported_ports]
         if self.vouched or not new or not self.running:
             return "", ""
-        self._named_ports.update(new)
+        self._reported_ports.update(new)
         ports = f"Port{'s' * (len(new) > 1)} {', '.join(map(str, new))}"
-        rule = self.command if len(self.command) <= _RULE_LENGTH and self.command.isprintable() else "..."
+        rule = self.command if len(self.command) <= _MAX_RULE_CHARS and self.command.isprintable() else "..."
         allow = f"(/permissions allow Bash({rule}))"
         return (
             f"{ports}: open to later commands, closed to the user's browser until the user allows the command {allow} "
@@ -154,25 +154,25 @@ class Job:
     def feed(self, data: bytes) -> None:
         """Add output."""
         with self._lock:
-            self._kept.feed(data)
+            self._unread.feed(data)
             self._shown.feed(data)
-            self._news.set()
+            self._changed.set()
 
     def take(self) -> tuple[HeadTail, bool]:
         """Return the unread output, and whether it is the last; mark it as read."""
         ended = not self.running
         with self._lock:
-            kept, self._kept = self._kept, self.owner.result_buffer()
-            self._news.clear()
+            buffer, self._unread = self._unread, self.owner.result_buffer()
+            self._changed.clear()
         # Also if it ended in between.
         if not self.running:
-            self._news.set()
+            self._changed.set()
         self.reported = self.reported or ended
-        kept.close()
-        return kept, ended
+        buffer.close()
+        return buffer, ended
 
     def type(self, text: str) -> None:
-        """Type into its terminal. Raises ToolError if it has none, or does not take it."""
+        """Type into its terminal. Raises ToolError if it has none, or does not accept input now."""
         if not self.terminal:
             raise ToolError(f"{self.id} has no terminal to type into. Start it with pty=true.")
         if not self.running:
@@ -185,12 +185,12 @@ class Job:
     def unread(self) -> int:
         """Bytes of unread output."""
         with self._lock:
-            return self._kept.total
+            return self._unread.total
 
     def last(self, size: int) -> str:
         """Return the end of the unread output."""
         with self._lock:
-            return self._kept.last(size)
+            return self._unread.last(size)
 
     def output(self) -> str:
         """Return its output for the user, whatever the model has read; the middle of a long one is missing."""
@@ -202,12 +202,12 @@ class Job:
         with self._lock:
             return self._shown.last(size)
 
-    def await_news(self, seconds: float) -> bool:
-        """Wait for output or the end; return whether there is any."""
-        return self._news.wait(seconds)
+    def wait_output(self, seconds: float) -> bool:
+        """Wait for output or the end; return True if either came."""
+        return self._changed.wait(seconds)
 
-    def settle(self, cancel: CancelToken, seconds: float, *, known: int = 0) -> None:
-        """Wait for output and until it pauses, or for the end. known: bytes of unread output before.
+    def wait_pause(self, cancel: CancelToken, seconds: float, *, known: int = 0) -> None:
+        """Wait until new output pauses, or for the end. known: bytes of unread output before.
 
         Raises CancelledError.
         """
@@ -215,11 +215,11 @@ class Job:
         before = -1
         while self.running and monotonic() < until and not (before == self.unread > known):
             before = self.unread
-            self._ended.wait(_PAUSE)
+            self._ended.wait(_PAUSE_SECONDS)
             cancel.check()
 
-    def await_end(self, seconds: float) -> bool:
-        """Wait for the end; return whether it has come."""
+    def wait_end(self, seconds: float) -> bool:
+        """Wait for the end; return True if it came."""
         return self._ended.wait(seconds)
 
     def stop(self) -> None:
@@ -232,22 +232,22 @@ class Job:
         """End it, or the processes it left behind, and wait for that."""
         if self.running:
             self.stop()
-            self._ended.wait(_PATIENCE)
+            self._ended.wait(_END_SECONDS)
         elif self.ending is not None and self.ending.left:
             process.end_strays(self._process.mark)
             reaper.REAPER.forget(self.pid)
 
 
 class Jobs(ToolState):
-    """The background commands of a conversation, its sub-agents' included.
+    """The background commands of a conversation and its sub-agents.
 
-    on_end: called when one has ended, on the thread that watched it; not when all are ended by `close`.
+    on_end: called when a command has ended, in the thread that watched it; not for those that `close` ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_end: Callable[[Job], None] | None = None) -> None:
         import threading
 
-        self.on_end: Callable[[Job], None] | None = None
+        self._on_end = on_end
         self._jobs: dict[str, Job] = {}
         self._count = 0
         self._lock = threading.Lock()
@@ -279,14 +279,14 @@ class Jobs(ToolState):
         *,
         terminal: bool = False,
     ) -> Job:
-        """Start a command. wrapped: its sandbox, closed when it ends. terminal: give it one of its own.
+        """Start a command. wrapped: its sandbox, closed when it ends. terminal: give it its own terminal.
 
         Raises ToolError if too many are running, OSError if it cannot be started.
         """
         with self._lock:
             if full := self.full():
                 raise ToolError(f"{full}.{owner.workspace.advice('KillShell', 'Stop one with {} first.')}")
-            job = Job(self._count + 1, command, owner, seconds, wrapped, on_end=self._has_ended)
+            job = Job(self._count + 1, command, owner, seconds, wrapped, on_end=self._job_ended)
             job.terminal = terminal
             if wrapped is None:
                 running = process.RunningProcess(argv, cwd, env, job.feed, terminal=terminal)
@@ -307,56 +307,59 @@ class Jobs(ToolState):
     ) -> Job | None:
         """Continue a command that was started in the foreground; return None if too many are running.
 
-        Its output so far has been read; it has no time limit any more. wrapped: closed when it ends.
+        Its output so far has been read; it no longer has a time limit. wrapped: closed when it ends.
         """
         with self._lock:
             if self.full():
                 return None
-            job = Job(self._count + 1, command, owner, math.inf, wrapped, started, self._has_ended)
+            job = Job(self._count + 1, command, owner, math.inf, wrapped, started, self._job_ended)
             running.redirect(job.feed)
             self._add(job, running)
         return job
 
     def full(self) -> str:
-        """Return that too many commands are running, "" if there is room for one more."""
+        """Return a message if the maximum number of commands is running, else ""."""
         busy = [job.id for job in self._jobs.values() if job.running]
-        return f"{MOST} background commands are already running ({', '.join(busy)})" if len(busy) >= MOST else ""
+        return (
+            f"{MAX_RUNNING} background commands are already running ({', '.join(busy)})"
+            if len(busy) >= MAX_RUNNING
+            else ""
+        )
 
     def _add(self, job: Job, running: RunningProcess) -> None:
         if not self._count:
-            # Needed only with background commands.
             import atexit
 
             atexit.register(self.close)
         self._count += 1
         self._jobs[job.id] = job
         job.begin(running)
-        for old in [j for j in self._jobs.values() if not j.running][:-REMEMBERED]:
+        for old in [j for j in self._jobs.values() if not j.running][:-MAX_ENDED]:
             del self._jobs[old.id]
 
-    def _has_ended(self, job: Job) -> None:
-        if self.on_end is not None:
-            self.on_end(job)
+    def _job_ended(self, job: Job) -> None:
+        if self._on_end is not None:
+            self._on_end(job)
 
     def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
-        """Return a line for each unreported end of a command: of this context, and at the root of all others too."""
+        """Return a line for each unreported end of a command: of this context; at the root, of all contexts."""
         found = []
         for job in self._jobs.values():
             if not job.running and not job.reported and (root or job.owner is ctx):
                 job.reported = True
-                found.append(notice(job))
+                found.append(end_notice(job))
         return found
 
     def close(self) -> None:
         """Stop all commands. Returns within seconds."""
-        self.on_end = None
+        self._on_end = None
         for job in self._jobs.values():
             job.stop()
         for job in self._jobs.values():
             job.end()
 
 
-def notice(job: Job) -> str:
+def end_notice(job: Job) -> str:
     """Return the notice for the model that a background command has ended, on one line."""
     last = shorten(job.last(1_000).strip()[-300:], 300)
     text = f'; last output: "{last}"' if last else ""
@@ -364,19 +367,16 @@ def notice(job: Job) -> str:
     return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{text}]"
 
 
-# Format how a command ended, and how long it took.
-
-
-def exit_of(ending: ExitInfo) -> str:
+def format_exit(ending: ExitInfo) -> str:
     """Format the exit code or signal of a command that was not stopped by this program."""
     if ending.code < 0:
         return f"killed by {_SIGNALS.get(-ending.code, 'a signal')} (signal {-ending.code})"
-    # How a shell reports the signal that ended its last program.
+    # A shell reports signal n of its last program as 128 + n.
     name = _SIGNALS.get(ending.code - 128)
     return f"exit code {ending.code}{f' (128 + {ending.code - 128}: {name})' if name else ''}"
 
 
-def took(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a final duration: "12 ms", "3.4 s"."""
     return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
 

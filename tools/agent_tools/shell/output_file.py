@@ -1,8 +1,9 @@
-"""Files with the whole of a result that was too long to be shown; Read and Grep can open them.
+"""Files with the whole of a result that was too long to show; Read and Grep can open them.
 
-The files of a saved session are in a folder beside its log, without secrets, and are removed with it; when they exceed
-their limit, the oldest go first. Others are in a private temporary folder, removed when the program ends. One left by a
-killed program is removed by the next program that needs one: the lock of a dead program is released by the system.
+The files of a saved session are in a folder next to its log, without secrets, and are removed with it; beyond their
+size limit, the oldest are removed. Others are in a private temporary folder, removed when the program ends. A folder
+left
+by a killed program is removed by the next program that needs one: the system releases the lock of a dead program.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from typing import Protocol
 
 from agent_tools.fs.safe_files import open_regular, private_folder
 
-MOST_PER_FILE = 200_000_000
-MOST_IN_ALL = 1_000_000_000
+MAX_FILE_BYTES = 200_000_000
+MAX_TOTAL_BYTES = 1_000_000_000
 _PREFIX = "agent-output-"
 _LOCK = "lock"
-_NAME = "output-{}.txt"
-# Secrets are looked for in pieces of this size.
-_PIECE = 1 << 16
+_FILE_NAME = "output-{}.txt"
+# Size of the chunks in which secrets are searched for.
+_CHUNK_BYTES = 1 << 16
 
 
 class Redacts(Protocol):
-    """Removes secrets from text. `settled` returns how much of a growing text can be written."""
+    """Removes secrets from text. `safe_length` returns how much of a growing text can be written."""
 
     def __call__(self, text: str) -> str: ...
 
-    def settled(self, text: str) -> int: ...
+    def safe_length(self, text: str) -> int: ...
 
 
 class SpillFile:
-    """One output, from its start. cut: there was more than the size limit or the disk allows."""
+    """One output, from its start. cut: the size limit or the disk did not allow all of it."""
 
     def __init__(self, path: Path, scratch: Scratch, redact: Redacts | None = None) -> None:
         self.path = path
@@ -46,30 +47,30 @@ class SpillFile:
         self._unread = bytearray()
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         free = os.fstatvfs(self._fd)
-        # At most half of the free space: others need the disk too.
-        self._most = min(MOST_PER_FILE, free.f_bavail * free.f_frsize // 2)
+        # Leave half of the free space to others.
+        self._limit = min(MAX_FILE_BYTES, free.f_bavail * free.f_frsize // 2)
 
     def write(self, data: bytes | bytearray) -> None:
-        """Append as much as there is room for. Never raises."""
+        """Append as much as fits. Never raises."""
         if self._redact is None:
-            self._put(data)
+            self._append(data)
             return
         self._unread += data
-        if len(self._unread) >= _PIECE:
-            self._put_redacted(self._redact, last=False)
+        if len(self._unread) >= _CHUNK_BYTES:
+            self._append_redacted(self._redact, last=False)
 
-    def _put_redacted(self, redact: Redacts, *, last: bool) -> None:
+    def _append_redacted(self, redact: Redacts, *, last: bool) -> None:
         text = self._unread.decode("utf-8", "surrogateescape")
-        end = len(text) if last else redact.settled(text)
-        self._put(redact(text[:end]).encode("utf-8", "surrogateescape"))
+        end = len(text) if last else redact.safe_length(text)
+        self._append(redact(text[:end]).encode("utf-8", "surrogateescape"))
         self._unread = bytearray(text[end:].encode("utf-8", "surrogateescape"))
 
-    def _put(self, data: bytes | bytearray) -> None:
+    def _append(self, data: bytes | bytearray) -> None:
         if self.cut or self._fd < 0:
             return
-        room = min(self._most - self.size, self._scratch.room(len(data), self))
-        self.cut = len(data) > room
-        view = memoryview(data)[: max(room, 0)]
+        make_room = min(self._limit - self.size, self._scratch.make_room(len(data), self))
+        self.cut = len(data) > make_room
+        view = memoryview(data)[: max(make_room, 0)]
         try:
             while view:
                 written = os.write(self._fd, view)
@@ -81,20 +82,20 @@ class SpillFile:
     def close(self) -> None:
         if self._fd >= 0:
             if self._redact is not None and self._unread:
-                self._put_redacted(self._redact, last=True)
+                self._append_redacted(self._redact, last=True)
             os.close(self._fd)
             self._fd = -1
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """Return where the output is, for the note that replaces it."""
         return f"{f'the first {self.size:,} bytes are' if self.cut else 'all of it is'} in {self.path}"
 
 
 class Scratch:
-    """The folder of output files, which tools may only read. folder: None until it is needed.
+    """The folder of output files, which tools may only read. Thread-safe.
 
-    Thread-safe.
+    folder: None until it is needed.
     """
 
     def __init__(self) -> None:
@@ -102,30 +103,32 @@ class Scratch:
         self._also: tuple[Path, ...] = ()
         self._redact: Callable[[], Redacts] | None = None
         self._redactor: Redacts | None = None
-        self._most = MOST_IN_ALL
+        self._limit = MAX_TOTAL_BYTES
         # Sizes of files of earlier runs, the oldest first; and the files of this one.
         self._earlier: dict[Path, int] | None = None
         self._files: list[SpillFile] = []
         self._number = 0
-        self._lasts = False
+        self._is_persistent = False
         self._lock = -1
         self._open = True
         self._guard = _thread.RLock()
 
     def keep_in(self, folder: Path, redact: Callable[[], Redacts], most: int, also: tuple[Path, ...] = ()) -> None:
-        """Keep the files of a saved session in `folder`, which is created when it is needed.
+        """Store the files of a saved session in `folder`, which is created when it is needed.
 
-        redact: makes what removes secrets. most: bytes of all files. also: folders of the sessions it is a copy of.
+        redact: makes the redactor of secrets.
+        most: limit of all files in bytes.
+        also: folders of the sessions that this one was copied from.
         """
         self.folder, self._also = Path(os.path.realpath(folder)), tuple(Path(os.path.realpath(f)) for f in also)
-        self._redact, self._most, self._lasts = redact, most, True
+        self._redact, self._limit, self._is_persistent = redact, most, True
 
     @property
     def used(self) -> int:
         return sum(file.size for file in self._files) + sum((self._earlier or {}).values())
 
-    def holds(self, real: Path) -> bool:
-        """Return True if a resolved path is in the folder, or in that of a session that this one is a copy of."""
+    def contains(self, real: Path) -> bool:
+        """Return True if a resolved path is in the folder, or in that of a session that this one was copied from."""
         return any(real.is_relative_to(f) for f in (self.folder, *self._also) if f is not None)
 
     def new(self) -> SpillFile | None:
@@ -134,14 +137,14 @@ class Scratch:
             if not self._open:
                 return None
             try:
-                file = self._created()
+                file = self._create_file()
             except OSError:
                 return None
             self._files.append(file)
             return file
 
     def save(self, text: str) -> Path | None:
-        """Save a text in a file of its own; return its path, or None if that fails or a part of it is missing."""
+        """Save a text in a new file; return its path, or None if that fails or a part of it is missing."""
         file = self.new()
         if file is None:
             return None
@@ -149,43 +152,43 @@ class Scratch:
         file.close()
         return None if file.cut else file.path
 
-    def room(self, wanted: int, for_file: SpillFile) -> int:
-        """Return how many bytes there is room for; the oldest files of a saved session are removed for them."""
+    def make_room(self, wanted: int, for_file: SpillFile) -> int:
+        """Return how many bytes may be written, after removing the oldest files of a saved session if necessary."""
         with self._guard:
-            if self._lasts:
-                for path in list(self._oldest(for_file)):
-                    if self.used + wanted <= self._most:
+            if self._is_persistent:
+                for path in list(self._removable(for_file)):
+                    if self.used + wanted <= self._limit:
                         break
-                    self._forget(path)
-            limit = self._most if self._lasts else MOST_IN_ALL
+                    self._delete(path)
+            limit = self._limit if self._is_persistent else MAX_TOTAL_BYTES
             return limit - self.used
 
-    def _oldest(self, but: SpillFile) -> Iterator[Path]:
+    def _removable(self, excluded: SpillFile) -> Iterator[Path]:
         yield from list(self._earlier or {})
         for file in self._files:
-            if file is not but:
+            if file is not excluded:
                 yield file.path
 
-    def _forget(self, path: Path) -> None:
+    def _delete(self, path: Path) -> None:
         with suppress(OSError):
             path.unlink()
         if self._earlier is not None:
             self._earlier.pop(path, None)
         self._files = [file for file in self._files if file.path != path]
 
-    def _created(self) -> SpillFile:
-        if self._lasts and self._earlier is None:
-            self._find_earlier()
+    def _create_file(self) -> SpillFile:
+        if self._is_persistent and self._earlier is None:
+            self._scan_session_folder()
         elif self.folder is None:
-            self._make()
+            self._make_temporary()
         assert self.folder is not None
         if self._redact is not None and self._redactor is None:
             self._redactor = self._redact()
         self._number += 1
-        return SpillFile(self.folder / _NAME.format(self._number), self, self._redactor)
+        return SpillFile(self.folder / _FILE_NAME.format(self._number), self, self._redactor)
 
-    def _find_earlier(self) -> None:
-        """Create the folder of a session, or find what earlier runs left in it."""
+    def _scan_session_folder(self) -> None:
+        """Create the folder of a session, and find the files that earlier runs left in it."""
         assert self.folder is not None
         private_folder(self.folder)
         found: list[tuple[int, Path, int]] = []
@@ -197,25 +200,24 @@ class Scratch:
         self._earlier = {path: size for _, path, size in sorted(found)}
         self._number = max((number for number, _, _ in found), default=0)
 
-    def _make(self) -> None:
-        # Needed only when a command has long output.
+    def _make_temporary(self) -> None:
         import atexit
         import tempfile
 
         # 0700, by mkdtemp.
         self.folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
         self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        _is_free(self._lock)
+        _try_lock(self._lock)
         atexit.register(self.close)
         _remove_stale(self.folder.parent)
 
     def close(self) -> None:
-        """Close all files, and remove those of no saved session; `new` returns None from now on."""
+        """Close all files, and remove them unless the session is saved; `new` returns None from now on."""
         with self._guard:
             self._open = False
             for file in self._files:
                 file.close()
-            if self.folder is not None and not self._lasts:
+            if self.folder is not None and not self._is_persistent:
                 _remove(self.folder)
                 self.folder = None
             if self._lock >= 0:
@@ -239,13 +241,13 @@ def _remove_stale(parent: Path) -> None:
                 continue
             lock = open_regular(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
-                if _is_free(lock):
+                if _try_lock(lock):
                     _remove(folder)
             finally:
                 os.close(lock)
 
 
-def _is_free(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     """Acquire the lock if it is free."""
     import fcntl
 

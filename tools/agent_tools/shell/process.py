@@ -1,13 +1,13 @@
 """Run the process of a command until it and everything it started has ended, and tell results from failures.
 
 The output is read as it arrives, into bounded memory. The wait ends with the exit of the process itself, not with the
-end of its output: a child in the background may keep that open for ever. A time-out or interruption ends the whole
+end of its output: a child in the background may keep it open forever. A time-out or interruption ends the whole
 process group, first with SIGTERM, then with SIGKILL, and on Linux also children that left the group. If the program
-itself is killed, a watching shell does that.
+itself is killed, the reaper does that.
 
 Some exit codes are results, not failures: `grep` without a match, a false `test`, `diff` with a difference. The exit
-code of a command line comes from the last program of a pipeline in its last list. Where several can decide it
-(`cd x && grep y`), one for which the code is a result is enough: the output shows which it was.
+code of a command line comes from the last program of a pipeline in its last list. If several programs may have set it
+(`cd x && grep y`), one whose code is a result is enough: the output shows which it was.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from agent_tools.text import HeadTail, sanitize_output
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# Program to the exit code that is a result, by POSIX and the programs' manuals.
-_ANSWERS = {
+# Programs with the exit code that is a result, according to POSIX and their manuals.
+_RESULT_CODES = {
     "grep": 1, "egrep": 1, "fgrep": 1, "zgrep": 1, "rg": 1, "ag": 1, "ack": 1, "diff": 1, "cmp": 1, "colordiff": 1,
     "test": 1, "[": 1, "[[": 1, "which": 1, "type": 1, "hash": 1, "pgrep": 1, "pidof": 1, "fuser": 1, "lsof": 1,
     "ps": 1, "expr": 1, "mountpoint": 1, "getent": 2,
 }  # fmt: skip
-# The same where it depends on the arguments: the first words, or an option, that make the code a result.
-_ANSWERS_WITH = {
+# Programs with the subcommands or options that make the code a result.
+_RESULT_ARGUMENTS = {
     "git": ("grep", "check-ignore", "show-ref", "--exit-code", "--quiet", "--is-ancestor", "--verify", "--get",
             "--error-unmatch", "-e"),
     "command": ("-v", "-V"),
@@ -54,10 +54,10 @@ _ANSWERS_WITH = {
     "jq": ("-e", "--exit-status"),
     "systemctl": ("is-active", "is-enabled", "is-failed"),
 }  # fmt: skip
-_PREFIX = re.compile(r"\w+\+?=.*|time|env|builtin|exec|sudo|timeout|\d+[smhd]?|!|\{")
+_WRAPPERS = re.compile(r"\w+\+?=.*|time|env|builtin|exec|sudo|timeout|\d+[smhd]?|!|\{")
 
 
-def is_answer(command: str, code: int) -> bool:
+def is_result_code(command: str, code: int) -> bool:
     """Return True if this exit code of a command line is a result; False if the line cannot be parsed."""
     if not 0 < code < 5:
         return False
@@ -80,23 +80,23 @@ def is_answer(command: str, code: int) -> bool:
                 deciders = [[]]
         else:
             deciders[-1].append(word)
-    return any(_answers(program, code) for program in deciders)
+    return any(_is_result_of(program, code) for program in deciders)
 
 
-def _answers(words: list[str], code: int) -> bool:
-    while words and _PREFIX.fullmatch(words[0]):
+def _is_result_of(words: list[str], code: int) -> bool:
+    while words and _WRAPPERS.fullmatch(words[0]):
         words = words[1:]
     if not words:
         return False
     program = words[0].rsplit("/", 1)[-1]
-    if program in _ANSWERS_WITH:
-        return code in (1, 3) and any(word in _ANSWERS_WITH[program] for word in words[1:])
-    return _ANSWERS.get(program) == code
+    if program in _RESULT_ARGUMENTS:
+        return code in (1, 3) and any(word in _RESULT_ARGUMENTS[program] for word in words[1:])
+    return _RESULT_CODES.get(program) == code
 
 
-GRACE = 0.2
-ROWS, COLUMNS = 24, 80
-TICK = 0.05
+TERM_SECONDS = 0.2
+TERMINAL_ROWS, TERMINAL_COLUMNS = 24, 80
+POLL_SECONDS = 0.05
 Cause = Literal["exit", "time-out", "interrupted"]
 
 
@@ -121,11 +121,11 @@ def run_process(
     env: dict[str, str],
     seconds: float,
     cancel: CancelToken,
-    kept: HeadTail,
+    buffer: HeadTail,
     inherited: tuple[int, ...] = (),
     hand_over: Callable[[RunningProcess, float], bool] | None = None,
 ) -> Generator[str, None, ExitInfo]:
-    """Run `argv` to its end; yield output for the screen, and feed all of it to `kept`.
+    """Run `argv` to its end; yield output for the screen, and feed all of it to `buffer`.
 
     inherited: descriptors to pass besides the standard three.
     hand_over: called at the time-out with the process and the time of its start; returns True if it takes over the
@@ -136,7 +136,7 @@ def run_process(
     screen = OutputFilter()
 
     def feed(data: bytes) -> None:
-        kept.feed(data)
+        buffer.feed(data)
         screen.feed(data)
 
     running = RunningProcess(argv, cwd, env, feed, inherited)
@@ -150,18 +150,18 @@ def run_process(
                 if handed_over := not running.exited() and hand_over(running, started):
                     break
                 hand_over = None
-            cause = running.step(started + seconds, cancel.cancelled, TICK)
+            cause = running.step(started + seconds, cancel.cancelled, POLL_SECONDS)
             if cause is None and (text := screen.take()):
                 yield text
         if cause is None:
-            if text := screen.take(all_of_it=True):
+            if text := screen.take(final=True):
                 yield text
             return ExitInfo(0, monotonic() - started, "time-out", left=True)
         running.drain()
-        if text := screen.take(all_of_it=True):
+        if text := screen.take(final=True):
             yield text
         code = running.process.wait()
-        return ExitInfo(code, monotonic() - started, cause, running.group_lives())
+        return ExitInfo(code, monotonic() - started, cause, running.group_is_alive())
     finally:
         forget()
         if not handed_over:
@@ -171,24 +171,23 @@ def run_process(
 
 
 @lru_cache(maxsize=1)
-def _starter() -> ThreadPoolExecutor:
-    # Needed only in other threads than the main one.
+def _start_executor() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(1, "starter")
 
 
-def _start_from_lasting_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+def _start_in_lasting_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """Start a process from a thread that lives as long as the program: a sandbox is killed when its thread ends."""
     if threading.current_thread() is threading.main_thread():
         return start()
-    return _starter().submit(start).result()
+    return _start_executor().submit(start).result()
 
 
 def _new_terminal() -> tuple[int, int]:
-    """Return our end and the process's end of a new terminal of usual size."""
+    """Return our end and the process's end of a new terminal of common size."""
     ours, device = os.openpty()
-    termios.tcsetwinsize(device, (ROWS, COLUMNS))
+    termios.tcsetwinsize(device, (TERMINAL_ROWS, TERMINAL_COLUMNS))
     return ours, device
 
 
@@ -198,7 +197,7 @@ class RunningProcess:
     feed: receives the output.
     feed_errors: receives standard error, if it is to be separate.
     stdin: a descriptor to read from.
-    terminal: connect it to a terminal of its own, to be typed into with `type`.
+    terminal: connect it to a new terminal; `type` types into it.
     mark: value in the environment that identifies its descendants on Linux.
     Only `wake` is thread-safe.
     """
@@ -221,7 +220,7 @@ class RunningProcess:
         self.mark = os.urandom(8).hex()
         REAPER.expect(self.mark)
         try:
-            self.process = _start_from_lasting_thread(
+            self.process = _start_in_lasting_thread(
                 lambda: subprocess.Popen(
                     argv,
                     cwd=cwd,
@@ -248,33 +247,33 @@ class RunningProcess:
         self._outputs = {output: feed}
         if feed_errors is not None and self.process.stderr is not None:
             self._outputs[self.process.stderr.fileno()] = feed_errors
-        self._bell, self._ear = socket.socketpair()
-        self._bell.setblocking(False)
-        self._watch = selectors.DefaultSelector()
+        self._wake_writer, self._wake_reader = socket.socketpair()
+        self._wake_writer.setblocking(False)
+        self._selector = selectors.DefaultSelector()
         for output in self._outputs:
             os.set_blocking(output, False)
-            self._watch.register(output, selectors.EVENT_READ)
-        self._watch.register(self._ear, selectors.EVENT_READ)
-        self._handle = -1
-        self._nap = 0.002
+            self._selector.register(output, selectors.EVENT_READ)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._pidfd = -1
+        self._poll_interval = 0.002
         # If the kernel supports it, the exit itself wakes `read`.
         with suppress(AttributeError, OSError):
-            self._handle = os.pidfd_open(self.process.pid)
-            self._watch.register(self._handle, selectors.EVENT_READ)
+            self._pidfd = os.pidfd_open(self.process.pid)
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
 
     def wake(self) -> None:
         """Make a waiting `read` return. Uses a socket, as a closed descriptor may already belong to another file."""
         with suppress(OSError):
-            self._bell.send(b"!")
+            self._wake_writer.send(b"!")
 
     @property
-    def wakes(self) -> bool:
+    def exit_wakes(self) -> bool:
         """Return True if the exit of the process ends a `read`."""
-        return self._handle >= 0
+        return self._pidfd >= 0
 
     def type(self, data: bytes) -> bool:
-        """Type into the terminal; return False if it does not take all of it, or is closed. Thread-safe."""
-        until = monotonic() + GRACE
+        """Type into the terminal; return False if it does not accept all of it, or is closed. Thread-safe."""
+        until = monotonic() + TERM_SECONDS
         with self._typing:
             while data and self._terminal >= 0:
                 try:
@@ -308,33 +307,33 @@ class RunningProcess:
             return "exit"
         left = until - monotonic()
         if not stop and left > 0:
-            self.read(min(tick if self.wakes else TICK, left))
+            self.read(min(tick if self.exit_wakes else POLL_SECONDS, left))
             return None
         self.end()
         return "interrupted" if stop else "time-out"
 
     def read(self, seconds: float) -> None:
         """Read available output, waiting up to `seconds` for output, the exit or a wake-up."""
-        if not self._outputs and self._handle < 0:
-            # The exit must be polled: soon at first, then less often.
-            seconds = min(seconds, self._nap)
-            self._nap = min(self._nap * 1.5, TICK)
-        for key, _ in self._watch.select(seconds):
+        if not self._outputs and self._pidfd < 0:
+            # The exit must be polled: often at first, then less often.
+            seconds = min(seconds, self._poll_interval)
+            self._poll_interval = min(self._poll_interval * 1.5, POLL_SECONDS)
+        for key, _ in self._selector.select(seconds):
             if key.fd in self._outputs:
-                self._take(key.fd)
+                self._read_output(key.fd)
 
-    def _take(self, output: int) -> bool:
+    def _read_output(self, output: int) -> bool:
         try:
             data = os.read(output, 65_536)
         except BlockingIOError:
             return False
         except OSError as error:
-            # A terminal that no process has open any more.
+            # EIO: no process has the terminal open any more.
             if error.errno != errno.EIO:
                 raise
             data = b""
         if not data:
-            self._watch.unregister(output)
+            self._selector.unregister(output)
             del self._outputs[output]
             return False
         self._outputs[output](data)
@@ -342,9 +341,9 @@ class RunningProcess:
 
     def drain(self) -> None:
         """Read what is already in the pipe; bounded, as a process may still be writing."""
-        until = monotonic() + GRACE
+        until = monotonic() + TERM_SECONDS
         for output in list(self._outputs):
-            while output in self._outputs and self._take(output) and monotonic() < until:
+            while output in self._outputs and self._read_output(output) and monotonic() < until:
                 pass
 
     def end(self) -> None:
@@ -352,7 +351,7 @@ class RunningProcess:
         pid = self.process.pid
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGTERM)
-        until = monotonic() + GRACE
+        until = monotonic() + TERM_SECONDS
         # An open pipe means that some member is still shutting down.
         while (self._outputs or not self.exited()) and (left := until - monotonic()) > 0:
             self.read(min(left, 0.01) if self.exited() else left)
@@ -362,7 +361,7 @@ class RunningProcess:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
 
-    def group_lives(self) -> bool:
+    def group_is_alive(self) -> bool:
         """Return True if members of the group outlived the process."""
         try:
             os.killpg(self.process.pid, 0)
@@ -375,11 +374,11 @@ class RunningProcess:
     def close(self, *, strays: bool = False) -> None:
         """Close all descriptors. strays: processes left behind will be ended with the program."""
         REAPER.forget(self.process.pid, strays=strays)
-        self._watch.close()
-        self._bell.close()
-        self._ear.close()
-        if self._handle >= 0:
-            os.close(self._handle)
+        self._selector.close()
+        self._wake_writer.close()
+        self._wake_reader.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
         with self._typing:
             if self._terminal >= 0:
                 os.close(self._terminal)
@@ -406,29 +405,29 @@ def end_strays(mark: str) -> None:
 class OutputFilter:
     """Prepares output for the screen: safe text, in portions of limited size and frequency."""
 
-    def __init__(self, portion: int = 8_000, pause: float = TICK) -> None:
+    def __init__(self, portion: int = 8_000, pause: float = POLL_SECONDS) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._portion, self._pause = portion, pause
         self._pending, self._skipped, self._last = b"", 0, 0.0
 
     def feed(self, data: bytes) -> None:
-        """Add bytes; of a flood, only the latest are kept."""
+        """Add bytes; a flood is reduced to the latest."""
         self._pending += data
         if len(self._pending) > self._portion:
             self._skipped += len(self._pending) - self._portion
             self._pending = self._pending[-self._portion :]
 
-    def take(self, all_of_it: bool = False) -> str:
+    def take(self, final: bool = False) -> str:
         """Return the text to show now, "" for none yet. An incomplete escape sequence is held back."""
         now = monotonic()
-        if not self._pending or (now - self._last < self._pause and not all_of_it):
+        if not self._pending or (now - self._last < self._pause and not final):
             return ""
         self._last = now
         data, self._pending = self._pending, b""
         start = data.rfind(b"\x1b", -60)
-        if start >= 0 and not all_of_it and not any(64 <= b < 127 and b not in b"[]P" for b in data[start + 1 :]):
+        if start >= 0 and not final and not any(64 <= b < 127 and b not in b"[]P" for b in data[start + 1 :]):
             data, self._pending = data[:start], data[start:]
-        text = sanitize_output(self._decoder.decode(data, all_of_it))
+        text = sanitize_output(self._decoder.decode(data, final))
         if self._skipped:
             text = f"\n[… {self._skipped:,} bytes not shown …]\n{text}"
             self._skipped = 0

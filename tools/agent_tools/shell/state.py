@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 # Bash reads these before the command, or they change how it is interpreted.
-STARTUP = frozenset(
+STARTUP_VARIABLES = frozenset(
     "BASH_ENV ENV SHELLOPTS BASHOPTS BASH_XTRACEFD CDPATH GLOBIGNORE POSIXLY_CORRECT PS4 "
     # A PWD with a link in it would make `cd ..` lead to another place than permissions assume.
     "PWD OLDPWD".split()
 )
-WITHHELD = "withheld from commands because they look like secrets"
-EXCEPTIONS = "the user can pass them with the setting shell.env_pass"
-_NO_EDITOR = "echo 'There is no editor here: give the message or content as an argument.' >&2; false"
-# Without a terminal, vim waits for ever. This makes it quit once it waits for a key; run as a script it does not wait.
-# The variable replaces its usual configuration files, hence the first half.
-_VIM = (
+WITHHELD_NOTE = "withheld from commands because they look like secrets"
+ENV_PASS_NOTE = "the user can pass them with the setting shell.env_pass"
+_FAILING_EDITOR = "echo 'There is no editor here: give the message or content as an argument.' >&2; false"
+# Without a terminal, vim waits forever. This makes it quit when it waits for a key, which it does not when run as a
+# script. The variable replaces its configuration files, so the first half loads them.
+_VIMINIT = (
     "if has('nvim')|runtime! init.vim init.lua|elseif filereadable(expand('~/.vimrc'))|source ~/.vimrc|"
     "else|runtime vimrc|endif|if has('timers')|exe \"au VimEnter * call timer_start(300, {-> execute("
     "\\\"call writefile(['There is no terminal here to edit in.'], '/dev/stderr', 'a')|cquit\\\")})\"|endif"
 )
-CALM = {
+NON_INTERACTIVE = {
     "DEBIAN_FRONTEND": "noninteractive",
     "EDITOR": "false",
     "GCM_INTERACTIVE": "never",
     # Empty: no password dialog either.
     "GIT_ASKPASS": "",
-    "GIT_EDITOR": _NO_EDITOR,
+    "GIT_EDITOR": _FAILING_EDITOR,
     "GIT_PAGER": "cat",
-    "GIT_SEQUENCE_EDITOR": _NO_EDITOR,
+    "GIT_SEQUENCE_EDITOR": _FAILING_EDITOR,
     "GIT_TERMINAL_PROMPT": "0",
     "HGEDITOR": "false",
     "MANPAGER": "cat",
@@ -58,73 +58,86 @@ CALM = {
     "SVN_EDITOR": "false",
     "SYSTEMD_PAGER": "cat",
     "TERM": "dumb",
-    "VIMINIT": _VIM,
+    "VIMINIT": _VIMINIT,
     "VISUAL": "false",
 }
 
 
-_ASKS = (
+_MISSING_LOGIN = (
     r"(?i)api[ _-]?keys?\b|\bcredentials?\b|access[ _-]?key|\btokens? (?:is |was |not |required|missing|expired)"
     r"|authenticat|authoriz|unauthori[sz]ed|\b40[13]\b|forbidden|permission denied \(publickey|no password|log ?in\b"
 )
-_LOOKED_AT = 4_000
+_TAIL_CHARS = 4_000
 
 
-def needed_secrets(command: str, output: str, withheld: list[str]) -> list[str]:
-    """Return the withheld variables whose absence may have made a command fail: it or its output names them, or says
-    that it lacks a key (then all of them).
+def suspected_secrets(command: str, output: str, withheld: list[str]) -> list[str]:
+    """Return the withheld variables whose absence may have made a command fail.
+
+    Those that it or its output names; all of them if the output indicates a missing login.
     """
-    text = output[-_LOOKED_AT:]
+    text = output[-_TAIL_CHARS:]
     named = [name for name in withheld if name in command or name in text]
-    return named or (withheld if re.search(_ASKS, text) else [])
+    return named or (withheld if re.search(_MISSING_LOGIN, text) else [])
 
 
 def command_env(ctx: ToolContext) -> tuple[dict[str, str], list[str]]:
     """Return the initial environment of commands, and the names of withheld variables, which have secrets.
 
-    The setting `shell.env_pass` lists names that are passed nevertheless.
+    The setting `shell.env_pass` lists exceptions.
     """
     allowed = set(ctx.settings.get("env_pass") or ())
     env: dict[str, str] = {}
     withheld = []
     for name, value in ctx.env.items():
-        if name in STARTUP or name.startswith("BASH_FUNC_"):
+        if name in STARTUP_VARIABLES or name.startswith("BASH_FUNC_"):
             continue
         if name not in allowed and is_secret(name, value):
             withheld.append(name)
         else:
             env[name] = value
-    return env | CALM, sorted(withheld)
+    return env | NON_INTERACTIVE, sorted(withheld)
 
 
-MARK = "_AGENT_COMMAND"
-CHANNEL = "_AGENT_CARRY"
-MOST = 65_536
+MARK_VARIABLE = "_AGENT_COMMAND"
+CHANNEL_VARIABLE = "_AGENT_CARRY"
+MAX_EXPORT_CHARS = 65_536
 # Bash expands this value like a double-quoted word.
-_FILE = str(Path(__file__).with_name("carry.bash")).translate({ord(char): f"\\{char}" for char in '\\$`"'})
+_CARRY_SCRIPT = str(Path(__file__).with_name("carry.bash")).translate({ord(char): f"\\{char}" for char in '\\$`"'})
 # Far above the descriptors that commands use.
-_DESCRIPTOR = 200
-_LONGEST = 4_000_000
-# Ours, bash's own, those that permissions resolve `~` by, and those that inject code into every program, bash included.
-_NEVER = (
-    frozenset((MARK, CHANNEL, "PWD", "OLDPWD", "SHLVL", "_", "HOME", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"))
-    | STARTUP
-    | CALM.keys()
+_MIN_DESCRIPTOR = 200
+_MAX_REPORT_BYTES = 4_000_000
+# Ours, bash's own, HOME (permissions resolve `~` with it), and those that inject code into every program.
+_NEVER_CARRIED = (
+    frozenset(
+        (
+            MARK_VARIABLE,
+            CHANNEL_VARIABLE,
+            "PWD",
+            "OLDPWD",
+            "SHLVL",
+            "_",
+            "HOME",
+            "LD_PRELOAD",
+            "LD_AUDIT",
+            "DYLD_INSERT_LIBRARIES",
+        )
+    )
+    | STARTUP_VARIABLES
+    | NON_INTERACTIVE.keys()
 )
-# Partial sets are harmful, and GIT_CONFIG_KEY_n looks like a secret by its name: git refuses to run with a count or a
-# value without its key.
+# Never partially: git fails with a count or a value without its key, and GIT_CONFIG_KEY_n looks like a secret.
 _GIT_CONFIG = r"GIT_CONFIG_(?:COUNT|KEY_\d+|VALUE_\d+)"
-# In logs of earlier versions together with a GIT_CONFIG_COUNT: the hardening of a read of git, mistaken for exports.
-_LEAKED = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+# Logs of earlier versions have these next to a GIT_CONFIG_COUNT: the hardening of a git command, mistaken for exports.
+_LEAKED_HARDENING = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 # The same for the sandbox: a directory that no longer exists.
 _SANDBOX_TEMP = r".*/agent-sandbox-[^/]*"
 
 
-_NOTHING: tuple[bytes, frozenset[str]] = (b"", frozenset())
+_NO_REPORT: tuple[bytes, frozenset[str]] = (b"", frozenset())
 
 
 class ShellSnapshot(Value, tag="Carried"):
-    """State for the next command. variables: those that differ from the initial ones; None for one that is unset."""
+    """State for the next command. variables: those that differ from the initial ones; None if unset."""
 
     cwd: str
     variables: dict[str, str | None] = {}  # noqa: RUF012 - never changed
@@ -135,8 +148,8 @@ class ShellState(ToolState):
 
     def __init__(self) -> None:
         self.variables: dict[str, str | None] = {}
-        # Report of the last command, and variables imposed on it, if it changed nothing: most commands report the same.
-        self.known: tuple[bytes, frozenset[str]] = _NOTHING
+        # Report of the last command and variables imposed on it, if it changed nothing; most reports are the same.
+        self.known: tuple[bytes, frozenset[str]] = _NO_REPORT
 
     def nested(self) -> ShellState:
         other = ShellState()
@@ -145,23 +158,23 @@ class ShellState(ToolState):
 
     def reset(self) -> None:
         """Start the next command with the initial environment."""
-        self.variables, self.known = {}, _NOTHING
+        self.variables, self.known = {}, _NO_REPORT
 
     def restore(self, variables: Mapping[str, str | None]) -> None:
         """Restore the variables that `public` wrote to a log; drop those that earlier versions wrote by mistake."""
         self.reset()
-        leaked = _LEAKED if "GIT_CONFIG_COUNT" in variables else {}
+        leaked = _LEAKED_HARDENING if "GIT_CONFIG_COUNT" in variables else {}
         self.variables = {
             name: value
             for name, value in variables.items()
-            if _storable(name, value)
+            if _is_storable(name, value)
             and not (name in leaked and leaked[name] == value)
             and not (name == "TMPDIR" and re.fullmatch(_SANDBOX_TEMP, value or ""))
         }
 
     def public(self) -> dict[str, str | None]:
-        """Return the variables that may be stored: none with a secret, and none that is useless without one."""
-        return {name: value for name, value in self.variables.items() if _storable(name, value)}
+        """Return the variables that may be stored: none with a secret, nor any that depends on one."""
+        return {name: value for name, value in self.variables.items() if _is_storable(name, value)}
 
     def exported(self) -> dict[str, str]:
         """Return the changed variables, for permission checks; an unset one counts as empty."""
@@ -182,15 +195,15 @@ class ShellState(ToolState):
         base: the initial environment of commands.
         imposed: variables set or unset by the program for just this command; ignored.
         """
-        self.known = _NOTHING
-        apart = _NEVER | imposed
+        self.known = _NO_REPORT
+        apart = _NEVER_CARRIED | imposed
         changed: dict[str, str | None] = {
             n: v for n, v in exported.items() if n not in apart and not n.startswith("BASH_FUNC_") and base.get(n) != v
         }
         # Bash passes on invalid variable names without reporting them.
         changed |= {n: None for n in base if n not in exported and n not in apart and re.fullmatch(r"[A-Za-z_]\w*", n)}
         changed |= {n: v for n, v in self.variables.items() if n in imposed}
-        if sum(len(n) + len(v or "") for n, v in changed.items()) > MOST:
+        if sum(len(n) + len(v or "") for n, v in changed.items()) > MAX_EXPORT_CHARS:
             return False
         self.variables = changed
         return True
@@ -202,28 +215,28 @@ def carried_state(ctx: ToolContext) -> ShellSnapshot:
 
 
 def restore_carried(ctx: ToolContext, carried: ShellSnapshot) -> None:
-    """Restore a stored state, as far as it is still possible."""
+    """Restore a stored state, if its directory still exists; variables are always restored."""
     cwd = Path(carried.cwd)
     if os.path.isdir(cwd) and ctx.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed
         ctx.workspace.cwd = cwd
     ctx.state(ShellState).restore(carried.variables)
 
 
-class Channel:
+class ReportChannel:
     """An unnamed file through which a command reports its end. Raises OSError if it cannot be created.
 
     pipe: exit codes of the parts of the last pipe that the command ran, once `read` was called; () if unknown.
     """
 
     def __init__(self) -> None:
-        self.fd = _nameless()
-        self.env = {"BASH_ENV": _FILE, CHANNEL: str(self.fd)}
+        self.fd = _anonymous_file()
+        self.env = {"BASH_ENV": _CARRY_SCRIPT, CHANNEL_VARIABLE: str(self.fd)}
         self.pipe: tuple[int, ...] = ()
 
     def read(self) -> bytes:
         """Return the directory and exports that the command reported; b"" if the report is incomplete."""
         size = os.fstat(self.fd).st_size
-        codes, _, data = (os.pread(self.fd, size, 0) if size <= _LONGEST else b"").partition(b"\0")
+        codes, _, data = (os.pread(self.fd, size, 0) if size <= _MAX_REPORT_BYTES else b"").partition(b"\0")
         if not (data.endswith(b"\0") and data.count(b"\0") == 2):
             return b""
         if re.fullmatch(rb"(?:\d{1,3} )+", codes):
@@ -239,7 +252,7 @@ def imposed(given: Mapping[str, str], ran: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name in given.keys() | ran.keys() if given.get(name) != ran.get(name))
 
 
-def _storable(name: str, value: str | None) -> bool:
+def _is_storable(name: str, value: str | None) -> bool:
     return not is_secret(name, value or "") and not re.fullmatch(_GIT_CONFIG, name)
 
 
@@ -247,11 +260,10 @@ def parse_exports(data: bytes) -> tuple[Path | None, dict[str, str]]:
     """Parse the report of a command: its directory, None if it was removed, and the exported variables."""
     where, _, rest = data.partition(b"\0")
     directory = Path(os.fsdecode(where.removesuffix(b"\n"))) if where.startswith(b"/") else None
-    return directory, {os.fsdecode(n): os.fsdecode(v) for n, v in exports(rest[:-1])}
+    return directory, {os.fsdecode(n): os.fsdecode(v) for n, v in parse_export_lines(rest[:-1])}
 
 
-def _nameless() -> int:
-    # Unix only, like bash.
+def _anonymous_file() -> int:
     import fcntl
 
     if hasattr(os, "memfd_create"):
@@ -262,7 +274,7 @@ def _nameless() -> int:
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
     try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _DESCRIPTOR)
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _MIN_DESCRIPTOR)
     except OSError:
         # The limit of descriptors is low.
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
@@ -270,40 +282,40 @@ def _nameless() -> int:
         os.close(fd)
 
 
-_NAME = rb"(?:declare -[A-Za-z]+|export(?: -[A-Za-z]+)?) ([A-Za-z_][A-Za-z0-9_]*)"
-_PIECE = rb"\"[^\"\\]*(?:\\.[^\"\\]*)*\"|\$'[^'\\]*(?:\\.[^'\\]*)*'|'[^']*'|\\.|[^\s\"'\\()]+"
-_LINE = rb"%s(?:=(\((?:%s|\s)*\)|(?:%s)*))?\n" % (_NAME, _PIECE, _PIECE)
+_DECLARATION = rb"(?:declare -[A-Za-z]+|export(?: -[A-Za-z]+)?) ([A-Za-z_][A-Za-z0-9_]*)"
+_QUOTED_PART = rb"\"[^\"\\]*(?:\\.[^\"\\]*)*\"|\$'[^'\\]*(?:\\.[^'\\]*)*'|'[^']*'|\\.|[^\s\"'\\()]+"
+_EXPORT_LINE = rb"%s(?:=(\((?:%s|\s)*\)|(?:%s)*))?\n" % (_DECLARATION, _QUOTED_PART, _QUOTED_PART)
 
 
-def exports(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+def parse_export_lines(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Parse the variables in the output of `export -p`, byte for byte. Skips those without a value and arrays."""
-    for match in re.finditer(_LINE, text, re.DOTALL):
+    for match in re.finditer(_EXPORT_LINE, text, re.DOTALL):
         name, value = match.groups()
         if value is not None and not value.startswith(b"("):
-            yield name, unquoted(value)
+            yield name, unquote(value)
 
 
-def unquoted(word: bytes) -> bytes:
+def unquote(word: bytes) -> bytes:
     """Return the value of a word as bash prints it: bare, in double or single quotes, or as $'...'."""
     if word.startswith(b'"') and b"\\" not in word and word.count(b'"') == 2:
         return word[1:-1]
-    return b"".join(_plain(piece) for piece in re.findall(_PIECE, word, re.DOTALL))
+    return b"".join(_unquote_part(piece) for piece in re.findall(_QUOTED_PART, word, re.DOTALL))
 
 
-def _plain(piece: bytes) -> bytes:
+def _unquote_part(piece: bytes) -> bytes:
     if piece.startswith(b"$'"):
-        return re.sub(rb"\\([0-7]{1,3}|.)", _character, piece[2:-1], flags=re.DOTALL)
+        return re.sub(rb"\\([0-7]{1,3}|.)", _unescape, piece[2:-1], flags=re.DOTALL)
     if piece.startswith(b"'"):
         return piece[1:-1]
     inner = piece[1:-1] if piece.startswith(b'"') else piece
     return re.sub(rb"\\(.)", rb"\1", inner, flags=re.DOTALL)
 
 
-_SPELLED = {b"a": 7, b"b": 8, b"e": 27, b"E": 27, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11}
+_ESCAPES = {b"a": 7, b"b": 8, b"e": 27, b"E": 27, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11}
 
 
-def _character(match: re.Match[bytes]) -> bytes:
+def _unescape(match: re.Match[bytes]) -> bytes:
     code = match[1]
     if code.isdigit():
         return bytes((int(code, 8) & 255,))
-    return bytes((_SPELLED[code],)) if code in _SPELLED else code
+    return bytes((_ESCAPES[code],)) if code in _ESCAPES else code

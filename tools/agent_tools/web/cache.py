@@ -1,6 +1,6 @@
 """Convert web documents to text, and cache recent pages.
 
-The encoding is determined as browsers do: byte order mark, header, declaration in the page, else a guess.
+The encoding is determined as in browsers: byte order mark, header, declaration in the page, else a guess.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from time import monotonic
 
 from agent_tools.base import ToolState
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.encoding import MARKS, decode_text, kind_of
+from agent_tools.fs.encoding import BYTE_ORDER_MARKS, decode_text, describe_binary
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.web_client import WebResponse
 from agent_tools.record import Value
@@ -27,29 +27,29 @@ with lazy_imports():
     from agent_tools.process import reaper
 
 # Names that the WHATWG Encoding Standard maps to a larger encoding.
-_MEANT = {
+_CHARSET_ALIASES = {
     "ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252",
     "iso-8859-9": "cp1254", "iso-8859-11": "cp874", "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030",
     "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949",
     "ks_c_5601-1987": "cp949", "big5": "big5hkscs", "macintosh": "mac_roman", "utf-16": "utf-16-le",
 }  # fmt: skip
 # The encodings of the standard. Python has more codecs, some of which an untrusted page must not choose.
-_KNOWN = (
+_CHARSETS = (
     r"utf-?8|utf-16[bl]e|(?:windows-|cp)(?:125[0-8]|874)|iso-8859-\d{1,2}|koi8-[ru]|ibm866|gb18030|big5-hkscs|euc-jp"
     r"|iso-2022-jp"
 )
 _META = rb"""<meta[^>]{0,300}?charset\s*=\s*["']?\s*([\w:.-]{1,40})"""
 _XML = rb"""^<\?xml[^>]{0,100}?encoding\s*=\s*["']([\w:.-]{1,40})"""
-_LOOKED_AT = 1024
+_SNIFF_BYTES = 1024
 
 
-def decode_page(data: bytes, declared: str, *, marked_up: bool) -> str:
-    """Decode a page. declared: charset of the Content-Type header, or "". marked_up: HTML or XML."""
-    for mark, encoding in MARKS:
+def decode_page(data: bytes, declared: str, *, is_markup: bool) -> str:
+    """Decode a page. declared: charset of the Content-Type header, or "". is_markup: HTML or XML."""
+    for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
-    own = re.search(_META, data[:_LOOKED_AT], re.IGNORECASE) or re.search(_XML, data[:_LOOKED_AT])
-    text = own[1].decode("ascii") if own is not None and marked_up else ""
+    own = re.search(_META, data[:_SNIFF_BYTES], re.IGNORECASE) or re.search(_XML, data[:_SNIFF_BYTES])
+    text = own[1].decode("ascii") if own is not None and is_markup else ""
     # A page whose declaration can be read as ASCII is not in UTF-16, whatever it declares.
     names = (_codec(declared), "utf-8" if text.lower().startswith("utf-16") else _codec(text))
     for name in filter(None, names):
@@ -71,27 +71,29 @@ def decode_page(data: bytes, declared: str, *, marked_up: bool) -> str:
 def _codec(name: str) -> str:
     """Return the Python codec for a charset name; "" for one that web pages do not use."""
     lowered = name.strip("\"' ").lower()
-    meant = _MEANT.get(lowered) or (lowered.replace("windows-", "cp") if re.fullmatch(_KNOWN, lowered) else "")
+    codec = _CHARSET_ALIASES.get(lowered) or (
+        lowered.replace("windows-", "cp") if re.fullmatch(_CHARSETS, lowered) else ""
+    )
     try:
-        return codecs.lookup(meant).name if meant else ""
+        return codecs.lookup(codec).name if codec else ""
     except LookupError:
         return ""
 
 
-FRESH = 15 * 60.0
-MOST_PAGES = 20
-MOST_CHARACTERS = 20_000_000
-PDF_PAGES = 100
+MAX_AGE_SECONDS = 15 * 60.0
+MAX_PAGES = 20
+MAX_TEXT_CHARS = 20_000_000
+MAX_PDF_PAGES = 100
 # A little more than the worker's own limit, so that its exit code shows what went wrong.
 WORKER_SECONDS = 25.0
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = r"text/.*|.*[+/](?:x-)?(?:xml|yaml|toml|javascript|ecmascript|sh|ndjson|jsonl|sql|graphql|www-form-urlencoded)"
-_UNNAMED = ("", "application/octet-stream", "binary/octet-stream", "application/unknown")
+_GENERIC_TYPES = ("", "application/octet-stream", "binary/octet-stream", "application/unknown")
 _LOOKS_HTML = rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b"
 
 
 class Page(Value):
-    """A document as text. url: after redirects. at: when it was read. note: what is missing, in words."""
+    """A document as text. url: after redirects. at: time of reading. note: what is missing."""
 
     url: str
     status: int
@@ -101,24 +103,24 @@ class Page(Value):
     at: float
 
 
-def read_page(answer: WebResponse, cancel: CancelToken) -> Page:
+def read_page(response: WebResponse, cancel: CancelToken) -> Page:
     """Convert a response to text. Raises ToolError for a document that cannot be read, or CancelledError."""
-    named, _, rest = answer.headers.get("content-type", "").partition(";")
-    kind = _kind(named.strip().lower(), answer.body)
-    title, note = "", answer.cut
+    declared_type, _, rest = response.headers.get("content-type", "").partition(";")
+    kind = _kind(declared_type.strip().lower(), response.body)
+    title, note = "", response.cut
     if kind == "application/pdf":
-        text, note = _pdf(answer, cancel)
+        text, note = _pdf(response, cancel)
     elif kind in _HTML:
-        title, text = _html(decode_page(answer.body, _charset(rest), marked_up=True), answer.url.text, cancel)
+        title, text = _html(decode_page(response.body, _charset(rest), is_markup=True), response.url.text, cancel)
         text = text or "(The page has no text without its scripts.)"
     elif re.fullmatch(r".*[+/]json", kind):
-        text = _json(decode_page(answer.body, _charset(rest), marked_up=False))
+        text = _json(decode_page(response.body, _charset(rest), is_markup=False))
     elif re.fullmatch(_TEXT, kind):
-        text = decode_page(answer.body, _charset(rest), marked_up="xml" in kind)
+        text = decode_page(response.body, _charset(rest), is_markup="xml" in kind)
     else:
-        what = kind_of(answer.body) if kind in _UNNAMED else f"a file of the type {shorten(kind, 60)}"
-        text = f"({what[0].upper()}{what[1:]}, {len(answer.body):,} bytes: no text to show.)"
-    return Page(answer.url.text, answer.status, _clean(title), _clean(text), note, monotonic())
+        what = describe_binary(response.body) if kind in _GENERIC_TYPES else f"a file of the type {shorten(kind, 60)}"
+        text = f"({what[0].upper()}{what[1:]}, {len(response.body):,} bytes: no text to show.)"
+    return Page(response.url.text, response.status, _clean(title), _clean(text), note, monotonic())
 
 
 def _charset(parameters: str) -> str:
@@ -126,25 +128,25 @@ def _charset(parameters: str) -> str:
     return found[1] if found else ""
 
 
-def _kind(named: str, body: bytes) -> str:
+def _kind(declared_type: str, body: bytes) -> str:
     """Return the media type: as declared, or detected from the bytes."""
     if body.startswith(b"%PDF-"):
         return "application/pdf"
-    if named not in _UNNAMED:
-        return named
+    if declared_type not in _GENERIC_TYPES:
+        return declared_type
     if re.match(_LOOKS_HTML, body[:2000], re.IGNORECASE | re.DOTALL):
         return "text/html"
     return "text/plain" if decode_text(body) is not None else "application/octet-stream"
 
 
-def _pdf(answer: WebResponse, cancel: CancelToken) -> tuple[str, str]:
-    """Return the text of a PDF, and what is missing, in words."""
-    if answer.cut:
-        raise ToolError(f"The PDF at {answer.url.text} is incomplete ({answer.cut}) and cannot be read.")
-    pages = pdf.read_pages(answer.body, answer.url.text, cancel, most=PDF_PAGES)
+def _pdf(response: WebResponse, cancel: CancelToken) -> tuple[str, str]:
+    """Return the text of a PDF, and a note on missing pages."""
+    if response.cut:
+        raise ToolError(f"The PDF at {response.url.text} is incomplete ({response.cut}) and cannot be read.")
+    pages = pdf.read_pages(response.body, response.url.text, cancel, most=MAX_PDF_PAGES)
     if pages.empty:
         return "(The PDF has no text; it may be a scan.)", ""
-    text, shown = pdf.paged(pages, MOST_CHARACTERS)
+    text, shown = pdf.join_pages(pages, MAX_TEXT_CHARS)
     return text, f"pages 1 to {shown} of {pages.total}" if shown < pages.total else ""
 
 
@@ -206,17 +208,15 @@ class PageCache(ToolState):
     def __init__(self) -> None:
         self.pages: dict[str, Page] = {}
 
-    def remember(self, url: str, page: Page) -> None:
+    def put(self, url: str, page: Page) -> None:
         """Store a page under the requested address."""
         pages = self.pages
         pages.pop(url, None)
         pages[url] = page
-        while len(pages) > MOST_PAGES or (
-            len(pages) > 1 and sum(len(p.text) for p in pages.values()) > MOST_CHARACTERS
-        ):
+        while len(pages) > MAX_PAGES or (len(pages) > 1 and sum(len(p.text) for p in pages.values()) > MAX_TEXT_CHARS):
             pages.pop(next(iter(pages)), None)
 
-    def recall(self, url: str, now: float) -> Page | None:
+    def get(self, url: str, now: float) -> Page | None:
         """Return the page if it was read from this address in the last 15 minutes, else None."""
         page = self.pages.get(url)
-        return page if page is not None and now - page.at < FRESH else None
+        return page if page is not None and now - page.at < MAX_AGE_SECONDS else None

@@ -14,9 +14,9 @@ from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.text import UNSAFE, shorten
 
-ASKED = 20
-_SNIPPET = 500
-_TITLE = 200
+REQUESTED_RESULTS = 20
+_MAX_SNIPPET = 500
+_MAX_TITLE = 200
 _KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
 _ENDPOINTS = {
     "brave": "https://api.search.brave.com/res/v1/web/search",
@@ -33,7 +33,7 @@ class SearchProvider(Value):
     key: str = ""
 
 
-class Hit(Value):
+class SearchResult(Value):
     """One result. url: in the form of WebFetch."""
 
     title: str
@@ -63,43 +63,45 @@ def search_provider(ctx: ToolContext) -> SearchProvider:
 def search(
     name: str, endpoint: str, key: str, query: str, allowed: Sequence[str], blocked: Sequence[str], ctx: ToolContext,
     limits: WebLimits,
-) -> list[Hit]:  # fmt: skip
+) -> list[SearchResult]:  # fmt: skip
     """Return a provider's results in its order. Raises ToolError with a message for the model, or CancelledError."""
     web = WebClient(limits, ctx.env, None, ctx.cancel)
     if name == "tavily":
         body = {
             "query": query,
-            "max_results": ASKED,
+            "max_results": REQUESTED_RESULTS,
             "include_domains": list(allowed),
             "exclude_domains": list(blocked),
         }
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         answer = web.send(split_url(endpoint), headers, json.dumps(body).encode())
-        return _hits(_decoded(name, answer), ("results",), "content")
-    full = " ".join([query, _any_site(allowed), *(f"-site:{domain}" for domain in blocked)]).strip()
+        return _parse_results(_decode_json(name, answer), ("results",), "content")
+    full = " ".join([query, _site_filter(allowed), *(f"-site:{domain}" for domain in blocked)]).strip()
     full = " ".join(full.split())
     if name == "duckduckgo":
         return _duckduckgo(full, ctx, limits)
     if name == "brave":
-        parameters = {"q": full, "count": str(ASKED), "text_decorations": "false"}
-        answer = web.send(_with(endpoint, parameters), {"Accept": "application/json", "X-Subscription-Token": key})
-        return _hits(_decoded(name, answer), ("web", "results"), "description")
-    answer = web.send(_with(endpoint, {"q": full, "format": "json"}), {"Accept": "application/json"})
-    return _hits(_decoded(name, answer), ("results",), "content")
+        parameters = {"q": full, "count": str(REQUESTED_RESULTS), "text_decorations": "false"}
+        answer = web.send(
+            _with_query(endpoint, parameters), {"Accept": "application/json", "X-Subscription-Token": key}
+        )
+        return _parse_results(_decode_json(name, answer), ("web", "results"), "description")
+    answer = web.send(_with_query(endpoint, {"q": full, "format": "json"}), {"Accept": "application/json"})
+    return _parse_results(_decode_json(name, answer), ("results",), "content")
 
 
-def _any_site(domains: Sequence[str]) -> str:
+def _site_filter(domains: Sequence[str]) -> str:
     sites = [f"site:{domain}" for domain in domains]
     return f"({' OR '.join(sites)})" if len(sites) > 1 else "".join(sites)
 
 
-def _with(endpoint: str, parameters: dict[str, str]) -> Any:
+def _with_query(endpoint: str, parameters: dict[str, str]) -> Any:
     from urllib.parse import urlencode
 
     return split_url(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}")
 
 
-def _decoded(name: str, answer: WebResponse) -> Any:
+def _decode_json(name: str, answer: WebResponse) -> Any:
     """Decode the JSON of a response. Raises ToolError for an error status or invalid JSON."""
     provider = name.capitalize()
     if answer.status in (401, 403) and name == "searxng":
@@ -116,9 +118,9 @@ def _decoded(name: str, answer: WebResponse) -> Any:
         raise ToolError(f"{provider} did not respond with JSON. Check search_url under [web].") from None
 
 
-def _hits(data: Any, way: tuple[str, ...], snippet: str) -> list[Hit]:
+def _parse_results(data: Any, keys: tuple[str, ...], snippet: str) -> list[SearchResult]:
     """Return the results at a path of keys in `data`; skip malformed ones."""
-    for key in way:
+    for key in keys:
         data = data.get(key) if isinstance(data, dict) else None
     found = []
     for entry in data if isinstance(data, list) else ():
@@ -128,21 +130,21 @@ def _hits(data: Any, way: tuple[str, ...], snippet: str) -> list[Hit]:
             url = split_url(str(entry.get("url") or entry.get("href") or "")).text
         except ToolError:
             continue
-        title, text = _plain(entry.get("title"), _TITLE), _plain(entry.get(snippet), _SNIPPET)
-        found.append(Hit(title or url, url, text))
+        title, text = _plain_text(entry.get("title"), _MAX_TITLE), _plain_text(entry.get(snippet), _MAX_SNIPPET)
+        found.append(SearchResult(title or url, url, text))
     return found
 
 
-def _plain(value: Any, most: int) -> str:
+def _plain_text(value: Any, width: int) -> str:
     """Return a title or snippet on one line, without markup."""
     from html import unescape
 
-    bare = unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", str(value or "")[: most * 10]))
+    bare = unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", str(value or "")[: width * 10]))
     line = " ".join(re.sub(UNSAFE, " ", bare).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def _duckduckgo(query: str, ctx: ToolContext, limits: WebLimits) -> list[Hit]:
+def _duckduckgo(query: str, ctx: ToolContext, limits: WebLimits) -> list[SearchResult]:
     """Search with the package ddgs, in a thread, since it cannot be interrupted."""
     try:
         from ddgs import DDGS
@@ -157,10 +159,10 @@ def _duckduckgo(query: str, ctx: ToolContext, limits: WebLimits) -> list[Hit]:
 
     def ask() -> Any:
         client = DDGS(proxy=proxy, timeout=max(round(limits.connect_timeout), 1))
-        return client.text(query, max_results=ASKED, backend="duckduckgo")
+        return client.text(query, max_results=REQUESTED_RESULTS, backend="duckduckgo")
 
     try:
-        return _hits({"results": _in_thread(ask, ctx, limits.timeout)}, ("results",), "body")
+        return _parse_results({"results": _in_thread(ask, ctx, limits.timeout)}, ("results",), "body")
     except DDGSException as error:
         if "No results" in str(error):
             return []

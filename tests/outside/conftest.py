@@ -1,0 +1,17 @@
+"""What the tests with clients of others share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.model_server import ModelServer
+from tests.support.obedient_model import obey
+
+
+@pytest.fixture
+def model() -> Iterator[str]:
+    """The address of a model that does what the prompts of these clients say."""
+    with ModelServer([obey], repeat=True) as server:
+        yield server.anthropic_url
