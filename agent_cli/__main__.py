@@ -185,7 +185,7 @@ def _tell(error: Exception, debug: bool) -> int:
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
     cleaned = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))
-    print(cleaned if debug else output.wrapped_for(2, cleaned), file=sys.stderr)
+    print(cleaned if debug else output.wrap_for_terminal(2, cleaned), file=sys.stderr)
     return code
 
 

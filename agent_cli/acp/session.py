@@ -26,7 +26,7 @@ from agent_cli.core.results import Usage
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.runtime.agent import Agent, switch_model
 from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.edit_call import changeable
+from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.environment import check_mode, read_settings
 from agent_cli.runtime.pending import reopen
 from agent_cli.runtime.titles import Titles
@@ -332,7 +332,7 @@ class EditorSession(Dialogs):
         return ask_approval(
             request,
             lambda dialog: self._put(dialog, call),
-            changeable(request, deps.context.workspace, deps.traits_of),
+            editable_call(request, deps.context.workspace, deps.traits_of),
         )
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.git.worktree import Worktree, bring_settings, enter_worktree
+from agent_cli.git.worktree import Worktree, apply_project_settings, enter_worktree
 from agent_cli.headless.output import print_notice
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.transcripts import find_foreign
@@ -83,7 +83,7 @@ def copy_settings(worktree: Worktree, options: RunOptions, place: RunEnvironment
     trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, place.home, place.env)).trust
     trusted = trust.trusted and not options.trust and not options.bare
     by_setting = trust.by.startswith("the setting")
-    bring_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
+    apply_project_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
 
 
 def resolve_session(options: RunOptions) -> RunOptions | None:

@@ -14,7 +14,7 @@ from agent_cli.core.decisions import Approver, Asker, Level, assents
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import SUSPENDED, USAGE, print_notice
-from agent_cli.headless.pending import decide_commands, headline, report_expired, tell_pending
+from agent_cli.headless.pending import decide_commands, headline, print_pending, report_expired
 from agent_cli.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import check_mode, find_place
@@ -187,7 +187,7 @@ def _decide(
     for call, (word, text) in verdicts:
         decide(agent, waiting, call, word, text=text, mode=decision.mode)
     if waiting.undecided:
-        tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+        print_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         return SUSPENDED
     return resume_waiting(agent, asked)
 
@@ -205,7 +205,7 @@ def _decided_meanwhile(agent: Agent, now: Mapping[str, object]) -> int:
     print_notice("Another process has decided this in the meantime; nothing was changed here.")
     if not now or agent.restored is None:
         return USAGE
-    tell_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.place).folder)
+    print_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.place).folder)
     return SUSPENDED
 
 
@@ -222,7 +222,7 @@ def _chosen_calls(
     assert agent.restored is not None
     session_id = agent.header.session_id
     if wrong := next((call for call in calls if call not in undecided), ""):
-        tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+        print_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         raise UsageError(f"{escape_controls(wrong)} is not waiting in session {session_id}.")
     if decision.every:
         # A question wants words; it waits on where the other calls are approved.
@@ -236,7 +236,7 @@ def _chosen_calls(
         questions = [call for call in undecided if _kind(waiting, call) != "approval"]
         if len(questions) == 1:
             return tuple(questions)
-    tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+    print_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
     more = "" if decision.word == "answer" else ", or use --all"
     raise UsageError(f"{len(undecided)} calls are waiting: name one{more}.")
 

@@ -28,7 +28,7 @@ from agent_cli.headless.output import echo, print_notice
 from agent_cli.mcp.approvals import may_start
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
-from agent_cli.mcp.credentials import Login, Logins, TokenStoreError, has_own_key, is_secure_url
+from agent_cli.mcp.credentials import Login, LoginStore, LoginStoreError, has_own_key, is_secure_url
 from agent_cli.mcp.server import Loop
 from agent_cli.runtime.mcp import approvals_of, logins_folder
 from agent_tools.lazy import lazy_imports
@@ -257,11 +257,11 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
             print_notice("Ctrl-C cancels. If the browser is on another machine, paste the address it ends at here.")
 
     try:
-        Logins(logins_folder(place)).keep(server, log_in(server, show, print_notice, typed))
+        LoginStore(logins_folder(place)).save(server, log_in(server, show, print_notice, typed))
     except McpRequestError as refused:
         print_notice(f"agent: The login to {name} failed: {one_line(str(refused))}.")
         return 1
-    except TokenStoreError as unkept:
+    except LoginStoreError as unkept:
         print_notice(f"agent: The login to {name} cannot be stored: {one_line(str(unkept))}.")
         return 1
     echo(f"Logged in to {name}. To list its tools: agent mcp test {name}")
@@ -271,11 +271,11 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
 def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
     """Remove the login to a server; return the exit code. Raises UsageError."""
     name = found.name
-    server, logins = _reached(found, place), Logins(logins_folder(place))
-    login = logins.of(server)
+    server, logins = _reached(found, place), LoginStore(logins_folder(place))
+    login = logins.find(server)
     try:
         there = logins.forget(server)
-    except TokenStoreError as unkept:
+    except LoginStoreError as unkept:
         raise UsageError(f"The login to {name} was not deleted: {unkept}.") from None
     if there:
         logins.mark(server, wanted=True)

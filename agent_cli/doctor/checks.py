@@ -25,7 +25,7 @@ from agent_cli.providers.catalog import ModelInfo, lookup
 from agent_cli.providers.registry import find_provider, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, create_client
 from agent_cli.providers.server_info import discover, probe_server
-from agent_cli.runtime.checkpoints import kept_folder
+from agent_cli.runtime.checkpoints import store_folder
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.models import choose_model, find_window, input_modalities
 from agent_cli.session.records import SessionNotFoundError
@@ -174,7 +174,7 @@ def check_snapshots(place: RunEnvironment, settings: Settings) -> list[Finding]:
     """Describe how undo stores checkpoints, and the space that takes."""
     if not settings.undo.keep or not settings.save_sessions:
         return [Finding("missing", "undo", "off: undo.keep or save_sessions is false", data={"bytes": 0})]
-    folder = kept_folder(place)
+    folder = store_folder(place)
     here, every = folder_size(folder), folder_size(folder.parent)
     text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"
     bound = f" (at most {settings.undo.max_store_mb:.0f} MB a project, {settings.undo.days:.0f} days)"

@@ -40,11 +40,11 @@ from agent_cli.doctor.checks import (
     check_trust,
 )
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
-from agent_cli.extensions.tool_packages import installed, load_tools
-from agent_cli.headless.output import echo, put_json, wrapped_for
-from agent_cli.mcp.approvals import FINE, server_state
+from agent_cli.extensions.tool_packages import installed_tools, load_tools
+from agent_cli.headless.output import echo, print_json, wrap_for_terminal
+from agent_cli.mcp.approvals import FINE_STATES, server_state
 from agent_cli.mcp.config import find_servers
-from agent_cli.mcp.credentials import Logins
+from agent_cli.mcp.credentials import LoginStore
 from agent_cli.memory.files import load_memory
 from agent_cli.plugins.manifest import PluginError
 from agent_cli.plugins.store import PluginStore
@@ -125,7 +125,7 @@ def _finding(base: Path, files: list[FileReport], *, counts: bool) -> Finding:
 
 def _check_tool_packages(settings: Settings) -> tuple[list[Finding], set[str]]:
     """Return findings about enabled and available tools of packages, and the names of the enabled ones."""
-    there = installed()
+    there = installed_tools()
     off = [name for name in there if name not in settings.tool_packages]
     text = f"installed, but not in the setting tool_packages: {', '.join(off)}"
     findings = [Finding("missing", "tool packages", text)] if off else []
@@ -145,9 +145,9 @@ def check_mcp(layers: Layers, place: RunEnvironment) -> list[Finding]:
     if not declares_servers(RunOptions(), place, layers):
         return []
     found, problems = find_servers(RunOptions(), place, layers)
-    approvals, logins = approvals_of(place), Logins(logins_folder(place))
+    approvals, logins = approvals_of(place), LoginStore(logins_folder(place))
     states = [(f.name, server_state(f, layers, approvals, logins, place.env)) for f in found]
-    waiting = [f"{name}: {state}" for name, state in states if state not in FINE]
+    waiting = [f"{name}: {state}" for name, state in states if state not in FINE_STATES]
     text = counted(len(found), "server") + (f", {len(waiting)} not ready" if waiting else "")
     ready = not waiting and not problems
     return [Finding("ok" if ready else "missing", "mcp", text, (*waiting, *problems), {"servers": dict(states)})]
@@ -200,7 +200,7 @@ def run_doctor(as_json: bool, commands: Collection[str]) -> int:
     layers, mistakes = readable_layers(place)
     findings, ready = collect_findings(place, layers, mistakes, commands)
     if as_json:
-        put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
+        print_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
     else:
         echo(findings_text(findings))
     return 0 if ready else 1
@@ -280,7 +280,7 @@ OPTIONAL = {
 
 def findings_text(findings: Iterable[Finding]) -> str:
     """Format the findings in lines that fit the terminal."""
-    return "\n".join(wrapped_for(1, line, " " * 21) for finding in findings for line in _lines(finding))
+    return "\n".join(wrap_for_terminal(1, line, " " * 21) for finding in findings for line in _lines(finding))
 
 
 def _lines(finding: Finding) -> list[str]:

@@ -25,11 +25,11 @@ with lazy_imports():
     from agent_cli.engine import checks
     from agent_tools.shell import process
 
-_HEAD, _TAIL = 2_000, 6_000
+_HEAD_CHARS, _TAIL_CHARS = 2_000, 6_000
 _NAME = "after_turn"
 
 
-def failing(turn: Turn) -> Generator[Event, None, str | None]:
+def run_command(turn: Turn) -> Generator[Event, None, str | None]:
     """Run the command; return a message for the model if it fails, None if the turn may end. Raises CancelledError."""
     command, times = turn.options.after_turn, turn.nudges.get(_NAME, 0)
     if _passed_already(turn, command):
@@ -42,7 +42,7 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
         return None
     code = ending.code if ending.cause == "exit" else None
     outcome = "cancelled" if code is None else "success" if code == 0 else "error"
-    how = "" if code == 0 else _how(ending)
+    how = "" if code == 0 else _describe_end(ending)
     yield HookFinished(
         _NAME, command, code, round(ending.seconds * 1000), f"{_NAME}-{times + 1}", _NAME, "after_turn",
         outcome,  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
     )  # fmt: skip
     if ending.cause == "interrupted":
         raise CancelledError
-    turn.checks.last, turn.checks.changed_since = _outcome(turn, command, code), False
+    turn.checks.last, turn.checks.changed_since = _check_result(turn, command, code), False
     turn.nudges["verify"] = 1
     if code == 0:
         return None
@@ -66,17 +66,17 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
     )
 
 
-def _outcome(turn: Turn, command: str, code: int | None) -> Check:
-    """Return what the command says about the work: by its exit code, unless a check in it may fail without that."""
-    line = " ".join(command.split())[: checks.LONGEST]
-    return checks.judge(command, code, more=turn.deps.verify) or Check(line, code)
+def _check_result(turn: Turn, command: str, code: int | None) -> Check:
+    """Return the command as a check of the work: judged by its exit code, unless a check in it can fail unnoticed."""
+    line = " ".join(command.split())[: checks.MAX_COMMAND_CHARS]
+    return checks.evaluate_check(command, code, more=turn.deps.verify) or Check(line, code)
 
 
 def _passed_already(turn: Turn, command: str) -> bool:
     """Return True if the model itself ran the same command, it passed, and nothing changed since."""
     last, line = turn.checks.last, " ".join(command.split())
-    # Of a longer one only the beginning is recorded, which another command may have too.
-    same = last is not None and last.passed and len(line) < checks.LONGEST and last.command == line
+    # Of a longer command only the beginning is recorded, which another one may share.
+    same = last is not None and last.passed and len(line) < checks.MAX_COMMAND_CHARS and last.command == line
     return same and not turn.checks.changed_since
 
 
@@ -87,15 +87,15 @@ def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
     if bash is None:
         raise OSError("there is no bash")
     env, _ = command_env(context)
-    kept = HeadTail(_HEAD, _TAIL)
+    output_buffer = HeadTail(_HEAD_CHARS, _TAIL_CHARS)
     argv = [bash, "--noprofile", "--norc", "-c", command]
     env = context.state(ShellState).applied(env)
     seconds = turn.options.after_turn_timeout
-    running = process.run_process(argv, context.workspace.root, env, seconds, context.cancel, kept)
-    return Steps(running).finish(), kept.text("run it to see all").strip("\n")
+    running = process.run_process(argv, context.workspace.root, env, seconds, context.cancel, output_buffer)
+    return Steps(running).finish(), output_buffer.text("run it to see all").strip("\n")
 
 
-def _how(ending: ExitInfo) -> str:
+def _describe_end(ending: ExitInfo) -> str:
     if ending.cause == "time-out":
         return f"was ended after {ending.seconds:.0f} s"
     if ending.cause == "interrupted":

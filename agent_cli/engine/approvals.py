@@ -37,10 +37,10 @@ CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.
 
 
 def ask_user(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[ToolResult | None, PreparedCall]]:
-    """Ask the user a tool's question, or to approve a plan; return the result of the reply, and the call.
+    """Ask the user a tool's question, or to approve a plan; return the result that the reply makes, and the call.
 
-    The result is CANCELLED if they cancel the work, None if nobody has replied yet. The call has the plan as they
-    edited it.
+    The result is CANCELLED if they cancel the work, None if nobody has replied yet. The call contains the plan as the
+    user edited it.
     """
     suspend = _suspend(turn, item)
     if isinstance(suspend, ToolResult):
@@ -57,10 +57,10 @@ def ask_user(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[Too
 def settle_suspended(
     turn: Turn, call_id: str, result: ToolResult
 ) -> Generator[Event, None, tuple[ToolResult, bool] | None]:
-    """Ask the question of a tool that ran and suspended.
+    """Ask the question of a tool that ran and suspended; return its result with the user's reply.
 
-    Returns its result with the user's reply below, and True if they cancel the work. Returns None if nobody has replied
-    yet: the call stays open, and the tool's output is stored until the turn is resumed. Raises CancelledError.
+    The second value is True if they cancel the work. Returns None if nobody has replied yet: the call stays open, and
+    the tool's output is stored until the turn is resumed. Raises CancelledError.
     """
     assert result.suspend is not None
     turn.deps.state.held[call_id] = result
@@ -93,7 +93,7 @@ def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
 def _answer(
     turn: Turn, call_id: str, suspend: Suspend, *, adopt: bool, ran: ToolResult | None = None
 ) -> Generator[Event, None, tuple[ToolResult | None, dict[str, Any]]]:
-    """Return the result that the reply makes, and the plan as the user edited it ({} if they did not).
+    """Ask; return the result that the reply makes, and the plan as the user edited it ({} if they did not).
 
     adopt: make the steps of an approved plan the todo list.
     """
@@ -108,14 +108,14 @@ def _answer(
     return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text), {}
 
 
-_WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for you to look at it"}
+_WAIT_MESSAGES = {"plan": "A plan waits for your approval", "review": "Work waits for you to look at it"}
 
 
 def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, QuestionReply | Defer]:
     """Ask the user and record the answer. Raises CancelledError."""
     yield asked
     yield from checkpoint(turn)
-    message = _WAITS.get(asked.kind, "The agent has a question")
+    message = _WAIT_MESSAGES.get(asked.kind, "The agent has a question")
     reply = yield from get_answer(turn, asked, turn.deps.asker, "elicitation_dialog", message)
     if isinstance(reply, Defer):
         yield QuestionAnswered(asked.call_id, "defer", by="default")
@@ -127,9 +127,8 @@ def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Que
 def get_answer(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: str) -> Generator[Event, None, A]:
     """Return the answer of `ask`. Raises CancelledError.
 
-    With a user present, the Notification hooks run in the background while the question is shown; without one, they run
-    to their end before the turn is suspended. They do not run if the answer was recorded before, or is given
-    automatically.
+    If a user is present, the Notification hooks run in the background while the question is shown; otherwise they run
+    to their end before the turn is suspended. They do not run for an answer that was recorded before or is automatic.
     """
     deps = turn.deps
     deps.context.cancel.check()
@@ -146,7 +145,7 @@ _KEEP_GOING = "Continue"
 
 
 def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
-    """Ask whether to continue at a limit that says the work is stuck; return None to continue, else the limit.
+    """Ask whether to continue at a limit that is reached when the work is stuck; return the limit, or None to continue.
 
     No call waits for the answer, so the question is not recorded. Raises CancelledError.
     """
@@ -232,7 +231,7 @@ def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: b
 class ApprovalRound:
     """The approvals of one round.
 
-    preapproved: effects of calls that the user edited and has seen in that form, and who it was, by call id.
+    preapproved: for calls that the user edited, the effects that they saw, and who they are, by call id.
     """
 
     def __init__(self, turn: Turn, *, together: bool) -> None:
@@ -248,10 +247,10 @@ class ApprovalRound:
         if (failed := self._failed.get(call.id)) and failed[0] == call:
             return failed[1]
         try:
-            # Ask for any tool: which one is really called is known only of a prepared call.
+            # For any tool: only a prepared call shows which one it really calls.
             if not self.turn.deps.hooks.wants("PreToolUse"):
                 return prepare_call(self.turn, call, together=self.together)
-            return (yield from self._asked_hooks().pre_tool_use(call))
+            return (yield from self._round_hooks().pre_tool_use(call))
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
@@ -274,7 +273,7 @@ class ApprovalRound:
         if request.deferred and not deps.recorded(request):
             return Defer()
         if deps.hooks.wants("PermissionRequest", request.tool):
-            answer = yield from self._asked_hooks().permission(item, request)
+            answer = yield from self._round_hooks().permission(item, request)
             if answer is not None:
                 return answer
         deps.context.cancel.check()
@@ -289,15 +288,15 @@ class ApprovalRound:
         """Return the hooks' notes for the model, to append to the result of a call."""
         return self._hooks.note(call) if self._hooks is not None else ""
 
-    def _asked_hooks(self) -> RoundHooks:
+    def _round_hooks(self) -> RoundHooks:
         if self._hooks is None:
             self._hooks = hook_points.RoundHooks(self.turn, together=self.together)
         return self._hooks
 
 
 # How often the user is asked again about content that keeps changing (a log).
-_AGAIN = 2
-_NAMED = 5
+_MAX_REPEATED_QUESTIONS = 2
+_MAX_NAMED_PATHS = 5
 
 
 class ShownCalls:
@@ -319,9 +318,9 @@ class ShownCalls:
         if before is None or not (changed := _changed(before[1], stakes)):
             return request
         self._again[call] = self._again.get(call, 0) + 1
-        more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+        more = f" and {len(changed) - _MAX_NAMED_PATHS} more" if len(changed) > _MAX_NAMED_PATHS else ""
         ran = f", while this ran: {'; '.join(self._ran[-3:])}" if self._ran else ""
-        names = ", ".join(changed[:_NAMED])
+        names = ", ".join(changed[:_MAX_NAMED_PATHS])
         text = f"changed since you were asked: {names}{more}{ran}"
         return request.replace(facts=(*request.facts, text), warnings=(text, *request.warnings))
 
@@ -333,7 +332,7 @@ class ShownCalls:
         if call_fingerprint(self._turn, item) != shown:
             return False
         changed = _changed(before, self._stakes(item))
-        return self._again.get(item.call.id, 0) >= _AGAIN or all(self._by_us(path) for path in changed)
+        return self._again.get(item.call.id, 0) >= _MAX_REPEATED_QUESTIONS or all(self._by_us(path) for path in changed)
 
     def runs(self, item: PreparedCall) -> None:
         """Record a call that is about to run."""

@@ -13,9 +13,10 @@ from agent_cli.engine.turn import Turn, TurnDeps
 
 
 def report_failure(deps: TurnDeps, doing: str, error: Exception) -> Generator[Event, None, str]:
-    """Warn the user of an exception and return a sentence about it for the model. doing: "checking Read".
+    """Warn the user of an exception; return a sentence about it for the model.
 
-    Call it while the exception is being handled.
+    Call this while the exception is being handled.
+    doing: what failed, as in "checking Read".
     """
     what = f"{doing[:1].upper()}{doing[1:]} failed: {error_sentence(error)}"
     where = deps.report(error)

@@ -1,8 +1,8 @@
-"""Which commands check the work (tests, builds, linters), and what their exit codes prove.
+"""Recognize commands that check the work (tests, builds, linters), and determine what their exit codes prove.
 
-A command line passes as a check only where its exit code, with those of the parts of its last pipe, proves that every
-check in it ran and exited with 0. `cd x && pytest` does; `pytest; echo done` and `pytest || true` do not, and nothing
-is claimed of them. Where in doubt (functions, traps, `eval`, names of programs that are computed), nothing is proved.
+A command line passes as a check only if its exit code, with those of the parts of its last pipe, proves that every
+check in it ran and exited with 0. `cd x && pytest` does; `pytest; echo done` and `pytest || true` do not, and are not
+reported as passed. In doubt (functions, traps, `eval`, computed program names), nothing is proved.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ _LAUNCHERS = {
 _CANDIDATE = re.compile(
     r"(?<![\w.-])(?:python[\d.]*|" + "|".join(map(re.escape, sorted({*RUNNERS, *_LAUNCHERS}))) + r")(?![\w-])"
 )
-# With one of these nothing is checked, or a failure is not in the exit code.
+# With one of these options nothing is checked, or the exit code does not show a failure.
 _IDLE = re.compile(
     r"--(?:version|help|collect-only|co|fixtures|markers|setup-plan|no-run|dry-run|just-print|question|touch|list"
     r"|listTests|exit-zero|ignore-errors|if-present|passWithNoTests|showConfig|print-config)|-h"
 )
 _IDLE_MAKE = re.compile(r"-[a-zA-Z]*[nqti][a-zA-Z]*")
-# Wrappers that end with the exit code of what they run.
+# Wrappers that exit with the code of the command they run.
 _TRANSPARENT = frozenset("command exec nohup timeout nice time stdbuf ionice env sudo doas".split())
-# After these, the exit code of the line may be that of anything.
+# After these, the exit code of the line says nothing about its commands.
 _UNSURE = frozenset("trap eval alias enable shopt return hash".split())
 _STRICTER = re.compile(r"-[eux]*o?|\+[ux]+|pipefail|errexit|nounset|xtrace")
 _SIGPIPE = 141
-# A longer command is cut where it is recorded.
-LONGEST = 120
-_DEEPEST = 4
+# A longer command is truncated in its record.
+MAX_COMMAND_CHARS = 120
+_MAX_DEPTH = 4
 
 
-def judge(command: str, code: int | None, pipe: Sequence[int] = (), more: Sequence[str] = ()) -> Check | None:
-    """Return what a command that ran says about the work; None if there is no check in it.
+def evaluate_check(command: str, code: int | None, pipe: Sequence[int] = (), more: Sequence[str] = ()) -> Check | None:
+    """Return the check that a finished command was, with its outcome; None if there is no check in it.
 
     code: its exit code; None if it was killed.
     pipe: exit codes of the parts of the last pipe that it ran; () if unknown.
-    more: beginnings of commands that are checks too.
+    more: beginnings of commands that are checks as well.
     """
     proof = _Proof(command, code, pipe, more)
     if not proof.programs:
         return None
-    shown = " ".join(command.split())[:LONGEST]
+    shown = " ".join(command.split())[:MAX_COMMAND_CHARS]
     if code is None:
         return Check(shown, None, programs=proof.programs)
     if proof.holds:
@@ -88,7 +88,7 @@ def decides(command: str, more: Sequence[str] = ()) -> bool:
 
 
 class _Flags(Value):
-    """Options of the shell. ignored: errexit has no effect here, since another command looks at the exit code."""
+    """Options of the shell. ignored: errexit has no effect here, since another command tests the exit code."""
 
     errexit: bool = False
     pipefail: bool = False
@@ -96,12 +96,12 @@ class _Flags(Value):
 
 
 class _Proof:
-    """What exit code 0 of a command line proves.
+    """Determines what exit code 0 of a command line proves.
 
-    programs: the checks that run somewhere in it.
-    holds: all of them ran and exited with 0, if the line did, or the codes of its only pipe say so.
-    by_line: that is known by the exit code of the line, so another code is a failure.
-    hidden: the exit code of a check that failed in the last pipe, though the line did not fail; else 0.
+    programs: the checks that run somewhere in the line.
+    holds: if the line exited with 0, all of them ran and exited with 0; or the codes of its only pipe prove that.
+    by_line: the exit code of the line proves it, so another code is a failure.
+    hidden: the exit code of a check that failed in the last pipe although the line did not fail; else 0.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class _Proof:
         self._more = tuple(" ".join(m.split()) for m in more)
         self._depth = depth
         self._source = command.encode("utf-8", "replace")
-        # Checks by the node of their command, and commands after which nothing is certain.
+        # Checks by the id of their command's node, and the nodes whose exit code is that of their check.
         self._seen: dict[int, tuple[str, ...]] = {}
         self._exact: set[int] = set()
         self._unsure = False
-        # A file that is read in may switch `set -e` off.
+        # A sourced file may switch `set -e` off.
         self._sourced = False
         line = " ".join(command.split())
         if not _CANDIDATE.search(line) and not any(m in line for m in self._more):
@@ -140,7 +140,7 @@ class _Proof:
         try:
             statements = parse_tree(command).get("Stmts") or []
             for node in nodes(statements):
-                self._look_at(node)
+                self._inspect(node)
             self.programs = tuple(dict.fromkeys(name for names in self._seen.values() for name in names))
             if not self.programs or self._unsure:
                 return
@@ -148,20 +148,20 @@ class _Proof:
             if self._sequence(statements, flags, ()) >= wanted:
                 self.holds = True
             elif code == 0 or (len(statements) == 1 and len(_pipeline(statements[0])) > 1):
-                # The last pipe that ran is the one at the end of the line.
+                # The pipe at the end of the line is the last that ran.
                 self.by_line = False
                 self.holds = self._sequence(statements, flags, pipe) >= wanted
         except (ShellParseError, KeyError, TypeError, RecursionError):
             self.programs, self.holds = self.programs or tuple(self._guessed(command)), False
 
     def _guessed(self, command: str) -> Iterator[str]:
-        """Yield the checks that seem to run in a line that cannot be parsed."""
+        """Yield the checks that probably run in a line that cannot be parsed."""
         for piece in re.split(r"[;&|()\n]+", command):
             if name := self._name(SimpleCommand(tuple(map(Word, piece.split()))), piece):
                 yield name
 
-    def _look_at(self, node: Node) -> None:
-        """Record whether a node is a check, or makes everything uncertain."""
+    def _inspect(self, node: Node) -> None:
+        """Record a node that is a check, or that makes every exit code uncertain."""
         if node.get("Type") in ("FuncDecl", "CoprocClause"):
             self._unsure = True
         if node.get("Type") != "CallExpr" or not node.get("Args"):
@@ -184,7 +184,7 @@ class _Proof:
         )
 
     def _checks(self, part: SimpleCommand, source: str = "") -> tuple[tuple[str, ...], bool]:
-        """Return the checks that a command runs, and whether it ends with their exit code."""
+        """Return the checks that a command runs, and True if it exits with their code."""
         found: list[str] = []
         exact = True
         for inner in unwrap_part(part):
@@ -202,9 +202,9 @@ class _Proof:
         return tuple(found), exact
 
     def _script(self, script: Script) -> tuple[tuple[str, ...], bool]:
-        """Return the checks of `bash -c TEXT`, and whether its exit code is theirs."""
+        """Return the checks of `bash -c TEXT`, and True if it exits with their code."""
         texts = script.part.texts
-        if self._depth >= _DEEPEST:
+        if self._depth >= _MAX_DEPTH:
             return ("shell code",), False
         options = texts[1 : texts.index(script.text)] if script.text in texts else ()
         flags = _Flags(any(re.fullmatch(r"-[a-z]*e[a-z]*", o) for o in options), "pipefail" in options)
@@ -212,7 +212,7 @@ class _Proof:
         return inside.programs, inside.holds and os.path.basename(texts[0]) in ("bash", "sh")
 
     def _name(self, part: SimpleCommand, source: str) -> str:
-        """Return the name of the check that a command is, without what only finds or starts it; "" for none."""
+        """Return the name of the check that a command runs, without path and launchers; "" for none."""
         source, words = " ".join(source.split()), list(part.texts)
         if named := next((m for m in self._more if source.startswith(m) or " ".join(words).startswith(m)), ""):
             return named
@@ -294,7 +294,7 @@ def _program(word: str) -> str:
 
 
 def _pipeline(node: Node) -> list[Node]:
-    """Return the parts of a pipe; the statement itself if it is none."""
+    """Return the parts of a pipe; the statement itself if it is not a pipe."""
     command = node.get("Cmd") or {}
     if command.get("Type") == "TimeClause" and command.get("Stmt"):
         return _pipeline(command["Stmt"])
@@ -304,7 +304,7 @@ def _pipeline(node: Node) -> list[Node]:
 
 
 def _ends_the_shell(node: Node) -> bool:
-    """Return True if a failure of this statement ends a shell with `set -e`."""
+    """Return True if `set -e` ends the shell when this statement fails."""
     command = node.get("Cmd") or {}
     return command.get("Type") in ("CallExpr", "Subshell") or len(_pipeline(node)) > 1
 
@@ -335,7 +335,7 @@ def _always_fails(node: Node, source: bytes) -> bool:
 
 
 def _or_exits(node: Node, source: bytes) -> bool:
-    """Return True for `X || exit 1`, with nothing that keeps the shell from ending there."""
+    """Return True for `X || exit 1` that really ends the shell."""
     command = node.get("Cmd") or {}
     if command.get("Type") != "BinaryCmd" or command["Op"] != "||" or node.get("Negated") or node.get("Background"):
         return False
@@ -347,7 +347,7 @@ def _or_exits(node: Node, source: bytes) -> bool:
 
 
 def _set(node: Node, flags: _Flags, source: bytes) -> _Flags:
-    """Return the options after a statement: `set -e`, `set -euo pipefail`."""
+    """Return the options after a statement such as `set -e` or `set -euo pipefail`."""
     command = node.get("Cmd") or {}
     words: list[Word] = [read_word(word, {}, source) for word in command.get("Args") or []]
     if command.get("Type") != "CallExpr" or not words or words[0].text != "set":

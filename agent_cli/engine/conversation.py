@@ -81,7 +81,7 @@ def notify_listeners(run: Generator[Event, None, T], *listeners: Listener) -> Ge
 class Conversation:
     """A history that grows by turns. `deps` and `options` may be changed between turns.
 
-    expanders: expand a message, tried in order.
+    expanders: tried in order on each message.
     preparations: called before each turn, on its thread; they may change `deps` and `options`.
     attached: media sent with the next message (once).
     last: result of the latest turn.
@@ -219,7 +219,7 @@ class Conversation:
         self._add_notes()
         message = UserMessage(self._wrap_next(text) + append + note, (*self.attached, *media))
         self._add(message, uuid)
-        self._read_in(message)
+        self._record_mentions(message)
         self._wrap_next, self.attached = str, ()
         self.deps.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
@@ -256,7 +256,7 @@ class Conversation:
 
     def _run_commands(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
         """Run the commands of a prompt, as far as they are permitted, and return its text."""
-        # These calls belong to no turn; only hook runs are recorded.
+        # These commands belong to no turn; only the runs of hooks are recorded.
         run = prompt_overrides.run_prompt_commands(self.deps, prompt)
         return (yield from notify_listeners(run, lambda e: self.record(e) if isinstance(e, HookFinished) else None))
 
@@ -283,7 +283,7 @@ class Conversation:
         return (yield from self._run(self.options.replace(spent=spent, suspended_state=self.suspended_state)))
 
     def pick_up(self) -> None:
-        """Repair the history of an interrupted turn so that `resume` can continue it."""
+        """Complete the history of an interrupted turn so that `resume` can continue it."""
         self._close_open_calls()
         if self.history and isinstance(self.history[-1], AssistantMessage):
             self._add(UserMessage(BROKE_OFF))
@@ -308,7 +308,7 @@ class Conversation:
         return (setup != "" and hooks.wants("Setup", setup)) or hooks.wants("SessionStart", source)
 
     def _start_of(self, typed: str) -> session_hooks.MessageStart:
-        """Return what the hooks before a message are about."""
+        """Return the description of a message for the hooks that run before it."""
         command = None
         if typed.startswith("/"):
             name, *arguments = typed[1:].split(maxsplit=1)[:2] or [""]
@@ -324,7 +324,7 @@ class Conversation:
             )
         finally:
             self._running = False
-            # Messages recorded of an interrupted turn are part of the history, too.
+            # What an interrupted turn recorded is part of the history as well.
             added, self._turn_messages = self._turn_messages, []
             self.history += added
         return self.last
@@ -333,14 +333,14 @@ class Conversation:
         if isinstance(event, MessageAdded):
             self._turn_messages.append(event.message)
             if isinstance(event.message, UserMessage):
-                self._read_in(event.message)
+                self._record_mentions(event.message)
         elif isinstance(event, PlanChanged):
             self.plan_paused = event.paused
             if event.paused:
                 return
             self.plans.append((len(self.live_history), event.items))
 
-    def _read_in(self, message: UserMessage) -> None:
+    def _record_mentions(self, message: UserMessage) -> None:
         """Record that the model knows the files whose whole text a message contains."""
         if seen := self.deps.context.mark_mentions_read(message.text):
             self.record(FilesSeen(seen))
@@ -398,7 +398,7 @@ class Conversation:
         self.deps.context.cancel.cancel()
 
     def stop_subagent(self, call_id: str) -> bool:
-        """Stop the sub-agent that works for a call, so that the turn continues without it; False if none does.
+        """Stop the sub-agent of a call, so that the turn continues without it; return False if there is none.
 
         Safe from another thread.
         """
@@ -409,9 +409,9 @@ class Conversation:
         return True
 
     def side_cancel_token(self) -> CancelToken:
-        """Return the token for work beside the turns; an interrupt of the turn cancels it, too.
+        """Return the cancel token for work outside the turns; interrupting the turn cancels it as well.
 
-        A turn that is stopping stays stopped.
+        The token of a turn that is stopping is not reused.
         """
         token = self.deps.context.cancel
         if token.cancelled:
@@ -421,7 +421,7 @@ class Conversation:
         return token
 
     def abandon(self, reason: str) -> None:
-        """End a suspended turn without running any more of it; its open calls are answered with the reason."""
+        """End a suspended turn without running any more of it; answer its open calls with the reason."""
         self._open_call_reason = reason
         self._close_open_calls()
         self.record(TurnFinished("Failed", Diagnostics(0, 0, 0, 0, "", "cancelled"), Usage(), reason))
@@ -436,12 +436,12 @@ class Conversation:
             self._add(message)
 
     def _reason(self, call: ToolCall) -> str:
-        """Return the result text for an open call; the output of one that ran and waits for an answer is included."""
+        """Return the result text for an open call, with its output if it ran and waited for an answer."""
         why = self._open_call_reason if isinstance(self._open_call_reason, str) else self._open_call_reason(call)
         held = self.deps.state.held.pop(call.id, None)
         if held is None:
             return why
-        # It did run.
+        # The call did run, so its output comes first.
         return "\n\n".join(filter(None, [held.text, NO_ANSWER if why.startswith("Not run") else why]))
 
     def _add(self, message: Message, uuid: str = "") -> None:

@@ -1,10 +1,10 @@
-"""Look at an answer as it arrives: what may be calls is held back, what is repeated without end is noticed.
+"""Inspect an answer while it streams: hold back text that may be calls, detect endless repetition, announce calls.
 
-Users do not see calls that a model wrote as text as an answer. Small models repeat a text until their window is full.
+A call that a model wrote as text must not reach the user as an answer. Small models may repeat a text until their
+window is full.
 
-Front ends that show calls being written get an event for each part. A call is announced only if it will keep its name
-and ID: one of a tool that is not on offer, or with an ID that was used before, is completed in
-`sampling.with_valid_calls`, after the answer.
+Front ends that show calls being written get an event for each piece. A call is announced only if its name and ID are
+final: an unknown tool, or an ID that was used before, is corrected by `sampling.with_valid_calls` after the answer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import Chunk, ThinkingChunk, ToolCallDelta, ToolCallStart
 
 
-class AnswerPieces:
-    """The calls of one answer that are announced."""
+class CallAnnouncer:
+    """Announces the calls of one answer while they are written."""
 
     def __init__(self, turn: Turn) -> None:
         self._known = turn.deps.state.ids
@@ -26,7 +26,7 @@ class AnswerPieces:
         self._calls: dict[int, str] = {}
 
     def events(self, chunk: Chunk) -> Iterator[Event]:
-        """Yield the events of a chunk."""
+        """Yield the events for a chunk."""
         if isinstance(chunk, ToolCallDelta):
             if call_id := self._calls.get(chunk.index):
                 yield ArgumentsDelta(call_id, chunk.json)
@@ -40,16 +40,16 @@ class AnswerPieces:
             yield ThinkingSigned(chunk.signature, chunk.data)
 
 
-# Characters after which the end of the text is examined again, and which of it are looked for before.
-_STEP, _PROBE = 128, 48
-# The longest text whose repetition is noticed; how often it is repeated at least, and in how many characters.
-_LONGEST, _TIMES, _LEAST = 1_000, 6, 2_000
-# White space that no text has; a server that waits for a call lets a model write nothing else.
-_BLANK = 200
+# How often the end of the text is examined, and how much of the end is looked for earlier in the text.
+_CHECK_EVERY_CHARS, _PROBE_CHARS = 128, 48
+# The longest text whose repetition is noticed; the fewest repetitions, and the fewest characters of all together.
+_MAX_UNIT_CHARS, _MIN_REPETITIONS, _MIN_REPEATED_CHARS = 1_000, 6, 2_000
+# No text has this much white space; a server that enforces a call lets a model write nothing else.
+_MIN_BLANK_CHARS = 200
 
 
 class RepeatedText:
-    """Receives the pieces of a text as they arrive."""
+    """Detects endless repetition in a text that arrives in pieces."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -60,31 +60,31 @@ class RepeatedText:
         """Add a piece; return True if the text ends in six repetitions (2,000 characters) or blank lines."""
         self._pieces.append(text)
         self._new += len(text)
-        if self._new < _STEP:
+        if self._new < _CHECK_EVERY_CHARS:
             return False
-        self._end = (self._end + "".join(self._pieces))[-_LONGEST * _TIMES :]
+        self._end = (self._end + "".join(self._pieces))[-_MAX_UNIT_CHARS * _MIN_REPETITIONS :]
         self._pieces, self._new = [], 0
-        return bool(repetition(self._end))
+        return bool(repeated_length(self._end))
 
 
-def repetition(text: str) -> int:
-    """Return how many characters at the end of a text are repetitions of what is before them; 0 if too few."""
-    probe = text[-_PROBE:]
-    before = text.rfind(probe, max(0, len(text) - _PROBE - _LONGEST), len(text) - 1)
-    unit = len(text) - _PROBE - before
+def repeated_length(text: str) -> int:
+    """Return how many characters at the end of a text only repeat what precedes them; 0 if too few."""
+    probe = text[-_PROBE_CHARS:]
+    before = text.rfind(probe, max(0, len(text) - _PROBE_CHARS - _MAX_UNIT_CHARS), len(text) - 1)
+    unit = len(text) - _PROBE_CHARS - before
     if not probe.strip():
         blank = len(text) - len(text.rstrip())
-        return blank if blank >= _BLANK else 0
+        return blank if blank >= _MIN_BLANK_CHARS else 0
     if before < 0:
         return 0
     place = len(text) - 1
     while place >= unit and text[place] == text[place - unit]:
         place -= 1
     same = len(text) - 1 - place
-    return same if same + unit >= max(_LEAST, unit * _TIMES) else 0
+    return same if same + unit >= max(_MIN_REPEATED_CHARS, unit * _MIN_REPETITIONS) else 0
 
 
-# How text may begin that models write for calls alone.
+# Beginnings that models write only for calls.
 MARKERS = (
     "<tool_call", "<toolcall", "<function", "<tools>", "<invoke", "<minimax:tool_call", "<|tool_call",
     "<|channel|>", "<|start|>assistant", "<|python_tag|>", "<\uff5c", "<|DSML|", "[TOOL_CALLS]", "to=functions.",
@@ -96,18 +96,18 @@ _KEYS = (
     "params", "tool_input", "action_input", "type", "id", "call_id", "index", "tool_calls", "function_call",
     "tool_call",
 )  # fmt: skip
-LONGEST_LEAD = 300
-# Characters of a text that tell whether it may be a call.
-_TELLING = 200
+MAX_LEAD_CHARS = 300
+# A text that may still be a call after this many characters is taken for one.
+_DECISIVE_CHARS = 200
 _OPENERS = "`~{[<"
 _MAY_OPEN = r"(?:^|\n)[ \t]*(?=[`~{\[<])"
 _JSON = r"[\s\[{]*[\"'\u201c]?(\w*)"
 
 
 class HeldText:
-    """Passes on the text of an answer as it arrives; what may be calls is held back until the answer is whole.
+    """Passes on the text of an answer as it arrives, but holds back what may be calls until the answer is complete.
 
-    passed: the text before it.
+    passed: the text that was passed on before.
     """
 
     def __init__(self) -> None:
@@ -121,28 +121,28 @@ class HeldText:
         return "".join(self._held)
 
     def feed(self, text: str) -> str:
-        """Return what to show of the answer now."""
+        """Add a piece of the answer; return the text to show now."""
         if self._held:
             self._held.append(text)
-            return self._reconsidered()
+            return self._reconsider()
         if self._decided:
             return text
         start = 0 if not self.passed and _may_become_call(text) else self._opening(text)
         if start is None:
             self.passed += text
-            self._decided = len(self.passed) > LONGEST_LEAD
+            self._decided = len(self.passed) > MAX_LEAD_CHARS
             return text
         self.passed += text[:start]
         self._held = [text[start:]]
-        return text[:start] + self._reconsidered()
+        return text[:start] + self._reconsider()
 
     def release(self) -> str:
-        """Return what is held back, to be shown after all."""
+        """Return the held text, to be shown after all."""
         held, self._held = self.held, []
         return held
 
     def _opening(self, text: str) -> int | None:
-        """Return where a line begins in the next text as calls do."""
+        """Return where in the next text a line begins as calls do; None if none does."""
         if not any(char in text for char in _OPENERS):
             return None
         line = self.passed.rpartition("\n")[2]
@@ -150,19 +150,19 @@ class HeldText:
         found = re.search(_MAY_OPEN, before + text)
         return None if found is None else max(0, found.end() - len(before))
 
-    def _reconsidered(self) -> str:
-        """Return the held text if it has turned out to be no call."""
+    def _reconsider(self) -> str:
+        """Return the held text if it turned out not to be a call; "" otherwise."""
         if self._decided:
             return ""
         if _may_become_call(held := self.held):
-            self._decided = len(held) > _TELLING
+            self._decided = len(held) > _DECISIVE_CHARS
             return ""
         self._decided = True
         return self.release()
 
 
 def _may_become_call(text: str) -> bool:
-    """Return True if text may go on to be a call."""
+    """Return True if the text may turn out to be a call."""
     bare = text.lstrip()
     if any(bare.startswith(marker) or marker.startswith(bare) for marker in MARKERS):
         return True

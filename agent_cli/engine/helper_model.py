@@ -28,54 +28,54 @@ with lazy_imports():
 
 def ask_helper_model(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
     """Return the small model's answer, charged to the turn; None if it failed. Raises CancelledError."""
-    opened = ModelHandle(turn.options.label, turn.options.model, turn.transport, turn.price)
+    handle = ModelHandle(turn.options.label, turn.options.model, turn.transport, turn.price)
     try:
-        opened = turn.deps.small() if turn.deps.small is not None else opened
-        request = Request(opened.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens, aside=True)
-        return (yield from complete_text(turn, opened, request)) or None
+        handle = turn.deps.small() if turn.deps.small is not None else handle
+        request = Request(handle.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens, aside=True)
+        return (yield from complete_text(turn, handle, request)) or None
     except ModelError as error:
         yield Warned(f"The small model did not answer: {error.failure.message}")
         return None
 
 
-def complete_text(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Event, None, str]:
+def complete_text(turn: Turn, handle: ModelHandle, request: Request) -> Generator[Event, None, str]:
     """Return the text of one answer, charged to the turn. Raises ModelError, CancelledError."""
     answer, usage = TextCollector(), None
     try:
-        answer.read(opened.transport.stream(request, turn.deps.context.cancel))
+        answer.read(handle.transport.stream(request, turn.deps.context.cancel))
     finally:
         if answer.usage is not None:
-            usage = opened.price(answer.usage)
+            usage = handle.price(answer.usage)
             turn.usage += usage
             turn.budget.cost += usage.cost
     if usage is not None:
-        yield UsageAdded(opened.label, usage, aside=True)
+        yield UsageAdded(handle.label, usage, aside=True)
     turn.deps.context.cancel.check()
     return answer.text.strip()
 
 
 def ask_side_question(
-    opened: ModelHandle,
+    handle: ModelHandle,
     options: TurnOptions,
     window: Window,
     history: Sequence[Message],
     question: str,
     cancel: CancelToken,
-    paid: Callable[[Usage], None],
+    on_usage: Callable[[Usage], None],
 ) -> Iterator[str]:
     """Yield the answer as it arrives. Raises ModelError, CancelledError.
 
     The request is the conversation's own plus a suffix, so it hits the provider's prompt cache.
-    paid: called at the end with the usage, which is estimated for an answer that broke off.
+    on_usage: called at the end with the usage, which is estimated if the answer broke off.
     """
     messages = close_open_calls(
-        drop_unsupported(window.view(history), opened.input_modalities), "This has not finished yet."
+        drop_unsupported(window.view(history), handle.input_modalities), "This has not finished yet."
     )
     asked = UserMessage(prompt("beside").format(question=question))
-    request = request_of(opened.options(options), [*messages, asked], "none")
+    request = request_of(handle.options(options), [*messages, asked], "none")
     answer = TextCollector()
     try:
-        for chunk in opened.transport.stream(request, cancel):
+        for chunk in handle.transport.stream(request, cancel):
             answer.read((chunk,))
             if isinstance(chunk, TextChunk):
                 yield chunk.text
@@ -88,4 +88,4 @@ def ask_side_question(
             sent = measure.used_tokens(window, options, [*history, asked])
             used = Usage(sent, measure.scaled(window, len(answer.text) // 4), estimated=True)
         if used is not None:
-            paid(opened.price(used))
+            on_usage(handle.price(used))

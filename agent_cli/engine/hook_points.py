@@ -1,7 +1,7 @@
 """Run hooks at the steps of a turn and apply their answers. Loaded only if some hook matches a step.
 
-A hook can tighten any decision. "allow" overrides only a question that stems from the default: not a deny, an ask rule,
-a protected path, or what a mode refuses. A changed input is checked and decided from the start.
+A hook can tighten any decision. Its "allow" overrides only a question asked by default: not a deny, an ask rule, a
+protected path, or a refusal by the mode. Changed arguments are checked and decided from the start.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from agent_tools.shell.jobs import Job, Jobs
 from agent_tools.task import COMMON_NAMES, COMMON_TOOL_NAMES
 
 # How many times PermissionRequest hooks may change one call.
-_CHANGES = 3
-_PATHS = ("file_path", "notebook_path")
+_MAX_CHANGES = 3
+_PATH_ARGUMENTS = ("file_path", "notebook_path")
 
 
 def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class RoundHooks:
             change_rules(turn.deps.policy, update, turn.deps.save_rule)
         if result.changed is not None and result.changed not in (given, item.call.arguments):
             count = self._changes[item.call.id] = self._changes.get(item.call.id, 0) + 1
-            return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
+            return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _MAX_CHANGES else None
         return Approve(by="hook") if result.verdict == "allow" and not item.decision.final else None
 
     def note(self, call: ToolCall) -> str:
@@ -146,11 +146,11 @@ class RoundHooks:
     def _refresh_effects(self, given: PreparedCall) -> RefreshFields:
         """Return a function that recomputes the effects after a hook changed the input."""
 
-        def again(arguments: dict[str, Any]) -> dict[str, Any]:
+        def refresh(arguments: dict[str, Any]) -> dict[str, Any]:
             item = prepare_call(self._turn, with_input(given, arguments), together=self._together)
             return {"effects": [] if isinstance(item, str) else _call_fields(item)["effects"]}
 
-        return again
+        return refresh
 
 
 def before_command(
@@ -238,7 +238,7 @@ def after_call(
 
 
 def output_text(output: Any) -> str:
-    """Return the text of a hook's updatedToolOutput: words, the output of a command, or blocks of an MCP result."""
+    """Return the text of a hook's updatedToolOutput: a string, the output of a command, or blocks of an MCP result."""
     if isinstance(output, str):
         return output
     blocks = output.get("content") if isinstance(output, dict) else output
@@ -301,9 +301,7 @@ def begin_notification(turn: Turn, kind: str, message: str) -> None:
 
 
 def run_notification(turn: Turn, kind: str, message: str) -> Generator[Event, None, None]:
-    """Run the Notification hooks to their end before a turn is suspended; background ones would end with the
-    program.
-    """
+    """Run the Notification hooks to their end before a turn is suspended; in the background they would be cut short."""
     yield from _run(turn, "Notification", _notification(turn, kind, message))
 
 
@@ -325,7 +323,7 @@ def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, N
 def post_compact(turn: Turn, trigger: str, summary: str) -> Generator[Event, None, None]:
     """Run the PostCompact hooks. trigger: "manual" or "auto"."""
     data = {**base_payload(turn.deps), "trigger": trigger, "compact_summary": summary}
-    # The conversation is compacted already; the turn sees by itself that it was interrupted.
+    # The compaction is done; the turn notices the interruption by itself.
     with suppress(CancelledError):
         yield from _run(turn, "PostCompact", data)
 
@@ -338,7 +336,7 @@ def after_batch(turn: Turn) -> Generator[Event, None, None]:
     cwd = turn.deps.context.workspace.cwd
     calls = [
         {
-            "tool_name": _name_today(call.name),
+            "tool_name": _common_name(call.name),
             "tool_input": absolute({**turn.deps.traits_of(call.name).hook_defaults, **call.arguments}, cwd),
             "tool_use_id": call.id,
             "tool_response": results[call.id],
@@ -357,25 +355,25 @@ def after_batch(turn: Turn) -> Generator[Event, None, None]:
 def tool_input(turn: Turn, item: PreparedCall) -> dict[str, Any]:
     """Return a call's arguments for hooks: those of the tool that is really called, with absolute paths."""
     arguments = item.call.arguments
-    if _stands_for_another(item):
+    if _is_proxy(item):
         arguments = arguments.get("arguments") or {}
     return absolute({**item.tool.hook_defaults, **arguments}, turn.deps.context.workspace.cwd)
 
 
 def with_input(item: PreparedCall, arguments: dict[str, Any]) -> ToolCall:
     """Return the call with other arguments for the tool that is really called."""
-    whole = {**item.call.arguments, "arguments": arguments} if _stands_for_another(item) else arguments
+    whole = {**item.call.arguments, "arguments": arguments} if _is_proxy(item) else arguments
     return item.call.replace(arguments=whole)
 
 
-def _stands_for_another(item: PreparedCall) -> bool:
+def _is_proxy(item: PreparedCall) -> bool:
     return item.tool.name != item.call.name
 
 
 def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
     """Return the arguments with absolute paths."""
     found = dict(arguments)
-    for name in _PATHS:
+    for name in _PATH_ARGUMENTS:
         path = found.get(name)
         if isinstance(path, str) and path and not path.startswith("~"):
             found[name] = str(cwd / Path(path))
@@ -383,21 +381,19 @@ def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
 
 
 def _call_fields(item: PreparedCall) -> dict[str, Any]:
-    """Return the fields about a call. Beyond Claude Code's: effects, which name every file of a call that touches
-    several.
-    """
+    """Return the fields about a call: Claude Code's, and the effects, which name every file that the call touches."""
     effects = [{"kind": e.kind, "target": e.target} for e in item.effects]
-    return {"tool_name": _name_today(item.tool.name), "tool_use_id": item.call.id, "effects": effects}
+    return {"tool_name": _common_name(item.tool.name), "tool_use_id": item.call.id, "effects": effects}
 
 
-def _name_today(name: str) -> str:
+def _common_name(name: str) -> str:
     """Return a tool's name as Claude Code writes it."""
     name = tool_name(name)
     return COMMON_TOOL_NAMES.get(name, name)
 
 
 def _error(result: ToolResult) -> str:
-    """Return the text of a failed call; of a command as Claude Code writes it, its exit code first."""
+    """Return the text of a failed call; of a command with its exit code first, as in Claude Code."""
     ran = result.display
     if isinstance(ran, CommandOutput) and ran.exit_code:
         return "\n".join(filter(None, (f"Exit code {ran.exit_code}", ran.output)))
@@ -414,14 +410,14 @@ def _subagent_response(item: PreparedCall, result: ToolResult, ended: SubagentEn
         "agentId": subagent_id(item.call.id),
         "agentType": COMMON_NAMES.get(ended.kind, ended.kind),
         "resolvedModel": ended.model,
-        "toolsUsed": list(dict.fromkeys(map(_name_today, ended.calls))),
+        "toolsUsed": list(dict.fromkeys(map(_common_name, ended.calls))),
     }
 
 
 def _response(
     item: PreparedCall, result: ToolResult, arguments: dict[str, Any], ms: int, before: str | None
 ) -> dict[str, Any]:
-    """Return the result as Claude Code's object for this tool; content and success are there for every tool."""
+    """Return the result as Claude Code's object for this tool, and content and success, which every tool has."""
     found: dict[str, Any] = {"content": result.text, "success": not result.is_error}
     if written := sorted(item.writes):
         found["filePath"] = written[0]

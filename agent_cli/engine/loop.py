@@ -1,10 +1,10 @@
 """The turn: reason, act, observe, repeat while the model calls tools.
 
-`run_turn` yields what happens and returns how it ended. It prints nothing and stores nothing; it copies the history it
-is given. Running it on a history that ends in unanswered calls resumes there, with the budget that is left.
+`run_turn` yields events and returns the turn's result. It prints nothing and stores nothing, and copies the history it
+is given. On a history that ends in unanswered calls it resumes there, with the budget that is left.
 
-A turn does not end while its plan has open steps, and does not report "done" over a failing check. Only a plan that was
-made, approved or changed in this turn is guarded: one of an earlier request is paused.
+A turn does not end while its plan has open steps, and does not report "done" over a failing check. That holds for a
+plan that was made, approved or changed in this turn; one of an earlier request is paused.
 
 `recap` summarizes a turn without a model: what ran, in order, and how it ended.
 `deadline` enforces the time limit on running calls and silent models: when it passes, the turn is cancelled.
@@ -67,21 +67,20 @@ with lazy_imports():
         unmade_calls,
     )
 
-_SHOWN = 30
+_MAX_RECAP_LINES = 30
 
 
 def recap(actions: Sequence[Action], opening: str) -> str:
     """Return a short markdown text: the opening sentence, then one line per call."""
     if not actions:
         return opening
-    words = {"done": "done", "failed": "failed", "refused": "refused"}
-    lines = [f"- {a.summary} ({words[a.outcome]})" for a in actions[-_SHOWN:]]
+    lines = [f"- {a.summary} ({a.outcome})" for a in actions[-_MAX_RECAP_LINES:]]
     left_out = len(actions) - len(lines)
     earlier = [f"- {left_out} earlier calls"] if left_out else []
     return "\n".join([opening, "", "Before that:", *earlier, *lines])
 
 
-# How often the clock is checked; it stops while the user is asked.
+# The clock is checked this often, since it stops while the user is asked.
 _RECHECK_SECONDS = 1.0
 
 
@@ -135,20 +134,21 @@ STUCK = (
     "<reminder>\nNo call of the last {count} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
     "</reminder>"
 )
-# One of these is in an answer that announces what the model will do.
+# Every answer that announces what the model will do contains one of these.
 _FUTURE = ("will ", "'ll ", "\u2019ll ", "going to ", "et me ", "et's ", "et\u2019s ", "need to ")
 CUT_CALL = (
     "<reminder>\n{cut} in the middle of a call, which was not run. Make a shorter call: write a file in parts, the "
     "beginning with one call, the rest with further ones.\n</reminder>"
 )
-# How many times an answer that was cut at the token limit is continued.
-CONTINUATIONS = 3
-# How many times in a row an answer without a call is sent on because of the plan; a user who is there can say it too.
-IDLE_NUDGES = {True: 1, False: 2}
+# How many times an answer cut at the token limit is continued.
+MAX_CONTINUATIONS = 3
+# How many times in a row the model is sent on because of its plan after an answer without calls, by `attended`: a user
+# who is present can do that as well.
+MAX_IDLE_NUDGES = {True: 1, False: 2}
 # Extra time for the closing summary of a turn that ran out of time.
 SUMMARY_SECONDS = 30.0
 # Limits at which a user who is present is asked whether to continue.
-ASKED_AT: tuple[Cap, ...] = ("failures", "denials", "repetition")
+CONTINUABLE_CAPS: tuple[Cap, ...] = ("failures", "denials", "repetition")
 Run = Generator[Event, None, TurnResult]
 
 
@@ -183,21 +183,21 @@ def _rounds(turn: Turn) -> Run:
     if waiting := pending_calls(turn.history):
         yield TurnResumed("calls without a result", turn.budget.rounds_left)
         ended = yield from _run_calls(turn, waiting)
-        if over := (yield from _over(turn, None, ended)):
+        if over := (yield from _result_after_calls(turn, None, ended)):
             return over
     elif turn.options.spent.rounds and turn.deps.depth == 0:
         yield TurnResumed("a turn that was interrupted", turn.budget.rounds_left)
     while True:
-        # Messages typed after an interrupt belong to the next turn: read here, they would stay without an answer.
+        # Messages typed after an interrupt belong to the next turn: read here, they would never be answered.
         turn.deps.context.cancel.check()
         texts = turn.deps.inbox()
         if texts and turn.deps.hooks.wants("UserPromptSubmit"):
             texts = yield from session_hooks.filter_inbox(turn.deps, texts)
-        for text in [*texts, *turn.deps.context.notices(), *_stuck(turn)]:
+        for text in [*texts, *turn.deps.context.notices(), *_stuck_reminders(turn)]:
             turn.plan_touched = turn.plan_touched or text.startswith("<plan_change>")
             yield from turn.add(UserMessage(text))
         cap = turn.budget.reached()
-        if cap and cap in ASKED_AT and turn.deps.attended and turn.deps.depth == 0:
+        if cap and cap in CONTINUABLE_CAPS and turn.deps.attended and turn.deps.depth == 0:
             cap = yield from approvals.ask_to_continue(turn, cap)
         if cap:
             return (yield from _out_of_budget(turn, cap))
@@ -205,16 +205,16 @@ def _rounds(turn: Turn) -> Run:
         yield RoundStarted(turn.budget.all_rounds)
         choice: ToolChoice = "required" if turn.must_call else "auto"
         turn.must_call = False
-        answer = yield from _ask(turn, tool_choice=choice)
+        answer = yield from _call_model(turn, tool_choice=choice)
         if answer.calls:
             turn.cut_text = ""
             for guard in ("empty", "cut", "idle"):
                 turn.nudges.pop(guard, None)
             ended = yield from _run_calls(turn, answer.calls)
-            if over := (yield from _over(turn, answer, ended)):
+            if over := (yield from _result_after_calls(turn, answer, ended)):
                 return over
         elif not answer.text.strip() and not turn.was_cut and turn.nudges.get("empty"):
-            return _empty(turn)
+            return _fail_empty(turn)
         elif more := (_continuation(turn, answer) or (yield from _objection(turn, answer))):
             yield from turn.add(UserMessage(more))
         elif turn.was_cut:
@@ -227,8 +227,8 @@ def _answer_in_text(turn: Turn, answer: AssistantMessage) -> Finish | None:
     return structured_output.answer_in_text(turn, answer) if turn.deps.guards else None
 
 
-def _stuck(turn: Turn) -> list[str]:
-    """Tell the model that nothing succeeds: after three rounds, then after ten, and two before the limit."""
+def _stuck_reminders(turn: Turn) -> list[str]:
+    """Return reminders that nothing succeeds: after three failed rounds, after ten, and two before the limit."""
     failures, limit = turn.budget.failures, turn.options.limits.failures
     if not failures or failures not in (3, 10, limit - 2):
         return []
@@ -242,7 +242,7 @@ def _run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
     return ended
 
 
-def _over(
+def _result_after_calls(
     turn: Turn, answer: AssistantMessage | None, ended: BatchOutcome
 ) -> Generator[Event, None, TurnResult | None]:
     """Return the turn's result if the calls of a round end it."""
@@ -258,22 +258,22 @@ def _over(
         return _complete(turn, answer, reason="stopped_by_hook")
     if ended.finish is None:
         return None
-    if more := (yield from _closing(turn, answer)):
+    if more := (yield from _run_end_checks(turn, answer)):
         yield from turn.add(UserMessage(more))
         return None
     return _complete(turn, answer, ended.finish)
 
 
-def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
-    """Return why the turn does not end yet (a failing check, a hook's reason), as a message to the model."""
-    if turn.options.after_turn and turn.checks.wrote and (more := (yield from after_turn.failing(turn))):
+def _run_end_checks(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
+    """Run the after_turn command and the Stop hooks; return a message that continues the turn, or None to end it."""
+    if turn.options.after_turn and turn.checks.wrote and (more := (yield from after_turn.run_command(turn))):
         return more
     if turn.deps.hooks.wants("SubagentStop" if turn.deps.depth else "Stop"):
         return (yield from hook_points.stop_hooks(turn, answer.text if answer else ""))
     return None
 
 
-def _ask(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Event, None, AssistantMessage]:
+def _call_model(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Event, None, AssistantMessage]:
     """Call the model once; if it is unavailable, use the next fallback model."""
     while True:
         yield from compact_if_needed(turn)
@@ -302,7 +302,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     gates = turn.gates if turn.deps.depth == 0 else None
     if gates is not None and (due := gates.unfinished(turn, answer.text)):
         return due
-    # After a refusal the answer stands: a user or a rule has just rejected the model's approach.
+    # After a refusal the answer is accepted: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
         if more := more or (yield from _failing_check(turn)):
@@ -315,7 +315,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
         return more
     if gates is not None and (more := (yield from gates.before_end(turn))):
         return more
-    return (yield from _closing(turn, answer))
+    return (yield from _run_end_checks(turn, answer))
 
 
 def _complete(
@@ -326,7 +326,7 @@ def _complete(
         text=turn.cut_text + answer.text if answer else "",
         return_value=finish.value if finish else None,
         plan_unfinished=turn.left_open,
-        verified=_verified(turn),
+        verified=_describe_verification(turn),
     )
 
 
@@ -339,9 +339,9 @@ def _suspend(turn: Turn, why: str) -> Run:
 
 
 def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
-    """Sum up in one last round without calls, or in our own recap.
+    """Summarize in one last round without calls, or with our own recap.
 
-    That is for a limit that the round would exceed, of cost or of rounds, and for a round that fails.
+    The recap is used where a round would exceed the limit (of cost or rounds), and where that round fails.
     """
     text = ""
     if turn.timed_out:
@@ -350,7 +350,7 @@ def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
         yield from turn.add(UserMessage(LAST_ROUND.format(cap=CAP_WORDS[cap])))
         try:
             with deadline(turn, turn.budget.seconds + SUMMARY_SECONDS if cap == "duration" else 0):
-                answer = yield from _ask(turn, tool_choice="none")
+                answer = yield from _call_model(turn, tool_choice="none")
             text = answer.text
             yield from turn.close_open_calls("Not run: the limit is reached.")
         except ModelError as error:
@@ -362,7 +362,7 @@ def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
     return LimitReached(turn.end(REASONS[cap]), cap=cap, text=text)
 
 
-def _empty(turn: Turn) -> TurnResult:
+def _fail_empty(turn: Turn) -> TurnResult:
     """Fail the turn: the model gave two empty answers in a row."""
     failure = Failure("malformed", "The model gave an empty answer twice in a row.")
     text = recap(turn.actions, failure.message)
@@ -370,8 +370,8 @@ def _empty(turn: Turn) -> TurnResult:
 
 
 def _continuation(turn: Turn, answer: AssistantMessage) -> str | None:
-    """Return the message that continues an answer cut at its token limit; None after CONTINUATIONS times."""
-    if not turn.was_cut or turn.nudges.get("cut", 0) >= CONTINUATIONS:
+    """Return the message that continues an answer cut at its token limit; None after MAX_CONTINUATIONS times."""
+    if not turn.was_cut or turn.nudges.get("cut", 0) >= MAX_CONTINUATIONS:
         return None
     turn.nudges["cut"] = turn.nudges.get("cut", 0) + 1
     if turn.cut_in_call:
@@ -402,7 +402,7 @@ def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
         failure=getattr(result, "failure", None),
         denials=tuple(d.call_id for d in result.end.denials),
         plan_unfinished=turn.left_open,
-        verified=_verified(turn),
+        verified=_describe_verification(turn),
         changed_files=turn.checks.wrote,
     )
 
@@ -417,7 +417,7 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
             return None
         turn.nudges["asked"] = 1
     attempt, idle = turn.nudges.get("plan", 0) + 1, turn.nudges.get("idle", 0) + 1
-    if attempt > turn.options.plan_nudges or idle > IDLE_NUDGES[turn.deps.attended]:
+    if attempt > turn.options.plan_nudges or idle > MAX_IDLE_NUDGES[turn.deps.attended]:
         return None
     turn.nudges |= {"plan": attempt, "idle": idle}
     yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
@@ -426,8 +426,9 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
 
 
 def _failing_check(turn: Turn) -> Generator[Event, None, str | None]:
-    """Tell the model, once, that the last test or build command of this turn failed; not of a program that is not
-    there, which one more round would not change.
+    """Tell the model, once, that the last test or build command of this turn failed.
+
+    A program that is not installed is not reported: one more round would not change that.
     """
     check = turn.checks.last
     if check is None or not check.failed or not check.started or turn.nudges.get("verify"):
@@ -441,7 +442,7 @@ def _failing_check(turn: Turn) -> Generator[Event, None, str | None]:
     )
 
 
-def _verified(turn: Turn) -> str:
+def _describe_verification(turn: Turn) -> str:
     """Describe which command verified the work, and how it ended; "" for none."""
     check = turn.checks.last
     if check is None:

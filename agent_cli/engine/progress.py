@@ -1,8 +1,8 @@
 """The progress of a turn: its budget, repeated calls, the checks that ran, and the open steps of its plan.
 
-The budget holds over all parts of a turn: what was used before a suspension is passed in again. Repeated calls are
-skipped if they would return the same, and stopped if they form a loop. How the last check ended (`checks`), and what
-changed after it, decides whether work may be reported as done.
+The budget covers all parts of a turn: what was used before a suspension is passed in again. A repeated call is skipped
+if it would return the same, and the turn ends if repeated calls form a loop. The outcome of the last check (`checks`),
+and what changed after it, decide whether work may be reported as done.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from agent_tools.results import CommandOutput, Note, TodoItem
 with lazy_imports():
     from agent_cli.engine import checks  # parses command lines; only for turns that run commands
 
-# Files that no check depends on: writing the changelog last leaves the tests passed.
-_READ_BY_PEOPLE = r"(?i)(change(s|log)|history|news|readme|authors)(\.(md|rst|txt))?"
+# Files that no check depends on: after a change of the changelog, a passed test run still counts.
+_DOCUMENTS = r"(?i)(change(s|log)|history|news|readme|authors)(\.(md|rst|txt))?"
 _MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
 
 
@@ -46,10 +46,10 @@ def format_plan(plan: Sequence[TodoItem]) -> str:
 
 
 def goal_of(history: Iterable[Message]) -> str:
-    """Return the start of the request of the latest turn, and the newest message that the user added to it."""
+    """Return the start of the latest turn's request, and the newest message that the user added to it."""
     messages = list(history)
     places = [i for i, message in enumerate(messages) if is_user_message(message)]
-    # An answer without calls ends a turn; what follows calls was added to it.
+    # An answer without calls ends a turn; a message that follows calls was added to the running turn.
     first = next((i for i in reversed(places) if not i or not _calls_before(messages, i)), None)
     if first is None:
         return ""
@@ -90,12 +90,12 @@ class CheckTracker:
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
                 self.wrote = True
-                self.changed_since = self.changed_since or not re.fullmatch(_READ_BY_PEOPLE, Path(effect.target).name)
+                self.changed_since = self.changed_since or not re.fullmatch(_DOCUMENTS, Path(effect.target).name)
             if effect.kind == "run":
                 result = self._ran(effect.target, result)
         if isinstance(result.display, Note) and result.display.ended is not None:
-            ended = checks.judge(*result.display.ended, more=self._more)
-            # Files that were changed since it was started count as changed after it.
+            ended = checks.evaluate_check(*result.display.ended, more=self._more)
+            # Files changed while it ran count as changed after it.
             if ended and self.last and not self.last.decided and self.last.command == ended.command:
                 self.last = ended
         return result
@@ -103,11 +103,11 @@ class CheckTracker:
     def _ran(self, command: str, result: ToolResult) -> ToolResult:
         shown = result.display
         if isinstance(shown, Note):
-            started = checks.judge(command, 0, more=self._more)
+            started = checks.evaluate_check(command, 0, more=self._more)
             self._record(started and started.replace(decided=False))
         if not isinstance(shown, CommandOutput):
             return result
-        check = checks.judge(command, shown.exit_code, shown.pipe, self._more)
+        check = checks.evaluate_check(command, shown.exit_code, shown.pipe, self._more)
         self._record(check)
         if check is None or not check.failed or shown.exit_code != 0:
             return result
@@ -135,10 +135,9 @@ class CheckTracker:
 
 
 class Budget:
-    """Budget of a turn: checked before each round and call, updated with each round, call, cost, failure and
-    refusal.
+    """What a turn may still spend: rounds, calls, cost, time, failures and refusals.
 
-    siblings: the budgets of turns that run at the same time; this one is added, and each counts what the others spend.
+    siblings: the budgets of turns that run at the same time; this one is added. Each counts what the others spend.
     """
 
     def __init__(
@@ -176,7 +175,7 @@ class Budget:
             return "duration"
         if self.calls_left == 0:
             return "tool_calls"
-        if limits.cost and self.cost + self._elsewhere("cost") >= limits.cost:
+        if limits.cost and self.cost + self._used_by_siblings("cost") >= limits.cost:
             return "cost"
         if limits.failures and self.failures >= limits.failures:
             return "failures"
@@ -208,14 +207,14 @@ class Budget:
         self._round.clear()
 
     def denied(self, call: ToolCall) -> None:
-        """Count a refused call. It is not the model's failure, but the same refusal again and again ends the turn."""
+        """Count a refused call. It is no failure of the model, but repeated refusals of the same call end the turn."""
         self.tool_calls += 1
         key = f"{call.name} {json.dumps(call.arguments, sort_keys=True)}"
         self._denials[key] = self._denials.get(key, 0) + 1
 
     @property
     def calls_left(self) -> int | None:
-        used = self.tool_calls + round(self._elsewhere("tool_calls"))
+        used = self.tool_calls + round(self._used_by_siblings("tool_calls"))
         return max(0, self.limits.tool_calls - used) if self.limits.tool_calls else None
 
     @property
@@ -234,18 +233,21 @@ class Budget:
 
     @property
     def all_rounds(self) -> int:
-        """Rounds so far, those of turns that run at the same time included."""
-        return self.rounds + round(self._elsewhere("rounds"))
+        """Rounds so far, including those of turns that run at the same time."""
+        return self.rounds + round(self._used_by_siblings("rounds"))
 
-    def _elsewhere(self, what: Literal["rounds", "tool_calls", "cost"]) -> float:
-        """Return how much of something the siblings have used since they began."""
+    def _used_by_siblings(self, what: Literal["rounds", "tool_calls", "cost"]) -> float:
+        """Return the amount that the siblings have used since they began."""
         others = [other for other in self._siblings if other is not self]
         return float(sum(getattr(other, what) - getattr(other._before, what) for other in others))
 
     @property
     def spent(self) -> Spent:
         """The sums that the limits apply to."""
-        calls, cost = self.tool_calls + round(self._elsewhere("tool_calls")), self.cost + self._elsewhere("cost")
+        calls, cost = (
+            self.tool_calls + round(self._used_by_siblings("tool_calls")),
+            self.cost + self._used_by_siblings("cost"),
+        )
         return Spent(self.all_rounds, self.seconds, calls, cost, self.failures, dict(self._denials))
 
     def adopt(self, spent: Spent) -> None:
@@ -254,7 +256,7 @@ class Budget:
         self._waited = self._clock() - self._started - spent.seconds
 
     def add(self, spent: Spent, before: Spent) -> None:
-        """Add what a nested turn has used that ran beside others. before: the sums that it started from."""
+        """Add what a nested turn used that ran in parallel with others. before: the sums that it started from."""
         self.rounds += spent.rounds - before.rounds
         self.tool_calls += spent.tool_calls - before.tool_calls
         self.cost += spent.cost - before.cost
@@ -270,11 +272,11 @@ class Budget:
             self._waiting_since = None
 
 
-WARN, STOP = 3, 5
-LONGEST_CYCLE = 6
+WARN_AFTER, STOP_AFTER = 3, 5
+MAX_CYCLE_CALLS = 6
 
 
-class _Answered:
+class _AnsweredCall:
     """A call with its result. Results are hashed only if the calls are equal: a long one takes milliseconds."""
 
     def __init__(self, key: str, result: ToolResult | None = None, essence: str = "") -> None:
@@ -288,7 +290,7 @@ class _Answered:
             self._essence, self._result = _hash(_essence(self._result)), None
         return self._essence
 
-    def equals(self, other: _Answered) -> bool:
+    def equals(self, other: _AnsweredCall) -> bool:
         return self.key == other.key and self.essence == other.essence
 
 
@@ -299,13 +301,13 @@ class Repeats:
         self._budget = budget
         self._context = context
         self._read: dict[str, tuple[int, object]] = {}
-        self._latest: deque[_Answered] = deque(maxlen=LONGEST_CYCLE * STOP)
-        self._runs = [0] * (LONGEST_CYCLE + 1)
+        self._latest: deque[_AnsweredCall] = deque(maxlen=MAX_CYCLE_CALLS * STOP_AFTER)
+        self._runs = [0] * (MAX_CYCLE_CALLS + 1)
         self._warned_in: int | None = None
         self._round = 0
         for entry in recent:
             key, _, essence = entry.partition(":")
-            self._add(_Answered(key, essence=essence))
+            self._add(_AnsweredCall(key, essence=essence))
 
     @property
     def recent(self) -> tuple[str, ...]:
@@ -321,7 +323,7 @@ class Repeats:
         return found[0] if now is not None and now == found[1] else None
 
     def forget(self) -> None:
-        """Forget earlier results, which the model is not shown any more."""
+        """Forget earlier results, which are no longer shown to the model."""
         self._read.clear()
 
     def signature(self, item: PreparedCall) -> object:
@@ -356,12 +358,12 @@ class Repeats:
 
     def answered(self, key: str, result: ToolResult) -> str:
         """Record the result of the call `key`; return a warning for the model if that closes a loop, else ""."""
-        entry = _Answered(_hash(key), result)
+        entry = _AnsweredCall(_hash(key), result)
         # The same call several times in one answer counts as one attempt.
         if not (self._round == self._budget.rounds and self._latest and entry.equals(self._latest[-1])):
             self._add(entry)
         self._round = self._budget.rounds
-        cycle = next((n for n in range(1, LONGEST_CYCLE + 1) if self._times(n) >= WARN), 0)
+        cycle = next((n for n in range(1, MAX_CYCLE_CALLS + 1) if self._times(n) >= WARN_AFTER), 0)
         if not cycle:
             self._warned_in = None
             return ""
@@ -373,25 +375,25 @@ class Repeats:
                 "change something, try another way, or say what blocks you.]"
             )
         # Several calls of one answer were made before the model could read the warning.
-        if self._times(cycle) >= STOP and self._budget.rounds > self._warned_in:
+        if self._times(cycle) >= STOP_AFTER and self._budget.rounds > self._warned_in:
             self._budget.stop("repetition")
         return ""
 
     def renew(self) -> None:
         """Restart the count, because the user wants to continue."""
         self._latest.clear()
-        self._runs = [0] * (LONGEST_CYCLE + 1)
+        self._runs = [0] * (MAX_CYCLE_CALLS + 1)
         self._warned_in = None
 
-    def _add(self, entry: _Answered) -> None:
-        """For each cycle length, count how many of the latest calls equal the one a cycle earlier."""
-        for cycle in range(1, LONGEST_CYCLE + 1):
+    def _add(self, entry: _AnsweredCall) -> None:
+        """Add a call; for each cycle length, count how many of the latest calls equal the one a cycle earlier."""
+        for cycle in range(1, MAX_CYCLE_CALLS + 1):
             same = len(self._latest) >= cycle and entry.equals(self._latest[-cycle])
             self._runs[cycle] = self._runs[cycle] + 1 if same else 0
         self._latest.append(entry)
 
     def _times(self, cycle: int) -> int:
-        """Return how often the latest calls went through a cycle of this length in a row."""
+        """Return how many times in a row the latest calls went through a cycle of this length."""
         return self._runs[cycle] // cycle + 1
 
 
@@ -406,7 +408,7 @@ def _hash(value: Any) -> str:
 
 
 def _essence(result: ToolResult) -> Any:
-    """Return the result without parts that differ from run to run: durations, addresses, the file with all of it."""
+    """Return the result without parts that differ from run to run: durations, addresses, names of output files."""
     if isinstance(result.display, CommandOutput):
         text = f"{result.display.exit_code} {result.display.output}"
     else:

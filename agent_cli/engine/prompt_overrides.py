@@ -1,6 +1,6 @@
-"""Overrides that prompts and the permission mode bring to a turn: rules, a model, an order of work.
+"""Apply what prompts and the permission mode override for a turn: rules, a model, a workflow.
 
-Also runs the commands in a user's prompt, permitted like any call of the shell tool, hooks included.
+Also runs the commands in a user's prompt, under the same permissions and hooks as calls of the shell tool.
 """
 
 from __future__ import annotations
@@ -34,28 +34,30 @@ def apply_initial_overrides(turn: Turn) -> Generator[Event, None, None]:
     options = turn.options
     if not (options.overrides or options.suspended_state or options.review != "off"):
         return
-    lent = [options.overrides, *(from_json(TurnOverrides, plain) for plain in options.suspended_state.get("lent", ()))]
-    flow = next((each.flow for each in lent if each.flow), "")
+    stored = (from_json(TurnOverrides, plain) for plain in options.suspended_state.get("lent", ()))
+    every = [options.overrides, *stored]
+    flow = next((each.flow for each in every if each.flow), "")
     if options.review != "off" or flow:
         turn.gates = review.ReviewGates(turn, flow, options.suspended_state)
-    for each in lent:
+    for each in every:
         yield from apply_overrides(turn, each)
 
 
-def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, None]:
+def apply_overrides(turn: Turn, overrides: TurnOverrides) -> Generator[Event, None, None]:
     """Apply a prompt's overrides until the turn ends. A model that is not available is reported and skipped."""
-    if not lent:
+    if not overrides:
         return
-    turn.overrides.append(lent)
-    if lent.hooks:
-        turn.deps.hooks.add(_hooks(lent))
-    turn.temporary_rules += turn.deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
-    if not lent.model or turn.deps.open_model is None:
+    turn.overrides.append(overrides)
+    if overrides.hooks:
+        turn.deps.hooks.add(_hooks(overrides))
+    turn.temporary_rules += turn.deps.policy.add_temporary(overrides.rules, overrides.source, own=overrides.own)
+    if not overrides.model or turn.deps.open_model is None:
         return
     try:
-        other = turn.deps.open_model(lent.model)
+        other = turn.deps.open_model(overrides.model)
     except ModelError as error:
-        yield Warned(f"{lent.source} asks for the model {lent.model}: {error.failure.message} Continuing without it.")
+        asks = f"{overrides.source} asks for the model {overrides.model}"
+        yield Warned(f"{asks}: {error.failure.message} Continuing without it.")
         return
     turn.switch(other)
 
@@ -66,7 +68,7 @@ def follow_mode(turn: Turn) -> Generator[Event, None, None]:
     A model that a prompt asks for stays.
     """
     planning = turn.deps.policy.mode == "plan"
-    if turn.deps.planner is None or planning == turn.planning or any(lent.model for lent in turn.overrides):
+    if turn.deps.planner is None or planning == turn.planning or any(each.model for each in turn.overrides):
         return
     turn.planning = planning
     turn.switch(turn.deps.planner(planning))
@@ -76,24 +78,23 @@ def follow_mode(turn: Turn) -> Generator[Event, None, None]:
 def restore_overrides(turn: Turn) -> None:
     """Remove the overrides at the end of the turn, however it ends."""
     turn.deps.policy.remove_temporary(turn.temporary_rules)
-    for lent in turn.overrides:
-        if lent.hooks and not lent.for_session:
-            turn.deps.hooks.remove(_hooks(lent))
+    for overrides in turn.overrides:
+        if overrides.hooks and not overrides.for_session:
+            turn.deps.hooks.remove(_hooks(overrides))
 
 
-def _hooks(lent: TurnOverrides) -> list[Hook]:
-    """Return the hooks that a prompt brings."""
-    return [from_json(Hook, plain) for plain in lent.hooks]
+def _hooks(overrides: TurnOverrides) -> list[Hook]:
+    return [from_json(Hook, plain) for plain in overrides.hooks]
 
 
 def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
-    """Return the prompt with the output of its commands; its overrides apply to them, too. Raises ToolError."""
+    """Return the prompt with the output of its commands, which run under its overrides. Raises ToolError."""
     if SHELL.name not in deps.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
-    lent = prompt.lent
-    rules = deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
-    if lent.hooks:
-        deps.hooks.add(_hooks(lent))
+    overrides = prompt.lent
+    rules = deps.policy.add_temporary(overrides.rules, overrides.source, own=overrides.own)
+    if overrides.hooks:
+        deps.hooks.add(_hooks(overrides))
     pieces = list(prompt.pieces)
     try:
         for place in range(1, len(pieces), 2):
@@ -108,13 +109,13 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
         raise ToolError(f"/{prompt.name} was not sent. {failure}") from None
     finally:
         deps.policy.remove_temporary(rules)
-        if lent.hooks and not lent.for_session:
-            deps.hooks.remove(_hooks(lent))
+        if overrides.hooks and not overrides.for_session:
+            deps.hooks.remove(_hooks(overrides))
     return text
 
 
 def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
-    """Return the command, perhaps changed by the user, once it may run. Raises ToolError if it may not."""
+    """Ask whether a command may run; return it, perhaps edited by the user. Raises ToolError if it may not."""
     yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
     decision = deps.policy.decide(SHELL.name, (Effect("run", command),))
     if deps.hooks.wants("PreToolUse", SHELL.name):

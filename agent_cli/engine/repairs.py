@@ -1,12 +1,12 @@
-"""Read calls that are not as they should be: JSON that is almost JSON, and what was wrong with it in words.
+"""Repair malformed calls: read JSON that is almost valid, and tell the model what was wrong with it.
 
-What the text can only mean is read, anything else is an error. Read as well: a code fence around it, a comma before a
-closing brace, single quotes, typographic quotes, Python's literals, unquoted keys, raw control characters and needless
-backslashes in strings, doubled braces, and closing braces that are missing or too many at the end. A text that breaks
-off inside a string, or after a comma, is read with `UNCLOSED`: its end is a guess. Never guessed: quotes inside
-strings, missing commas, two different values for a key. Nothing that was written is dropped.
+Text is accepted only if it can mean just one thing: JSON in a code fence, with a comma before a closing brace, single
+or typographic quotes, Python's literals, unquoted keys, raw control characters or needless backslashes in strings,
+doubled braces, or closing braces missing or left over at the end. Text that breaks off inside a string, or after a
+comma, is read as `UNCLOSED`, since its end is a guess. Quotes inside strings, missing commas and two different values
+for a key are errors. Nothing that was written is dropped.
 
-The result of a call says what was wrong with it, once for each kind.
+The result of a call tells the model about each kind of repair once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from agent_tools.base import Tool
 from agent_tools.record import Value
 
 # Nesting limit; all later processing of a value recurses.
-MOST_NESTED = 100
+MAX_NESTING = 100
 _PAIRS = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
 _STOPS = {close: re.compile(rf"[{close}\\\x00-\x1f]") for close in _PAIRS.values()}
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
-_BLANK = re.compile(r"[ \t\r\n\ufeff\u00a0]*")
+_WHITESPACE = re.compile(r"[ \t\r\n\ufeff\u00a0]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*")
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
@@ -35,20 +35,24 @@ _FENCE = re.compile(r"(`{3,}|~{3,})[\w+-]*[ \t]*\r?\n?")
 
 
 class LenientJsonError(ValueError):
-    """The text is not JSON, nor close enough to it. The message says what is wrong, and where."""
+    """The text is not JSON, nor close enough to it; the message says where and why."""
 
 
 class ReadJson(Value):
-    """What a text holds. objects: in order. repairs: what was repaired."""
+    """The content of a text.
+
+    objects: in order.
+    repairs: the kinds of repair that were needed.
+    """
 
     objects: tuple[dict[str, Any], ...]
     repairs: tuple[str, ...] = ()
 
 
 def read_objects(text: str) -> ReadJson:
-    """Return the JSON object that a text is, or the objects if several follow each other.
+    """Return the JSON objects of a text: usually one, sometimes several in a row.
 
-    Equal ones count once, and empty ones beside others do not count. Raises LenientJsonError.
+    Equal objects count once, and empty ones do not count if there are others. Raises LenientJsonError.
     """
     values, repairs = read_values(text)
     found: list[dict[str, Any]] = []
@@ -63,7 +67,7 @@ def read_objects(text: str) -> ReadJson:
 
 
 def read_values(text: str) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the JSON values that a text consists of, in a code fence or not, and what was repaired.
+    """Return the JSON values that a text consists of, in a code fence or not, and the kinds of repair.
 
     Raises LenientJsonError.
     """
@@ -75,32 +79,32 @@ def read_values(text: str) -> tuple[list[Any], tuple[str, ...]]:
     if fence is not None:
         reader.repairs["fence"] = None
     found: list[Any] = []
-    place = reader.blank(0)
+    place = reader.skip_whitespace(0)
     while place < len(bare):
         if found and bare[place] in ",;":
-            place = reader.blank(place + 1)
+            place = reader.skip_whitespace(place + 1)
         elif found and _CLOSERS.match(bare, place):
             reader.repairs["extra"] = None
             break
         else:
             value, place = reader.value(place)
             found.append(value)
-            place = reader.blank(place)
+            place = reader.skip_whitespace(place)
     return found, tuple(reader.repairs)
 
 
 class JsonReader:
-    """Reads values at places of a text, and notes in `repairs` what is not JSON about them."""
+    """Reads values at positions of a text; records in `repairs` what had to be repaired."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.repairs: dict[str, None] = {}
-        # Closing characters at the end of the text, which may be meant for what is open.
+        # How many objects and arrays are open.
         self._open = 0
 
     def value(self, place: int) -> tuple[Any, int]:
-        """Return the value at a place and the place after it. Raises LenientJsonError."""
-        place = self.blank(place)
+        """Return the value at a position and the position after it. Raises LenientJsonError."""
+        place = self.skip_whitespace(place)
         char = self.text[place : place + 1]
         if char == "{":
             return self._object(place)
@@ -120,13 +124,13 @@ class JsonReader:
             self.repairs["literals"] = None
         return _LITERALS[word[0]], word.end()
 
-    def blank(self, place: int) -> int:
-        """Return the place after blanks."""
-        found = _BLANK.match(self.text, place)
+    def skip_whitespace(self, place: int) -> int:
+        """Return the position after white space."""
+        found = _WHITESPACE.match(self.text, place)
         return found.end() if found else place
 
     def fail(self, place: int, why: str) -> NoReturn:
-        """Raise LenientJsonError about this place."""
+        """Raise LenientJsonError for this position."""
         line = self.text.count("\n", 0, place) + 1
         column = place - (self.text.rfind("\n", 0, place) + 1) + 1
         if place >= len(self.text):
@@ -136,7 +140,7 @@ class JsonReader:
 
     def _object(self, place: int) -> tuple[dict[str, Any], int]:
         self._enter(place)
-        place = self.blank(place + 1)
+        place = self.skip_whitespace(place + 1)
         if self.text[place : place + 1] == "{":
             self.repairs["doubled"] = None
             inner, place = self._object(place)
@@ -145,7 +149,7 @@ class JsonReader:
         while (char := self.text[place : place + 1]) and char != "}":
             start = place
             key, place = self._key(place)
-            place = self.blank(place)
+            place = self.skip_whitespace(place)
             if self.text[place : place + 1] != ":":
                 self.fail(place, f"expected ':' after the key {key[:40]!r}")
             value, place = self.value(place + 1)
@@ -157,7 +161,7 @@ class JsonReader:
 
     def _array(self, place: int) -> tuple[list[Any], int]:
         self._enter(place)
-        place = self.blank(place + 1)
+        place = self.skip_whitespace(place + 1)
         found: list[Any] = []
         while (char := self.text[place : place + 1]) and char != "]":
             value, place = self.value(place)
@@ -167,13 +171,13 @@ class JsonReader:
 
     def _enter(self, place: int) -> None:
         self._open += 1
-        if self._open > MOST_NESTED:
+        if self._open > MAX_NESTING:
             self.fail(place, "nested too deeply")
 
     def _leave(self, place: int, close: str) -> int:
-        """Return the place after the closing character, which may be missing at the end of the text."""
+        """Return the position after the closing character, which may be missing at the end of the text."""
         self._open -= 1
-        place = self.blank(place)
+        place = self.skip_whitespace(place)
         if place >= len(self.text):
             if UNCLOSED not in self.repairs:
                 self.repairs["closers"] = None
@@ -183,11 +187,11 @@ class JsonReader:
         return place + 1
 
     def _separator(self, place: int, close: str) -> int:
-        """Return the place of the next entry, or of the closing character."""
-        place = self.blank(place)
+        """Return the position of the next entry, or of the closing character."""
+        place = self.skip_whitespace(place)
         char = self.text[place : place + 1]
         if char == ",":
-            place = self.blank(place + 1)
+            place = self.skip_whitespace(place + 1)
             if place >= len(self.text):
                 self.repairs[UNCLOSED] = None
             elif self.text[place] == close:
@@ -228,7 +232,7 @@ class JsonReader:
         return self._without_closers("".join(pieces)), len(self.text)
 
     def _escape(self, place: int) -> tuple[str, int]:
-        """Return what a backslash before this place escapes, and the place after it."""
+        """Return the character that a backslash before this position escapes, and the position after it."""
         char = self.text[place : place + 1]
         if char == "u":
             first = self._unit(place)
@@ -251,7 +255,7 @@ class JsonReader:
         return int(found[0], 16)
 
     def _without_closers(self, text: str) -> str:
-        """Return a string that does not end, without the braces at its end that close what is open."""
+        """Return an unterminated string without the braces at its end that close the open objects and arrays."""
         bare = text.rstrip()
         for _ in range(self._open):
             if not bare.endswith(("}", "]")):
@@ -261,9 +265,9 @@ class JsonReader:
 
 
 def with_plain_input(call: ToolCall, tool: Tool[Any] | None) -> ToolCall:
-    """Return a call of a tool that takes plain text, if its unreadable arguments are such a text.
+    """Return a call with its unreadable arguments read as plain text, if the tool accepts plain text.
 
-    The model, which knows the tool as one for plain text, does not learn of it.
+    There is no note for the model, which knows the tool as one that takes plain text.
     """
     freeform = tool.freeform if tool is not None else None
     if freeform is None or not freeform.plain:
@@ -279,16 +283,16 @@ def with_plain_input(call: ToolCall, tool: Tool[Any] | None) -> ToolCall:
     return call.replace(arguments={freeform.argument: text}, broken="")
 
 
-# Before the name that a call had in place of the tool's.
-NAMED = "name:"
-# The call was written as text. The model gets no note: it cannot help that, and a small one repeats what it reads.
+# Kinds of repair. The call had another name, which follows.
+RENAMED = "name:"
+# The call was written as text. The model gets no note: it cannot change that, and a small one repeats what it reads.
 WRITTEN = "text"
-# The call is one of several that came as one.
+# The call is one of several whose arguments came as one call.
 SPLIT = "split"
-# The end of the arguments is a guess.
+# The arguments broke off, so that their end is a guess.
 UNCLOSED = "unclosed"
-# Of arguments that were almost JSON.
-_OF_JSON = {
+# Repairs of arguments that were almost JSON.
+_JSON_REPAIRS = {
     "fence": "the code fence around them was removed",
     "comma": "a comma before a closing brace or bracket was removed",
     "quotes": "single or typographic quotes were read as double quotes",
@@ -304,7 +308,7 @@ _OF_JSON = {
 
 
 def repair_note(history: Sequence[Message], call_id: str) -> str:
-    """Return what to append to the result of a call: what was repaired about it and no earlier result says; or ""."""
+    """Return a note on the repairs of a call that no earlier result mentions, to append to its result; "" for none."""
     mentioned: set[str] = set()
     call = _call(history, call_id)
     if call is None or not call.repaired:
@@ -329,8 +333,8 @@ def _sentences(kinds: Sequence[str], tool: str) -> list[str]:
     for kind in kinds:
         if kind == SPLIT:
             found.append("Several argument objects came as one call: each was run as a separate call.")
-        elif kind.startswith(NAMED):
-            found.append(f"There is no tool named {kind.removeprefix(NAMED)!r}: {tool} was called.")
-    if of_json := [_OF_JSON[kind] for kind in kinds if kind in _OF_JSON]:
+        elif kind.startswith(RENAMED):
+            found.append(f"There is no tool named {kind.removeprefix(RENAMED)!r}: {tool} was called.")
+    if of_json := [_JSON_REPAIRS[kind] for kind in kinds if kind in _JSON_REPAIRS]:
         found.append(f"The arguments were not valid JSON: {'; '.join(of_json)}.")
     return found

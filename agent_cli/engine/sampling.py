@@ -1,8 +1,8 @@
 """One model call: build the request from the turn, turn chunks into events at once, return one message.
 
 The model client retries an answer that breaks off: the part already shown is void, and is not sent to the model. If the
-retries fail, or the user interrupts, the part shown stays in the history as a message without calls, so that the user
-and the model remember the same text.
+retries fail, or the user interrupts, the part shown stays in the history as a message without calls, so that the model
+knows what the user has read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import count_text_tokens
 from agent_cli.engine.barrier import report_failure
-from agent_cli.engine.held_text import HeldText, RepeatedText, repetition
+from agent_cli.engine.held_text import HeldText, RepeatedText, repeated_length
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import ToolTable, TurnOptions
 from agent_cli.providers.base import (
@@ -68,11 +68,11 @@ with lazy_imports():
     from agent_tools import foreign_calls
 
 # Nesting limit for the arguments of a call; all later processing of them recurses.
-MOST_NESTED = 100
+MAX_NESTING = 100
 
 
-class _Words(list[str]):
-    """The pieces of a text."""
+class _TextPieces(list[str]):
+    """The pieces of a text part."""
 
     phase = ""
 
@@ -81,17 +81,17 @@ class AnswerDraft:
     """An assistant message assembled from chunks, in the order its parts began."""
 
     def __init__(self) -> None:
-        self._parts: list[_Words | Thinking | int] = []
+        self._parts: list[_TextPieces | Thinking | int] = []
         self._calls: dict[int, tuple[str, str, list[str]]] = {}
         self.started = Started("", "")
         self.stopped: MessageStop | None = None
         self.usage: Usage | None = None
 
-    def take(self, chunk: Chunk) -> None:
+    def add(self, chunk: Chunk) -> None:
         if isinstance(chunk, TextChunk):
             last = self._parts[-1] if self._parts else None
-            if not isinstance(last, _Words) or last.phase != chunk.phase:
-                last = _Words()
+            if not isinstance(last, _TextPieces) or last.phase != chunk.phase:
+                last = _TextPieces()
                 last.phase = chunk.phase
                 self._parts.append(last)
             last.append(chunk.text)
@@ -121,9 +121,9 @@ class AnswerDraft:
         """End the message here, without the repetitions at the end of its text."""
         self.stopped = MessageStop("end_turn")
         last = self._parts[-1] if self._parts else None
-        if isinstance(last, _Words):
+        if isinstance(last, _TextPieces):
             text = "".join(last)
-            last[:] = [text[: len(text) - repetition(text)]]
+            last[:] = [text[: len(text) - repeated_length(text)]]
 
     def _think(self, chunk: ThinkingChunk) -> None:
         last = self._parts[-1] if self._parts else None
@@ -136,7 +136,7 @@ class AnswerDraft:
         """Return the message so far, or None if it is empty. cut: it ended at its token limit."""
         parts: list[Part] = []
         for part in self._parts:
-            if isinstance(part, _Words):
+            if isinstance(part, _TextPieces):
                 if text := "".join(part):
                     parts.append(Text(text, part.phase) if part.phase else Text(text))
             elif isinstance(part, Thinking):
@@ -151,7 +151,7 @@ class AnswerDraft:
 
 
 def _calls(call_id: str, name: str, fragments: list[str], *, cut: bool) -> list[ToolCall]:
-    """Return the call with these arguments; several if they are several objects."""
+    """Return the call with these arguments, or one call per object if there are several."""
     raw = "".join(fragments)
     inner = raw
     try:
@@ -161,22 +161,22 @@ def _calls(call_id: str, name: str, fragments: list[str], *, cut: bool) -> list[
             arguments = json.loads(arguments)  # some servers encode them twice
     except (ValueError, RecursionError):
         arguments = None
-    if isinstance(arguments, dict) and _depth_within(arguments, MOST_NESTED):
+    if isinstance(arguments, dict) and _depth_within(arguments, MAX_NESTING):
         return [ToolCall(call_id, name, arguments)]
     try:
         read = repairs.read_objects(inner)
     except repairs.LenientJsonError:
         return [ToolCall(call_id, name, {}, broken=raw)]
-    # What breaks off in an answer that was cut is not the whole call.
+    # In a truncated answer, arguments that break off are incomplete.
     if cut and {"closers", repairs.UNCLOSED}.intersection(read.repairs):
         return [ToolCall(call_id, name, {}, broken=raw)]
     kinds = (*((repairs.SPLIT,) if len(read.objects) > 1 else ()), *read.repairs)
     return [ToolCall(call_id, name, each, repaired=kinds) for each in read.objects]
 
 
-def _depth_within(value: Any, most: int) -> bool:
+def _depth_within(value: Any, limit: int) -> bool:
     level = [value]
-    for _ in range(most + 1):
+    for _ in range(limit + 1):
         inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list))]
         if not inner:
             return True
@@ -190,29 +190,29 @@ def build_request(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Request:
     history = forget_thinking(turn.view, turn.options.keep_thinking)
     if turn.has_media:
         history = drop_unsupported(history, turn.options.input_modalities)
-    request = _fitted(turn, request_of(turn.options, history, tool_choice))
+    request = _fit_to_window(turn, request_of(turn.options, history, tool_choice))
     if not window.compactions:
         return request
     return request.replace(head=len(window.head), earlier=turn.hidden)
 
 
-# Room for the estimate of the system prompt and the tools, and the least that an answer gets.
-_UNMEASURED, _LEAST_ANSWER = 60_000, 1_000
+# Allowance for the system prompt and the tools where the request is not measured; tokens that every answer may have.
+_UNMEASURED_TOKENS, _MIN_ANSWER_TOKENS = 60_000, 1_000
 
 
-def _fitted(turn: Turn, request: Request) -> Request:
-    """Return the request with a limit that what is left of the window has room for."""
+def _fit_to_window(turn: Turn, request: Request) -> Request:
+    """Return the request, its answer limited to what is left of the window."""
     size, window = turn.options.context_window, turn.deps.state.window
     if not size or not request.max_tokens:
         return request
     wanted = request.max_tokens + thinking_budget(request.effort, request.thinking_tokens)
     report = window.report
     since = turn.history[report.messages :] if report else turn.view
-    # There are never many more tokens than characters; near the end they are counted.
-    if (report.filled if report else 0) + sum(map(count_characters, since)) + _UNMEASURED + wanted <= size:
+    # A character is hardly ever more than a token; only near the end of the window are tokens counted.
+    if (report.filled if report else 0) + sum(map(count_characters, since)) + _UNMEASURED_TOKENS + wanted <= size:
         return request
     used = measure.used_tokens(window, turn.options, turn.history)
-    left = max(_LEAST_ANSWER, size - used - used // 16)
+    left = max(_MIN_ANSWER_TOKENS, size - used - used // 16)
     return request.replace(total_tokens=min(left, request.total_tokens or left))
 
 
@@ -239,26 +239,26 @@ def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: To
 
 
 def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMessage]:
-    """Call the model once; an empty answer has no parts.
+    """Call the model once and return its answer, which may have no parts.
 
-    Raises ModelError or CancelledError; partial text is in the history by then.
+    Raises ModelError or CancelledError, after adding the partial answer to the history.
     """
     sent = turn.deps.clock()
     draft, repeated = AnswerDraft(), RepeatedText()
-    take = draft.take
+    add = draft.add
     first, reached, turn.looped = True, True, False
     held = HeldText() if request.tools and request.tool_choice != "none" else None
-    pieces = held_text.AnswerPieces(turn) if turn.options.pieces else None
+    pieces = held_text.CallAnnouncer(turn) if turn.options.pieces else None
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
     stream = turn.transport.stream(request, turn.deps.context.cancel)
     try:
         for chunk in stream:
             if isinstance(chunk, TextChunk):
-                take(chunk)
+                add(chunk)
                 if first:
                     first = False
-                    yield _first(turn, sent, draft)
+                    yield _first_chunk(turn, sent, draft)
                 if held is None:
                     yield TextDelta(chunk.text)
                 elif shown := held.feed(chunk.text):
@@ -280,16 +280,16 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 if (paid := _pay(turn, draft, broken=True)) is not None:
                     yield UsageAdded(turn.options.label, paid, aside=True)
                 draft = AnswerDraft()
-                take = draft.take
+                add = draft.add
                 held, repeated, first = held and HeldText(), RepeatedText(), True
                 yield AnswerRestarted()
                 continue
-            take(chunk)
+            add(chunk)
             if held is not None and isinstance(chunk, ToolCallStart) and (shown := held.release()):
                 yield TextDelta(shown)
             if first and not isinstance(chunk, (Started, UsageChunk)):
                 first = False
-                yield _first(turn, sent, draft)
+                yield _first_chunk(turn, sent, draft)
             if isinstance(chunk, ThinkingChunk) and chunk.text:
                 yield ThinkingDelta(chunk.text)
                 if repeated.feed(chunk.text):
@@ -317,7 +317,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.in_model_call = False
     finally:
         turn.model_ms += round((turn.deps.clock() - sent) * 1000)
-        # Interrupted while the provider worked: it was sent the request, and charges for it.
+        # Interrupted while the provider was working: it charges for the request all the same.
         unanswered = reached and isinstance(failed, CancelledError)
         paid = _pay(turn, draft, broken=turn.looped or failed is not None, unanswered=unanswered)
     if paid is not None:
@@ -345,7 +345,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
 
 
 def _begins_call(turn: Turn, text: str) -> bool:
-    """Return True if a text that was cut begins with a call of a tool on offer."""
+    """Return True if a truncated text begins with a call of a known tool."""
     name = text_calls.first_name(text) if text else ""
     return bool(name) and foreign_calls.resolve_call(name, {}, turn.deps.tools) is not None
 
@@ -353,7 +353,7 @@ def _begins_call(turn: Turn, text: str) -> bool:
 def _with_written_calls(
     turn: Turn, message: AssistantMessage, held: HeldText
 ) -> Generator[Event, None, AssistantMessage]:
-    """Return the message with the calls that its held text is; show that text if it is an answer."""
+    """Return the message with the calls written in its held text; show that text if it has none."""
     calls: list[ToolCall] = []
     before = held.passed
     small = turn.deps.context.small_model
@@ -370,7 +370,7 @@ def _with_written_calls(
             arguments = text_calls.typed(meant.arguments, schema)
             if small and any((c.name, c.arguments) == (meant.tool, arguments) for c in calls):
                 continue
-            # Nine letters and digits, as Mistral wants it.
+            # Mistral requires nine letters and digits.
             call_id = f"call{len(turn.deps.state.ids) + len(calls):05d}"
             calls.append(ToolCall(call_id, meant.tool, arguments, repaired=(repairs.WRITTEN,)))
     if not calls:
@@ -379,19 +379,20 @@ def _with_written_calls(
         return message
     turn.looped = False
     yield Noted("The model wrote its calls as text; they were read from it.")
-    # What a provider signed or encrypted for the text that it precedes would be wrong before a call.
+    # Reasoning that a provider signed or encrypted belongs to the text after it, and would be invalid before a call.
     thoughts = [p for p in message.parts if isinstance(p, Thinking) and not (p.provider and p.data)]
     lead = [Text(before.rstrip())] if before.strip() else []
     return message.replace(parts=(*thoughts, *lead, *calls), stop_reason="tool_use")
 
 
 def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool, unanswered: bool = False) -> Usage | None:
-    """Charge the turn for an answer; if it broke off, the provider may not have reported its usage, which is then
-    estimated. unanswered: also if nothing of it had arrived.
+    """Charge the turn for an answer. If it broke off before the provider reported its usage, estimate that.
+
+    unanswered: estimate it even if nothing of the answer arrived.
     """
     used = draft.usage
     if used is None and broken and (draft.tokens or unanswered):
-        used = _estimated(turn, draft)
+        used = _estimate_usage(turn, draft)
     if used is None:
         return None
     usage = turn.price(used)
@@ -400,7 +401,7 @@ def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool, unanswered: bool = Fal
     return usage
 
 
-def _estimated(turn: Turn, draft: AnswerDraft) -> Usage:
+def _estimate_usage(turn: Turn, draft: AnswerDraft) -> Usage:
     """Estimate the usage of an answer that broke off before the provider reported it."""
     window = turn.deps.state.window
     sent = measure.used_tokens(window, turn.options, turn.history)
@@ -408,7 +409,7 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage:
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str], tools: ToolTable) -> AssistantMessage:
-    """Return the message with unique call ids, and names of tools on offer, else ones that every provider accepts."""
+    """Return the message with unique call ids and names of known tools, or at least names that providers accept."""
     parts: list[Part] = []
     for part in message.parts:
         if isinstance(part, ToolCall):
@@ -421,23 +422,23 @@ def with_valid_calls(message: AssistantMessage, known: set[str], tools: ToolTabl
             if (meant := tools.aliases.get(part.name, "")) in tools:
                 part = part.replace(name=meant)
             elif part.name not in tools:
-                part = _named(part, tools)
+                part = _with_known_name(part, tools)
             part = repairs.with_plain_input(part, tools.get(part.name)) if part.broken else part
             part = part if call_id == part.id else part.replace(id=call_id)
         parts.append(part)
     return message.replace(parts=tuple(parts))
 
 
-def _named(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> ToolCall:
-    """Return a call of an unknown tool as one of the tool that it means, if any."""
+def _with_known_name(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> ToolCall:
+    """Return a call of an unknown tool as a call of the known tool that it means, if there is one."""
     meant = foreign_calls.resolve_call(call.name, call.arguments, tools)
     if meant is None:
         return call.replace(name=re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unnamed")
-    named = () if call.name in tools[meant.tool].other_names else (f"{repairs.NAMED}{call.name[:60]}",)
+    named = () if call.name in tools[meant.tool].other_names else (f"{repairs.RENAMED}{call.name[:60]}",)
     return call.replace(name=meant.tool, arguments=meant.arguments, repaired=(*named, *call.repaired))
 
 
-def _first(turn: Turn, sent: float, draft: AnswerDraft) -> FirstChunk:
+def _first_chunk(turn: Turn, sent: float, draft: AnswerDraft) -> FirstChunk:
     ms = round((turn.deps.clock() - sent) * 1000)
     if turn.first_chunk_ms is None:
         turn.first_chunk_ms = ms

@@ -32,7 +32,7 @@ with lazy_imports():
     from agent_tools.shell import process
 
 _SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
-_SECONDS = 30.0
+_TIMEOUT_SECONDS = 30.0
 
 
 def session_start(
@@ -46,7 +46,7 @@ def session_start(
 
 
 def _resume_fields(deps: TurnDeps, origin: SessionOrigin) -> dict[str, Any]:
-    """Return what a resumed session costs to continue: its age, its size, and the price of caching it again."""
+    """Return the fields that tell what it costs to continue a resumed session: age, size, price of caching it again."""
     if origin.source not in ("resume", "fork"):
         return {}
     found: dict[str, Any] = {}
@@ -66,7 +66,7 @@ def _start(
 ) -> Generator[Event, None, tuple[str, ...]]:
     """Run the hooks of an event that may set variables; return messages for the model.
 
-    bash reads the file that CLAUDE_ENV_FILE names; variables exported there are set for the session's commands.
+    Variables exported in the file that CLAUDE_ENV_FILE names are set for the session's commands; bash reads it.
     """
     if not deps.hooks.wants(event, subject):
         return ()
@@ -76,8 +76,8 @@ def _start(
         result = yield from deps.hooks.run(
             event, {**base_payload(deps), **fields, "env_file": name}, deps.context.cancel
         )
-        if Path(name).stat().st_size and not _take_environment(deps, Path(name)):
-            yield Warned(f"What the {event} hooks wrote into CLAUDE_ENV_FILE could not be used.")
+        if Path(name).stat().st_size and not _load_environment(deps, Path(name)):
+            yield Warned(f"The variables that {event} hooks wrote to CLAUDE_ENV_FILE could not be read.")
     except FileNotFoundError:
         pass
     finally:
@@ -85,20 +85,20 @@ def _start(
     return context_messages(event, result.context)
 
 
-def _take_environment(deps: TurnDeps, file: Path) -> bool:
-    """Set the variables that the file exports for the session's commands; return False if it cannot be read."""
+def _load_environment(deps: TurnDeps, file: Path) -> bool:
+    """Set the variables that the file exports, for the session's commands; return False if it cannot be read."""
     context = deps.context
     bash = find_bash(context)
     if bash is None:
         return False
     base, _ = command_env(context)
-    kept = agent_tools_text.HeadTail(1 << 20, 0)
+    output = agent_tools_text.HeadTail(1 << 20, 0)
     argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
     env = context.state(ShellState).applied(base)
-    running = process.run_process(argv, context.workspace.root, env, _SECONDS, context.cancel, kept)
-    if Steps(running).finish().cause != "exit" or not kept.complete:
+    running = process.run_process(argv, context.workspace.root, env, _TIMEOUT_SECONDS, context.cancel, output)
+    if Steps(running).finish().cause != "exit" or not output.complete:
         return False
-    found = {os.fsdecode(n): os.fsdecode(v) for n, v in parse_export_lines(b"".join(kept.lines(1 << 20)))}
+    found = {os.fsdecode(n): os.fsdecode(v) for n, v in parse_export_lines(b"".join(output.lines(1 << 20)))}
     return context.state(ShellState).learn(found, base)
 
 
@@ -115,7 +115,10 @@ def prompt_submit(deps: TurnDeps, prompt: str) -> Generator[Event, None, tuple[t
 
 
 class ExpandedCommand(Value):
-    """A slash command that a message called. source: builtin, user, project, skill, plugin or mcp."""
+    """A slash command in a message.
+
+    source: builtin, user, project, skill, plugin or mcp.
+    """
 
     name: str
     arguments: str
@@ -157,12 +160,12 @@ def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, lis
     return found
 
 
-class Opening(Value):
+class HooksOutcome(Value):
     """The result of the hooks that run before a message is sent.
 
     texts: messages to send with it.
-    result: the end of a turn that does not start.
-    begun: the SessionStart hooks are done.
+    result: the result of a turn that the hooks prevented; None if the turn can start.
+    begun: the SessionStart hooks have run.
     """
 
     texts: tuple[str, ...] = ()
@@ -171,7 +174,7 @@ class Opening(Value):
 
 
 class MessageStart(Value):
-    """What the hooks before a message are about.
+    """Describes a message to the hooks that run before it is sent.
 
     command: the slash command that the message calls; None if it calls none.
     """
@@ -182,7 +185,7 @@ class MessageStart(Value):
     command: ExpandedCommand | None = None
 
 
-def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, Opening]:
+def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, HooksOutcome]:
     """Run the hooks of Setup and SessionStart, then those of UserPromptExpansion and UserPromptSubmit."""
     started: tuple[str, ...] = ()
     event: HookEvent = "UserPromptSubmit"
@@ -203,25 +206,25 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
         else:
             added, blocked = yield from prompt_submit(deps, typed)
     except CancelledError:
-        return Opening(started, Failed(_nothing("interrupted")), begun)
+        return HooksOutcome(started, Failed(_empty_end("interrupted")), begun)
     if blocked is None:
-        return Opening((*started, *expanded, *added))
+        return HooksOutcome((*started, *expanded, *added))
     message = f"The message was not sent: a hook blocked it: {blocked}"
     if deps.attended:
         yield Warned(message)
     denial = Denial("", event, {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
-    end = _nothing("stopped_by_hook").replace(denials=(denial,))
-    return Opening(started, Failed(end, failure=Failure("blocked", message), text=message))
+    end = _empty_end("stopped_by_hook").replace(denials=(denial,))
+    return HooksOutcome(started, Failed(end, failure=Failure("blocked", message), text=message))
 
 
-def resume_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, Opening]:
+def resume_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, HooksOutcome]:
     """Run the SessionStart hooks before a suspended turn is resumed."""
     try:
-        return Opening(
+        return HooksOutcome(
             (yield from session_start(deps, start.origin.source, start.model, _resume_fields(deps, start.origin)))
         )
     except CancelledError:
-        return Opening(begun=False)
+        return HooksOutcome(begun=False)
 
 
 def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
@@ -232,5 +235,5 @@ def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
         return
 
 
-def _nothing(reason: TerminalReason) -> TurnEnd:
+def _empty_end(reason: TerminalReason) -> TurnEnd:
     return TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", reason))

@@ -18,7 +18,7 @@ from agent_tools.base import Effect, Finish, Tool, ToolContext, ToolError, ToolR
 from agent_tools.record import Value
 
 NAME = "StructuredOutput"
-_REMINDERS = 2
+_MAX_REMINDERS = 2
 
 
 class StructuredAnswer(Value):
@@ -60,8 +60,9 @@ class StructuredOutput(Tool[StructuredAnswer]):
 
 
 def _read_text(turn: Turn, answer: AssistantMessage) -> StructuredAnswer | None:
-    """Read the text of an answer, or the one code fence that it ends with, as the structured answer; None if it is no
-    JSON object. Raises ToolError if it does not fit the schema.
+    """Read an answer's text, or the code fence that ends it, as the structured answer; None if it is no JSON object.
+
+    Raises ToolError if it does not fit the schema.
     """
     text = (turn.cut_text + answer.text).strip()
     if text.count("```") == 2 and text.endswith("```"):
@@ -74,7 +75,7 @@ def _read_text(turn: Turn, answer: AssistantMessage) -> StructuredAnswer | None:
 
 
 def answer_in_text(turn: Turn, answer: AssistantMessage) -> Finish | None:
-    """Return the structured answer that the text of an answer is; None if it is none, or none is wanted."""
+    """Return the structured answer given as text; None if there is none, or none is wanted."""
     if NAME not in turn.deps.tools:
         return None
     try:
@@ -85,14 +86,14 @@ def answer_in_text(turn: Turn, answer: AssistantMessage) -> Finish | None:
 
 
 def answer_guard(turn: Turn, answer: AssistantMessage) -> str | None:
-    """Remind the model of the structured answer if it ends with other text, at most twice."""
+    """Return a reminder of the structured answer if the model ends with other text, at most twice; else None."""
     reminders, mistake = turn.nudges.get(NAME, 0), ""
     try:
         if _read_text(turn, answer):
             return None
     except ToolError as error:
         mistake = f"{error}\n"
-    if reminders >= _REMINDERS:
+    if reminders >= _MAX_REMINDERS:
         return None
     turn.nudges[NAME] = reminders + 1
     how = f"Give the final answer by calling {NAME}, with arguments that fit its schema."
@@ -100,7 +101,7 @@ def answer_guard(turn: Turn, answer: AssistantMessage) -> str | None:
 
 
 def read_schema(text: str) -> dict[str, Any]:
-    """Read a JSON schema from text, or from the file that the text names. Raises ValueError with a sentence."""
+    """Read a JSON schema from text, or from the file that the text names. Raises ValueError."""
     source = text
     if not text.lstrip().startswith("{"):
         try:

@@ -3,10 +3,10 @@
 Its events are wrapped, its questions go to the same user, its suspension suspends the parent; resuming the parent's
 open Task call resumes it where it was.
 
-Those of one answer that only read run in parallel, a thread each; the parent's generator yields all their events. A
-sub-agent continues once its event was handled, so every event is in the log before anything follows from it. Its
-questions are put by the parent's thread, one after another; the others then wait at their next event. What they spend
-counts against the limits of all of them.
+Read-only sub-agents of one answer run in parallel, each in a thread; the parent's generator yields all their events. A
+sub-agent continues only after its event was handled, so every event is in the log before anything follows from it. The
+parent's thread asks their questions, one after another; meanwhile the others wait at their next event. What each
+spends counts against the limits of all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agent_cli.core.modes import AgentType
 from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.progress import Budget
-from agent_cli.engine.turn import Turn, TurnDeps, outer
+from agent_cli.engine.turn import Turn, TurnDeps, outer_checkpoint
 from agent_cli.engine.types import CheckedCall, ModelHandle, PreparedCall, SubagentEnd, ToolTable
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Steps, ToolError, ToolResult
@@ -40,15 +40,15 @@ from agent_tools.task import common_type
 with lazy_imports():
     from agent_cli.engine import hook_points
 
-MOST_DEPTH = 2
+MAX_DEPTH = 2
 FINDERS = ("ToolSearch", "UseTool")
 
 
 class NestedTurn:
     """The turn of a sub-agent for a Task call. Raises ToolError for an unknown type.
 
-    model: its model; None for that of the parent turn.
-    before: what was spent before it.
+    model: its own model; None: the parent turn's.
+    before: what the parent had spent before it.
     """
 
     def __init__(self, turn: Turn, item: PreparedCall) -> None:
@@ -65,7 +65,7 @@ class NestedTurn:
         self._history = list(self._waits.history)
 
     def open_model(self, name: str) -> None:
-        """Use a model of its own. Raises ModelError."""
+        """Open the sub-agent's own model. Raises ModelError."""
         assert self._turn.deps.open_model is not None
         self.model = self._turn.deps.open_model(name)
 
@@ -106,7 +106,7 @@ class NestedTurn:
         if isinstance(event, TurnFinished) and event.changed_files:
             turn.checks.changed_since = turn.checks.wrote = True
         if isinstance(event, Checkpoint):
-            return outer(turn, event)
+            return outer_checkpoint(turn, event)
         return SubagentEvent(self.kind.name, self._item.call.id, event)
 
     def end(self, result: TurnResult) -> ToolResult | Suspended:
@@ -141,7 +141,7 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         try:
             nested.open_model(nested.kind.model)
         except ModelError as error:
-            wanted = f"The sub-agent {nested.kind.name} wants the model {nested.kind.model}: {error.failure.message}"
+            wanted = f"The sub-agent {nested.kind.name} asks for the model {nested.kind.model}: {error.failure.message}"
             yield Warned(f"{wanted} The model of this session answers instead.")
     run = Steps(nested.run())
     for event in run:
@@ -151,9 +151,9 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
 
 
 def agent_type(turn: Turn, name: str) -> AgentType:
-    """Return the type of a sub-agent. Raises ToolError if there is none, or none may be started here."""
+    """Return the sub-agent type of this name. Raises ToolError if there is none, or no sub-agent may start here."""
     types = turn.deps.agents
-    if turn.deps.depth >= MOST_DEPTH:
+    if turn.deps.depth >= MAX_DEPTH:
         raise ToolError("Sub-agents cannot be nested deeper than this. Do the work yourself.")
     meant = name if name in types else common_type(name)
     if meant not in types:
@@ -163,11 +163,11 @@ def agent_type(turn: Turn, name: str) -> AgentType:
 
 
 def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
-    """Return a sub-agent's dependencies: its type's tools, and its own context with what it read and its plan."""
+    """Return a sub-agent's dependencies: the tools of its type, and its own context, plan and files read."""
     parent = turn.deps
     offered = offers(turn, kind)
     tools = [t for t in parent.tools.values() if offered(t.name) and not t.ends_plan_mode]
-    if parent.depth + 1 >= MOST_DEPTH:
+    if parent.depth + 1 >= MAX_DEPTH:
         tools = [t for t in tools if not t.nested]
     context = parent.context.nested()
     policy = parent.policy.for_subagent(context.workspace, context.state(ShellState).exported)
@@ -194,7 +194,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
 
 
 def offers(turn: Turn, kind: AgentType) -> Callable[[str], bool]:
-    """Return a function that tells whether a sub-agent of this type may use the tool of a name."""
+    """Return a predicate for the names of the tools that a sub-agent of this type may use."""
     # A server's tool may be reachable through tool search only.
     wanted = (*kind.tools, *FINDERS) if any(name.startswith("mcp__") for name in kind.tools) else kind.tools
 
@@ -226,8 +226,8 @@ def _result(result: TurnResult) -> ToolResult:
             return ToolResult(f"The sub-agent failed: {getattr(result, 'text', '')}", is_error=True)
 
 
-# Seconds that interrupted sub-agents have to end.
-_GRACE = 5.0
+# How long interrupted sub-agents have to end.
+_GRACE_SECONDS = 5.0
 
 
 class _Question:
@@ -239,6 +239,7 @@ class _Question:
         self.error: BaseException | None = None
 
     def put(self) -> None:
+        """Ask the user, on the parent's thread."""
         try:
             self.answer = self._ask(self._about)
         except Exception as error:  # noqa: BLE001 - raised again in the thread that asked
@@ -249,12 +250,12 @@ class _Done:
     """A sub-agent has ended."""
 
 
-class _Woken:
+class _Interrupted:
     """The work was interrupted."""
 
 
 class ParallelSubagent:
-    """A sub-agent that runs in a thread. signature: as for every call that began before its turn."""
+    """A sub-agent that runs in a thread. signature: as in PrefetchedCall; always None."""
 
     signature = None
 
@@ -263,7 +264,7 @@ class ParallelSubagent:
         self.nested = nested
         self.done = False
         self._group = group
-        self._go_on = Flag()
+        self._released = Flag()
         self._result: TurnResult | None = None
         self._error: BaseException | None = None
         deps = nested.deps
@@ -289,14 +290,14 @@ class ParallelSubagent:
 
     def _hand_over(self, step: Event | _Question) -> None:
         """Pass a step to the parent's thread, and wait until it is handled."""
-        self._go_on.clear()
+        self._released.clear()
         self._group.steps.put((self, step))
         if not self._group.closed:
-            self._go_on.wait()
+            self._released.wait()
 
-    def go_on(self) -> None:
+    def release(self) -> None:
         """Let the thread continue."""
-        self._go_on.set()
+        self._released.set()
 
     def _ask(self, ask: Callable[[Any], Any], about: Any) -> Any:
         question = _Question(ask, about)
@@ -316,7 +317,7 @@ class ParallelSubagent:
             raise CancelledError
         return self.nested.end(self._result)
 
-    def account(self, turn: Turn) -> None:
+    def charge(self, turn: Turn) -> None:
         """Add what it has spent to the parent's budget."""
         if self._result is not None:
             turn.budget.add(self.nested.deps.spent_by(self._result), self.nested.before)
@@ -327,23 +328,25 @@ class ParallelSubagent:
 
 
 class SubagentGroup:
-    """Sub-agents that run at the same time, at most `most` of them; the others follow."""
+    """Sub-agents that run in parallel, at most `max_parallel` at a time."""
 
-    def __init__(self, turn: Turn, most: int) -> None:
-        self.steps: SimpleQueue[tuple[ParallelSubagent | None, Event | _Question | _Done | _Woken]] = SimpleQueue()
+    def __init__(self, turn: Turn, max_parallel: int) -> None:
+        self.steps: SimpleQueue[tuple[ParallelSubagent | None, Event | _Question | _Done | _Interrupted]] = (
+            SimpleQueue()
+        )
         self.closed = False
         self.siblings: list[Budget] = []
         self.members: list[ParallelSubagent] = []
         self._turn = turn
-        self._most = most
+        self._max_parallel = max_parallel
         self._waiting: deque[ParallelSubagent] = deque()
 
     def add(self, item: PreparedCall) -> None:
-        """Add the sub-agent of a call. Raises ToolError, and ModelError if it has no connection of its own."""
+        """Add the sub-agent of a call. Raises ToolError; ModelError if it cannot have its own connection."""
         nested = NestedTurn(self._turn, item)
         deps = self._turn.deps
         if deps.open_model is not None:
-            # Requests at the same time need connections of their own.
+            # Parallel requests need separate connections.
             nested.open_model(nested.kind.model or self._turn.options.label)
         nested.deps = nested.deps.replace(siblings=self.siblings, small=_own_small(self._turn))
         self.members.append(ParallelSubagent(self, item, nested))
@@ -360,13 +363,13 @@ class SubagentGroup:
                     return
                 member.work()
 
-        for number in range(min(self._most, len(self.members))):
+        for number in range(min(self._max_parallel, len(self.members))):
             Thread(target=worker, name=f"sub-agent-{number + 1}", daemon=True).start()
 
     def until(self, member: ParallelSubagent) -> Generator[Event, None, None]:
         """Yield events until `member` has ended; after an interruption, until all have ended. Raises CancelledError."""
         cancel = self._turn.deps.context.cancel
-        forget = cancel.on_cancel(lambda: self.steps.put((None, _Woken())))
+        forget = cancel.on_cancel(lambda: self.steps.put((None, _Interrupted())))
         try:
             while not member.done:
                 yield from self._handle(*self.steps.get())
@@ -378,7 +381,7 @@ class SubagentGroup:
 
     def _wind_up(self) -> Generator[Event, None, None]:
         """Yield the last events of interrupted sub-agents, for a limited time."""
-        until = monotonic() + _GRACE
+        until = monotonic() + _GRACE_SECONDS
         begun = [member for member in self.members if member not in self._waiting]
         while not all(member.done for member in begun) and (left := until - monotonic()) > 0:
             try:
@@ -387,26 +390,26 @@ class SubagentGroup:
                 return
 
     def _handle(
-        self, member: ParallelSubagent | None, step: Event | _Question | _Done | _Woken
+        self, member: ParallelSubagent | None, step: Event | _Question | _Done | _Interrupted
     ) -> Generator[Event, None, None]:
-        if member is None or isinstance(step, _Woken):
+        if member is None or isinstance(step, _Interrupted):
             return
         if isinstance(step, _Done):
             member.done = True
-            member.account(self._turn)
+            member.charge(self._turn)
             return
         if isinstance(step, _Question):
             with self._turn.budget.waiting():
                 step.put()
         else:
             yield step
-        member.go_on()
+        member.release()
 
     def close(self) -> None:
         """Let the threads end at their next step."""
         self.closed = True
         for member in self.members:
-            member.go_on()
+            member.release()
 
 
 def may_join(turn: Turn, item: CheckedCall) -> bool:
@@ -423,7 +426,7 @@ def may_join(turn: Turn, item: CheckedCall) -> bool:
 
 
 def start_subagents(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, ParallelSubagent]:
-    """Start the sub-agents of these calls; return them by call id. Those that cannot be prepared are left out."""
+    """Start the sub-agents of these calls, up to the first that cannot be prepared; return them by call id."""
     group = SubagentGroup(turn, turn.options.max_parallel_subagents)
     for item in items:
         try:
@@ -437,7 +440,7 @@ def start_subagents(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, Para
 
 
 def _own_small(turn: Turn) -> Callable[[], ModelHandle] | None:
-    """Return an opener of the small model for one sub-agent, with a connection of its own."""
+    """Return a function that opens the small model for one sub-agent, with a separate connection."""
     small, open_model = turn.deps.small, turn.deps.open_model
     if small is None or open_model is None:
         return small

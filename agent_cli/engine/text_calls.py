@@ -1,7 +1,7 @@
-"""Calls that a model writes as text, because its server does not know its format or it was not trained on the API's.
+"""Read calls that a model writes as text, because its server or the model itself does not know the API's format.
 
 An answer is read as calls only if it is nothing else: white space or one short sentence that announces them, then calls
-of tools on offer, then nothing. A call in an explanation, beside other text, or quoted from a message or a result is
+of known tools, then nothing. A call in an explanation, next to other text, or quoted from a message or a result is
 text. `HeldText` holds back what may become such calls, so that users do not see it as an answer first.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message
-from agent_cli.engine.held_text import LONGEST_LEAD, MARKERS
+from agent_cli.engine.held_text import MARKERS, MAX_LEAD_CHARS
 from agent_cli.engine.repairs import UNCLOSED, JsonReader, LenientJsonError, read_objects, read_values
 from agent_tools.record import Value
 
@@ -23,9 +23,8 @@ _OTHER_KEYS = {"type", "id", "call_id", "index"}
 _BAR = "[|\uff5c]"
 _GAP = "[_\u2581 ]"
 _DSML = rf"(?:{_BAR}DSML{_BAR}|[\w.-]+:)?"
-# What stands around calls and between them, and says nothing.
-_SPACE = re.compile(r"\s*")
 _JSON_FENCE = re.compile(r"\s*```(?:json)?\s*")
+# Tokens around and between calls that carry no content.
 _FRAME = re.compile(
     rf"\s+|</?{_DSML}(?:function_calls|tool_calls)>|</?[\w-]+:tool_call>|</tool_call>"
     r"|<\|tool_calls_section_(?:begin|end)\|>"
@@ -50,7 +49,7 @@ _HARMONY = re.compile(
     r"(?:<\|channel\|>(?:commentary|analysis))?\s*+(?:<\|constrain\|>)?\s*+(?:json|code)?\s*+(?:<\|message\|>)?\s*+(?=\{)"
 )
 _HARMONY_THOUGHT = re.compile(r"\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*?<\|end\|>", re.DOTALL)
-# The name stands before the arguments: Kimi, DeepSeek, Mistral.
+# The name comes before the arguments: Kimi, DeepSeek, Mistral.
 _NAME_FIRST = re.compile(
     r"(?:<\|tool_call_begin\|>\s*([\w.:-]+)\s*<\|tool_call_argument_begin\|>"
     rf"|<{_BAR}tool{_GAP}call{_GAP}begin{_BAR}>(?:function<{_BAR}tool{_GAP}sep{_BAR}>)?([\w.:-]+)"
@@ -78,9 +77,9 @@ _EXPLAINS = re.compile(
 
 
 class WrittenCall(Value):
-    """A call as it was written, its name not resolved yet.
+    """A call as the model wrote it, before its name is resolved.
 
-    untyped: its values are texts, whatever type they should have.
+    untyped: all values are strings, whatever type the tool expects.
     source: the text that it was read from.
     """
 
@@ -91,9 +90,10 @@ class WrittenCall(Value):
 
 
 def read_written_calls(lead: str, text: str, *, rest: bool = False) -> list[WrittenCall]:
-    """Return the calls that an answer consists of; none if it is anything else.
+    """Return the calls that an answer consists of; none if it contains anything else.
 
-    lead: the text before them. rest: text may follow them, as from a model that goes on to imagine their results.
+    lead: the text before them.
+    rest: text may follow them, as from a model that then imagines their results.
     """
     if thought := _HARMONY_THOUGHT.match(text):
         text = text[thought.end() :]
@@ -108,10 +108,10 @@ def read_written_calls(lead: str, text: str, *, rest: bool = False) -> list[Writ
 
 
 def read_last_call(text: str, names: Iterable[str]) -> tuple[str, list[WrittenCall]]:
-    """Return the text before the call that ends an answer of a small model, whatever it is, and the call.
+    """Return the call at the end of a small model's answer, and the text before it, whatever that is.
 
-    The call has the form that models have for calls alone, or is JSON in a fence, or the name of a tool on offer and
-    its arguments in JSON: `Bash {"command": "pytest"}`.
+    The call is in a format that models use only for calls, or JSON in a code fence, or a known tool's name and its
+    arguments in JSON: `Bash {"command": "pytest"}`.
     """
     begins = [
         found.start() for found in re.finditer(r"^[ \t]*(?:```json\s*\{|<tools>|<tool_call>)", text, re.MULTILINE)
@@ -126,7 +126,7 @@ def read_last_call(text: str, names: Iterable[str]) -> tuple[str, list[WrittenCa
         value, end = _value(text, found.end())
     except (LenientJsonError, _NotCallError):
         return "", []
-    # The model may imagine what follows an answer that is a call from its first word on.
+    # After a call that is the whole answer, the model may imagine the result.
     if text[end:].strip("`*); \n") and text[: found.start()].strip():
         return "", []
     call = _call(found[1], (value,))
@@ -134,18 +134,19 @@ def read_last_call(text: str, names: Iterable[str]) -> tuple[str, list[WrittenCa
 
 
 def _announces(lead: str, *, marked: bool) -> bool:
-    """Return True if a text announces a call and explains nothing. marked: the call is in the form that models have for
-    calls alone, so that the announcement may be in any words.
+    """Return True if a text announces a call and explains nothing.
+
+    marked: the call is in a format that models use only for calls, so that any wording announces it.
     """
-    if len(lead) > LONGEST_LEAD or lead.count("\n") > 2 or _EXPLAINS.search(lead):
+    if len(lead) > MAX_LEAD_CHARS or lead.count("\n") > 2 or _EXPLAINS.search(lead):
         return False
     return marked or _ANNOUNCES.search(lead) is not None
 
 
 def is_quoted(calls: Iterable[WrittenCall], history: Iterable[Message]) -> bool:
-    """Return True if a message or a result of the conversation contains one of the calls, whatever its white space.
+    """Return True if a message or a result of the conversation contains one of the calls, apart from white space.
 
-    The model shows such a call, or writes it into a file in a form that cannot be told apart from calls.
+    The model then quotes the call, or wrote it into a file, and does not make it.
     """
     sources = ["".join(_QUOTED_FRAME.sub("", call.source).split()) for call in calls]
     texts = ("".join(m.text.split()) for m in history if not isinstance(m, AssistantMessage))
@@ -153,7 +154,7 @@ def is_quoted(calls: Iterable[WrittenCall], history: Iterable[Message]) -> bool:
 
 
 def typed(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments that were written as texts; each becomes what the schema asks for, if it can be read as that."""
+    """Convert arguments that are strings to the types of the schema, where they can be read as such."""
     properties = schema.get("properties", {})
     return {name: _typed(value, properties.get(name, {})) for name, value in arguments.items()}
 
@@ -167,11 +168,15 @@ def _typed(text: Any, schema: Any) -> Any:
         value, end = reader.value(0)
     except LenientJsonError:
         return text
-    return value if reader.blank(end) == len(text) and not reader.repairs.keys() & {"closers", UNCLOSED} else text
+    return (
+        value
+        if reader.skip_whitespace(end) == len(text) and not reader.repairs.keys() & {"closers", UNCLOSED}
+        else text
+    )
 
 
 def first_name(text: str) -> str:
-    """Return the name of the tool in the beginning of a call that was cut; "" if there is none."""
+    """Return the tool's name in the beginning of a truncated call; "" if there is none."""
     found = _FIRST_NAME.search(text[:_BEGINNING])
     return found[1] if found else ""
 
@@ -225,7 +230,7 @@ def _invoke(text: str, found: re.Match[str]) -> _Read:
     while place < len(body):
         if (one := _NAMED_PARAMETER.match(body, place)) is None:
             raise _NotCallError
-        # DSML says which values are no strings.
+        # DSML marks values that are not strings.
         plain = 'string="false"' in one[2] and one[3].strip()
         values.append((one[1], read_values(one[3])[0][0] if plain else one[3]))
         place = one.end()
@@ -257,7 +262,7 @@ def _fenced(text: str, found: re.Match[str]) -> _Read:
 
 
 def _bare(text: str, found: re.Match[str]) -> _Read:
-    """Read JSON that goes on to the end of the text, or to a token after it."""
+    """Read JSON that extends to the end of the text, or to a token after it."""
     value, end = _value(text, found.start())
     rest = text[end:].strip()
     if rest and not rest.strip("}]"):
@@ -293,7 +298,7 @@ def _of_json(text: str) -> list[WrittenCall]:
 
 
 def _of_values(values: list[Any]) -> list[WrittenCall]:
-    """Return the calls that JSON values are, each an object or a list of objects."""
+    """Return the calls in JSON values, each an object or a list of objects."""
     found: list[WrittenCall] = []
     for value in values:
         if isinstance(value, list):
@@ -310,7 +315,7 @@ def _of_values(values: list[Any]) -> list[WrittenCall]:
 
 
 def _of_object(value: dict[str, Any]) -> WrittenCall:
-    """Return the call that an object is: one name, one set of arguments, and nothing that is neither."""
+    """Return the call that an object describes: one name, one set of arguments, and nothing else."""
     for wrapper in ("function", "tool_call", "function_call"):
         if isinstance(inner := value.get(wrapper), dict) and value.keys() <= {wrapper, *_OTHER_KEYS}:
             return _of_object(inner)
@@ -344,7 +349,7 @@ def _pairs(pattern: re.Pattern[str], body: str) -> Iterator[tuple[str, str]]:
 
 
 def _untyped(name: str, pairs: Iterable[tuple[str, Any]]) -> WrittenCall:
-    """Return a call with these arguments. A name that comes twice may stem from text inside a value."""
+    """Return a call with these arguments. Raises _NotCallError for a repeated name: it may be part of a value."""
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key.strip() in values:

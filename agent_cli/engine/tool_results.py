@@ -1,4 +1,4 @@
-"""The results of calls as Claude Code's objects (`tool_use_result`): what a reader shows instead of the text."""
+"""The results of calls as Claude Code's `tool_use_result` objects, which readers show instead of the text."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import CommandOutput, Diff, FileView, Listing, TodoItem, TodoView
 
 CHANGES = frozenset({"Edit", "MultiEdit", "Write"})
-# Bytes of the longest file that is shown as it was before a change.
-_MOST = 1 << 20
+# A larger file is not included as it was before a change.
+_MAX_BYTES = 1 << 20
 _NUMBER = re.compile(r" *\d+\t")
 
 
 def text_before(path: str) -> str | None:
-    """Return the text of a file that is about to be changed; None if it is not there, no text, or very long."""
+    """Return the text of a file that is about to be changed; None if it does not exist, is no text, or is very long."""
     try:
-        data = read_regular(Path(path), _MOST + 1)
-        return None if len(data) > _MOST else data.decode("utf-8")
+        data = read_regular(Path(path), _MAX_BYTES + 1)
+        return None if len(data) > _MAX_BYTES else data.decode("utf-8")
     except (OSError, ValueError):
         return None
 
 
 def absolute_path(path: Any, cwd: str) -> str:
-    """Return the path of an argument as an absolute one."""
+    """Return the path that an argument names, as an absolute one."""
     return os.path.normpath(os.path.join(cwd, os.path.expanduser(str(path or ""))))
 
 
@@ -43,9 +43,10 @@ def tool_use_result(
     before: str | None = None,
     todos: tuple[TodoItem, ...] = (),
 ) -> Any:
-    """Return the object for a call; its text where there is none.
+    """Return the object for a call, or its text where Claude Code has no object.
 
-    before: the text of the file before the call changed it. todos: the plan before the call.
+    before: the text of the file before the call changed it.
+    todos: the plan before the call.
     """
     path = absolute_path(arguments.get("file_path"), cwd)
     match finished.display:
@@ -61,7 +62,10 @@ def tool_use_result(
         case Diff() as diff if finished.tool in CHANGES and not message.is_error:
             return _change(finished.tool, diff, arguments, path, before)
         case FileView() as view if finished.tool == "Read" and not path.lower().endswith(".ipynb"):
-            return {"type": "text", "file": {"filePath": path, **_part(view, message.text, arguments.get("limit"))}}
+            return {
+                "type": "text",
+                "file": {"filePath": path, **_file_part(view, message.text, arguments.get("limit"))},
+            }
         case TodoView(items=items):
             return {"oldTodos": [_todo(item) for item in todos], "newTodos": [_todo(item) for item in items]}
         case Listing() as found if finished.tool == "Glob":
@@ -74,7 +78,7 @@ def tool_use_result(
                 "countIsComplete": True,
             }
         case Listing() as found if finished.tool == "Grep":
-            return _matches(found, arguments)
+            return _grep_result(found, arguments)
     if finished.tool == "Read" and message.media and not message.is_error:
         media = message.media[0]
         size = len(media.data) * 3 // 4 - media.data[-2:].count("=")
@@ -84,8 +88,8 @@ def tool_use_result(
     return f"Error: {message.text}" if message.is_error else message.text
 
 
-def _part(view: FileView, text: str, limit: Any) -> dict[str, Any]:
-    """Return what was read and its counts. What follows the last line break counts as a line, be it empty."""
+def _file_part(view: FileView, text: str, limit: Any) -> dict[str, Any]:
+    """Return the text that was read, with its counts. Text after the last line break is a line, even if empty."""
     lines = [_NUMBER.sub("", line, 1) for line in text.split("\n")[: view.lines]]
     rest = view.ended or not view.total
     if rest and view.first + view.lines > view.total and (limit is None or limit > view.lines):
@@ -132,7 +136,7 @@ def structured_patch(patch: str) -> list[dict[str, Any]]:
     ]
 
 
-def _matches(found: Listing, arguments: dict[str, Any]) -> dict[str, Any]:
+def _grep_result(found: Listing, arguments: dict[str, Any]) -> dict[str, Any]:
     mode = arguments.get("output_mode") or "files_with_matches"
     skipped = arguments.get("offset") or 0
     total = len(found.lines) + found.more + (skipped if found.lines else 0)
@@ -151,7 +155,7 @@ def _matches(found: Listing, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def subagent_result(text: str, prompt: str, usage: Usage, calls: int, milliseconds: int) -> dict[str, Any]:
-    """Return the report of a sub-agent with what it has used."""
+    """Return the report of a sub-agent with its usage."""
     return {
         "status": "completed",
         "prompt": prompt,

@@ -1,6 +1,6 @@
-"""The state of a running turn, the dependencies it runs with, and the checkpoints to resume it with.
+"""The state of a running turn, its dependencies, and the checkpoints from which it can be resumed.
 
-A checkpoint is made where the program may end while a question is open.
+A checkpoint is recorded before a question, since the program may end while that is open.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class Gates(Protocol):
 
 
 class Workflow(Protocol):
-    """An order of work that a prompt asks for with `flow`, enforced by observing each call."""
+    """A workflow that a prompt asks for with `flow`, enforced by observing each call."""
 
-    def kept(self) -> Any:
+    def snapshot(self) -> Any:
         """Return the state to persist while the turn is suspended, as JSON data."""
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
@@ -109,7 +109,7 @@ class Workflow(Protocol):
     def review(self) -> str:
         """Return what the user has to review before the next call; "" for nothing."""
 
-    def reviewed(self, *, good: bool) -> None:
+    def record_review(self, *, approved: bool) -> None:
         """Record the result of that review."""
 
     def unfinished(self, turn: Turn, text: str) -> str:
@@ -126,7 +126,7 @@ def _nothing_recorded(asked: ApprovalRequested | QuestionAsked) -> bool:
     return False
 
 
-def _no_words(about: object) -> str:
+def _no_text(about: object) -> str:
     return ""
 
 
@@ -152,7 +152,7 @@ class TurnDeps(Value):
     small: opens the small model, which answers the questions of tools; None: use the turn's own model.
     open_model: opens another model by name.
     verify: commands that check the work, in addition to the known ones.
-    offered: True for tools that may be called through another tool (UseTool).
+    offered: returns True for tools that may be called through another tool (UseTool).
     clock: monotonic seconds.
     asker: puts a question of the model, or a plan, to the user.
     attended: a user watches the turn.
@@ -161,7 +161,7 @@ class TurnDeps(Value):
     save_rule: saves a rule for the project; returns "" or why it failed. None: saving would have no effect.
     gates: review points of the parent turn.
     report: writes a crash report for an unexpected exception; returns its path or "".
-    watch: observes changes of files.
+    watch: observes changes to files.
     hooks: hooks that run at named steps.
     agents: sub-agent types by name.
     agent: type of the sub-agent whose turn this is; "" at the top.
@@ -190,10 +190,10 @@ class TurnDeps(Value):
     asker: Asker = staticmethod(defer)
     attended: bool = False
     recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = staticmethod(_nothing_recorded)
-    rejected: Callable[[str], str] = staticmethod(_no_words)
+    rejected: Callable[[str], str] = staticmethod(_no_text)
     save_rule: Callable[[str], str] | None = None
     gates: Gates | None = None
-    report: Callable[[BaseException], str] = staticmethod(_no_words)
+    report: Callable[[BaseException], str] = staticmethod(_no_text)
     watch: ChangeObserver = ChangeObserver()
     hooks: Hooks = NO_HOOKS
     agents: Mapping[str, AgentType] = MappingProxyType({})
@@ -244,7 +244,7 @@ class Turn:
         self.cut_at = 0
         self.cut_in_call = False
         self.cut_text = ""
-        self.looped = self.must_call = False  # the last answer repeated itself; the next one is to be a call
+        self.looped = self.must_call = False  # the last answer repeated itself; the next one has to be a call
         self.in_model_call = False
         self.transport = deps.transport
         self.price = deps.price
@@ -260,8 +260,8 @@ class Turn:
         if deps.context.nested_memory is not None:
             deps.context.nested_memory.mark_sent(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
-        # The view of the history, and how often a request of which length was refused as too long.
         self.refresh_view()
+        # How often a request was refused as too long, and the length of the history then.
         self.refusals, self.refused_at = 0, -1
 
     def refresh_view(self) -> None:
@@ -278,7 +278,7 @@ class Turn:
         yield MessageAdded(message)
 
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
-        """Add a call's result; the last one of a round may carry a reminder of the plan, from its first sending on."""
+        """Add a call's result; the last one of a round may carry a reminder of the plan."""
         note = self._reminder() if last and self.deps.context.plan else ""
         newest = next((m for m in reversed(self.history) if isinstance(m, AssistantMessage)), None)
         if newest and any(call.repaired for call in newest.calls):
@@ -286,7 +286,7 @@ class Turn:
         yield from self.add(message.replace(text=message.text + note) if note else message)
 
     def _reminder(self) -> str:
-        """Return the plan every few rounds after it was made, else ""."""
+        """Return a reminder of the plan every few rounds after it was made; else ""."""
         every, since = self.options.plan_reminder, self.budget.rounds - self.plan_round
         if not every or not self.left_open or since <= 0 or since % every:
             return ""
@@ -298,7 +298,7 @@ class Turn:
         return self.plan_touched and unfinished(self.deps.context.plan)
 
     def answer(self, call: ToolCall, text: str, *, is_error: bool, last: bool) -> Generator[Event, None, None]:
-        """Add the result of a call for which no tool ran."""
+        """Add the result of a call that did not run."""
         yield from self.add_result(ToolMessage(call.id, call.name, text, is_error), last)
         yield ToolFinished(call.id, call.name, is_error, 0)
 
@@ -320,7 +320,7 @@ class Turn:
 
     @property
     def cut(self) -> str:
-        """Say that the last answer was cut."""
+        """A sentence fragment for the model: its last answer was cut."""
         return f"Your answer was cut at {f'{self.cut_at:,} tokens' if self.cut_at else 'the token limit'}"
 
     @property
@@ -339,9 +339,7 @@ class Turn:
             self.nudges.pop("plan", None)
 
     def review_due(self, item: PreparedCall) -> bool:
-        """Return True if this call writes a plan that needs the user's approval: its steps differ from the approved
-        one.
-        """
+        """Return True if this call writes a plan that needs approval: it differs from the approved one."""
         name, now = item.tool.plan_argument, [todo.content for todo in self.deps.context.plan]
         todos = getattr(item.args, name) if name and self.options.plan_review == "always" else ()
         return bool(open_steps(todos)) and (not self.plan_approved or [todo.content for todo in todos] != now)
@@ -392,7 +390,7 @@ class Turn:
 
     @property
     def window_size(self) -> int:
-        """The tokens that the model takes, as far as that is known."""
+        """The size of the model's window in tokens, assumed if unknown."""
         known = (self.options.context_window, self.deps.state.window.refused_tokens)
         return min((size for size in known if size), default=ASSUMED_WINDOW)
 
@@ -402,7 +400,7 @@ class Turn:
             context.result_limits = context.result_limits.replace(window=self.window_size)
 
     def end(self, reason: TerminalReason) -> TurnEnd:
-        """Return the part that every result of this turn has."""
+        """Return what every result of a turn contains."""
         diagnostics = Diagnostics(
             rounds=self.budget.rounds,
             tool_calls=self.budget.tool_calls,
@@ -422,8 +420,8 @@ def checkpoint(turn: Turn) -> Generator[Event, None, None]:
         yield Checkpoint(turn.spent, turn.deps.policy.mode, suspended_state(turn))
 
 
-def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
-    """Return the checkpoint of a turn whose sub-agent made one: its own state, and what both have spent."""
+def outer_checkpoint(turn: Turn, inner: Checkpoint) -> Checkpoint:
+    """Return the checkpoint of a turn whose sub-agent recorded one: the turn's own state, and what both have spent."""
     own = turn.spent
     spent = own.replace(
         rounds=inner.spent.rounds,
@@ -439,7 +437,7 @@ def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
 
 
 def suspended_state(turn: Turn) -> dict[str, Any]:
-    """State to persist while suspended, as plain data; {} where there is none."""
+    """Return the state to persist while the turn is suspended, as JSON data."""
     found: dict[str, Any] = {}
     if turn.overrides:
         found["lent"] = [to_json(each) for each in turn.overrides]

@@ -1,8 +1,8 @@
-"""An answer without calls that should have had one, and what the model is asked for then.
+"""Detect an answer without calls that should have made one, and ask the model for the call.
 
-Models announce a call and end. Small ones also describe it in a sentence, call what is not there, write the result
-themselves, answer about a file that they have not looked at, break off, or repeat the same text. The checks are
-conservative: a false alarm asks a model that is done, or was asked to wait; a miss only leaves things as they are.
+Models announce a call, then stop. Small ones also describe it in a sentence, call a tool that does not exist, write
+the result themselves, answer about a file that they have not read, break off, or repeat the same text. The checks are
+conservative: a false alarm bothers a model that is done or was asked to wait; a miss only leaves things as they are.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ UNCHANGED = (
 )
 UNRUN = "<reminder>\nYou wrote a command but did not run it. Run it with a tool call, then answer.\n</reminder>"
 UNREAD = "<reminder>\nYou have not looked at {path}. Read it with a tool call, then do what was asked.\n</reminder>"
-_LONGEST = 400
-# How often a turn is continued after an edit that failed: a model may fail for ever.
-_FAILED_EDITS = 2
+_MAX_ANNOUNCEMENT_CHARS = 400
+# How many times a turn is continued after a failed edit: a model may fail forever.
+_MAX_FAILED_EDIT_NUDGES = 2
 _ACTIONS = (
     "add|analy[sz]e|apply|call|change|check|continue|correct|create|delete|edit|examine|execute|explore|find|fix|gather"
     "|get|go ahead|grep|implement|inspect|install|investigate|list|locate|look|modify|move|open|proceed|read|remove"
@@ -51,7 +51,7 @@ _INTENTION = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?:\u2026])\s+")
-# It waits for somebody or something, or speaks about later.
+# The model waits for somebody or something, or speaks about later.
 _CONDITIONAL = re.compile(
     r"(?<!see )(?<!check )\bif\b"
     r"|\b(?:when|once|unless|whenever|until|after|should you|let me know|tell me|please|happy to|glad to|wait|waiting"
@@ -74,9 +74,9 @@ _HOW_TO = re.compile(r"\bhow\b|\b(?:show|give|tell|write) me\b|\bcommand\b|\bscr
 
 
 def is_announcement(answer: str, request: str) -> bool:
-    """Return True if an answer to a request ends with what the model is about to do."""
+    """Return True if an answer to a request ends by announcing what the model will do."""
     text = answer.strip()
-    if not text or len(text) > _LONGEST or "```" in text or text.endswith("?"):
+    if not text or len(text) > _MAX_ANNOUNCEMENT_CHARS or "```" in text or text.endswith("?"):
         return False
     if _CONDITIONAL.search(text) or _WORDS_WANTED.search(request):
         return False
@@ -84,8 +84,9 @@ def is_announcement(answer: str, request: str) -> bool:
 
 
 def describes_call(answer: str, tools: Iterable[str]) -> bool:
-    """Return True if an answer is a call of a tool that is not there, tells the user to use a tool, or has arguments in
-    JSON beside a tool's name.
+    """Return True if an answer describes a call.
+
+    It is a call of an unknown tool, tells the user to use a tool, or has arguments in JSON near a tool's name.
     """
     names = "|".join(tools)
     if _CALL_OF_ANY.match(answer) or re.search(rf"\b(?:[Uu]se|[Rr]un|[Cc]all) (?:a |the )?`?(?:{names})\b", answer):
@@ -94,7 +95,7 @@ def describes_call(answer: str, tools: Iterable[str]) -> bool:
 
 
 def imagines_result(answer: str) -> bool:
-    """Return True if an answer has what only tools write: a result in the tags of the chat template."""
+    """Return True if an answer contains a tool result in the tags of a chat template, which only tools write."""
     return "<tool_response>" in answer or "<|tool_response|>" in answer
 
 
@@ -109,7 +110,7 @@ def writes_command(answer: str, request: str) -> bool:
 
 
 def repeats_message(answer: str, history: Iterable[Message]) -> bool:
-    """Return True if an answer is nothing but the text of a failed call or a reminder that the model has just read."""
+    """Return True if an answer only repeats the error or the reminder that the model has just read."""
     last = next((m for m in reversed(list(history)) if not isinstance(m, AssistantMessage)), None)
     if last is None or not (last.is_error if isinstance(last, ToolMessage) else last.text.startswith("<reminder>")):
         return False
@@ -118,23 +119,23 @@ def repeats_message(answer: str, history: Iterable[Message]) -> bool:
 
 
 def failed_edit(turn: Turn) -> str:
-    """Return the tool of the turn's last call if that was to change files and failed, as all before it; else ""."""
+    """Return the tool of the turn's last call if that was a failed edit and no file was changed before; else ""."""
     if turn.checks.wrote or not turn.actions or turn.actions[-1].outcome != "failed":
         return ""
     last = next(m for m in reversed(turn.history) if isinstance(m, ToolMessage))
     tool = turn.deps.tools.get(last.name)
-    changes = tool is not None and tool.changes_files and turn.nudges.get("failed_edit", 0) < _FAILED_EDITS
+    changes = tool is not None and tool.changes_files and turn.nudges.get("failed_edit", 0) < _MAX_FAILED_EDIT_NUDGES
     return last.name if changes else ""
 
 
 def named_files(request: str) -> Iterator[str]:
-    """Yield what may be a file in a request: words with a dot inside, without their quotes."""
+    """Yield the words of a request that may be file names: those with a dot inside, without quotes."""
     for found in re.finditer(r"[\w~/-][\w./~-]*\.\w+", request):
         yield found[0]
 
 
 def unread_file(turn: Turn) -> str:
-    """Return the first file that the request names and no call of the turn has shown or named; "" for none."""
+    """Return the first file that the request names, but no call of the turn has shown or named; "" for none."""
     context = turn.deps.context
     for name in named_files(goal_of(turn.history)):
         if any(name in action.summary for action in turn.actions):
@@ -147,7 +148,7 @@ def unread_file(turn: Turn) -> str:
 
 
 def after_repetition(turn: Turn) -> Generator[Event, None, str]:
-    """Ask, once, for another answer after one that repeated the same text; the second time the turn ends."""
+    """Ask for another answer after one that repeated the same text; the second time, end the turn."""
     if turn.nudges.get("looped"):
         turn.budget.stop("repetition")
     turn.nudges["looped"] = 1
@@ -156,10 +157,10 @@ def after_repetition(turn: Turn) -> Generator[Event, None, str]:
 
 
 def ask(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
-    """Ask, once, for the call that the answer announces or describes but does not make, or that it should have made."""
+    """Ask, once, for the call that the answer announces or should have made."""
     if not turn.options.tools or turn.deps.policy.mode == "plan":
         return None
-    if turn.deps.context.small_model and (more := (yield from _of_small_model(turn, answer))):
+    if turn.deps.context.small_model and (more := (yield from _remind_small_model(turn, answer))):
         return more
     if turn.nudges.get("announced"):
         return None
@@ -170,8 +171,8 @@ def ask(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | No
     return ANNOUNCED
 
 
-def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
-    """Ask for what small models do in words instead of calls; again only after calls that were made since."""
+def _remind_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
+    """Ask a small model for a call in place of words; again only after it made calls since."""
     calls = len(turn.actions) + 1
     if turn.nudges.get("in_words", 0) >= calls:
         return None

@@ -1,6 +1,7 @@
-"""Sub-agent types: markdown files with front matter (name, description, tools, model) and the system prompt below.
+"""Sub-agent types: markdown files with front matter (name, description, tools, model), then the system prompt.
 
-.agent/agents/x.md in the project, then .claude/agents, then the same in the home folder, then the built-in ones.
+The order of precedence: .agent/agents/x.md in the project, .claude/agents, the same in the home folder, the built-in
+ones.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from agent_cli.config.prompts import (
 )
 from agent_cli.core.modes import AgentType
 from agent_cli.core.rules import RuleError
-from agent_cli.extensions.commands import key_words, markdown_files, search_folders
+from agent_cli.extensions.commands import key_text, markdown_files, search_folders
 from agent_cli.extensions.front_hooks import front_matter_hooks
 from agent_cli.extensions.template import model_of
 from agent_tools.fs.safe_files import read_regular, read_text
 from agent_tools.registry import tool_name
 
 FOLDERS = (".agent/agents", ".claude/agents")
-LIMIT = 131_072
-# Tools of Claude Code without an equivalent here: a type that lists them can work without.
+MAX_BYTES = 131_072
+# Tools of Claude Code without an equivalent here: a type that lists them works without them.
 ELSEWHERE = frozenset(
     "Artifact CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitWorktree ListMcpResourcesTool LSP Monitor "
     "PushNotification ReadMcpResourceTool RemoteTrigger SendMessage SendUserFile TaskCreate TaskGet TaskList "
@@ -50,26 +51,28 @@ def read_agent_type(
 ) -> AgentType:
     """Parse one file. Raises AgentTypeError.
 
-    known: the available tools; () for any. check_model: returns why a model is invalid, or "". stem: the name of one
-    of a plugin, whose head may have no name, and tools of other programs. within: the project of the file; None for
-    the user's own. problems: collects what is wrong with its hooks.
+    known: the available tools; () for any.
+    check_model: returns why a model is invalid, or "".
+    stem: the name of a plugin's type, whose front matter may have no name, and may list unknown tools.
+    within: the project of the file; None for the user's own.
+    problems: collects a sentence for each invalid hook.
     """
     head, body = split_front_matter(text)
     if not head:
-        raise AgentTypeError(f"{source}: an agent type begins with a head between two lines of ---")
+        raise AgentTypeError(f"{source}: an agent type begins with front matter between two lines of ---")
     try:
         table = read_front_matter(head)
         tools, without = _tools(table.get("tools"), known, lenient=bool(stem))
         disallowed_tools, _ = _tools(table.get("disallowedTools"), known, lenient=bool(stem))
     except (FrontMatterError, RuleError, AgentTypeError) as error:
         raise AgentTypeError(f"{source}: {error}") from None
-    name, description = key_words(table, "name") or stem, key_words(table, "description")
+    name, description = key_text(table, "name") or stem, key_text(table, "description")
     if not name or not body.strip():
         raise AgentTypeError(f"{source}: a name and a prompt are needed")
     if re.fullmatch(r"\w[\w.:-]*", name) is None:
         raise AgentTypeError(f"{source}: {name!r} is not a name of one word")
     if without and not tools:
-        raise AgentTypeError(f"{source}: none of its tools is here: {', '.join(without)}")
+        raise AgentTypeError(f"{source}: none of its tools is available: {', '.join(without)}")
     model = model_of(table)
     if model and (why := check_model(model)):
         raise AgentTypeError(f"{source}: model {model}: {why}")
@@ -78,7 +81,7 @@ def read_agent_type(
 
 
 def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentType]:
-    """Return the types that JSON data defines by name, with the keys of the front matter and `prompt`.
+    """Return the types that JSON data defines, by name; the keys are those of the front matter, and `prompt`.
 
     Raises AgentTypeError.
     """
@@ -91,7 +94,7 @@ def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentTyp
             disallowed_tools, _ = _tools(table.get("disallowedTools"), ())
         except RuleError as error:
             raise AgentTypeError(f"{source}: the agent {name}: {error}") from None
-        description = key_words(table, "description")
+        description = key_text(table, "description")
         problems: list[str] = []
         hooks = front_matter_hooks(table, f"{source}: the agent {name}", None, problems)
         if problems:
@@ -103,7 +106,7 @@ def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentTyp
 
 
 def _tools(value: Any, known: Collection[str], *, lenient: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the tools that the front matter lists, and those of them that only another program has.
+    """Return the tools that the front matter lists, and separately those that only other programs have.
 
     Raises AgentTypeError, RuleError.
     """
@@ -118,7 +121,7 @@ def _tools(value: Any, known: Collection[str], *, lenient: bool = False) -> tupl
         elif name in ELSEWHERE or lenient:
             without.append(name)
         else:
-            import difflib  # only for a name that is not known
+            import difflib  # only for an unknown name
 
             near = difflib.get_close_matches(name, known, 1)
             raise AgentTypeError(f"there is no tool named {name}" + (f"; did you mean {near[0]}?" if near else ""))
@@ -128,7 +131,7 @@ def _tools(value: Any, known: Collection[str], *, lenient: bool = False) -> tupl
 def builtin_agent_types() -> dict[str, AgentType]:
     """Return the built-in types by name."""
     files: list[Path] = sorted((prompt_folder() / "agents").glob("*.md"))
-    types = [read_agent_type(read_text(f, LIMIT), f.name) for f in files]
+    types = [read_agent_type(read_text(f, MAX_BYTES), f.name) for f in files]
     return {t.name: t for t in types}
 
 
@@ -141,9 +144,9 @@ def find_agent_types(
     for folder, within in search_folders(home, project, FOLDERS):
         for stem, path in markdown_files(folder, within, problems):
             if stem.casefold().endswith("readme"):
-                continue  # a note for readers, which doctor reports
+                continue  # not an agent type; `agent doctor` reports it
             try:
-                text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
+                text = read_regular(path, MAX_BYTES, within).decode("utf-8", "replace")
                 kind = read_agent_type(text, path, known, check_model, within=within, problems=problems)
                 kind = kind.replace(path=Path(path))
             except OSError as error:

@@ -1,9 +1,9 @@
-"""Slash commands from markdown files: found by name at the start, read when they are used.
+"""Slash commands from markdown files: found by name at startup, read when they are used.
 
-    ~/.agent/commands/x.md is /x, .agent/commands/sub/x.md in the project is /sub:x; .claude/commands counts as well.
+~/.agent/commands/x.md is /x, .agent/commands/sub/x.md in the project is /sub:x; .claude/commands works as well.
 
-The nearest file of a name wins: the project's before the user's own, those before the built-in ones. The keys of the
-front matter are in docs/extensions.md.
+The project's commands take precedence over the user's own, and those over the built-in ones. docs/extensions.md
+describes the keys of the front matter.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from agent_tools.results import ExpandedPrompt
 from agent_tools.text import fill_variables
 
 FOLDERS = (".agent/commands", ".claude/commands")
-LIMIT = 65_536
-DEEPEST = 4
-MOST = 500
-_HEAD = 4_096
+MAX_BYTES = 65_536
+MAX_DEPTH = 4
+MAX_ENTRIES = 500
+_HEAD_BYTES = 4_096
 
 
 class Command(Value):
     """A prompt stored in a file.
 
     name: without the slash.
-    hint: its arguments, in words.
+    hint: its arguments, described for the user.
     by_model: the model may use it.
     within: the folder that the file must be in, links followed; None for any.
     own: it is the user's own, or built in.
-    variables: filled into the text, as a plugin's folder.
-    hooks: those of its front matter, as plain data.
+    variables: values to fill into the text, such as a plugin's folder.
+    hooks: from its front matter, as plain data.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Command(Value):
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """Return the prompt with arguments inserted and mentioned files appended. Raises ToolError."""
-        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The command /{self.name}", self.variables)
+        head, body = read_prompt_file(self.path, MAX_BYTES, self.within, f"The command /{self.name}", self.variables)
         try:
             table = read_front_matter(head)
         except FrontMatterError:
-            table = {}  # reported at the start
+            table = {}  # reported at startup
         within = None if self.own else self.within
         hooks = front_matter_hooks(table, str(self.path), within, variables=self.variables)
         return expand_body(self.name, body, table, arguments, ctx, own=self.own, hooks=hooks)
@@ -66,7 +66,7 @@ class Command(Value):
 def read_prompt_file(
     path: Path, limit: int, within: Path | None, what: str, variables: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Return the front matter and the text of a prompt file. Raises ToolError, which calls it `what`."""
+    """Return the front matter and the text of a prompt file. Raises ToolError. what: the file, for the message."""
     try:
         text = read_regular(path, limit, within).decode("utf-8", "replace")
     except OSError as error:
@@ -116,9 +116,7 @@ def shipped_commands() -> dict[str, Command]:
 def search_folders(
     home: Path | None, project: Path | None, names: tuple[str, ...]
 ) -> Iterator[tuple[str, Path | None]]:
-    """Yield the folders that extensions are searched in, nearest first, each with the folder its files must be
-    within.
-    """
+    """Yield the folders to search for extensions, nearest first, each with the folder that its files must be in."""
     for base, within in ((project, project), (home, None)):
         if base is not None:
             yield from ((f"{base}/{name}", within) for name in names)
@@ -129,38 +127,43 @@ def markdown_files(
 ) -> Iterator[tuple[str, str]]:
     """Yield names and paths of the markdown files below a folder, in order; `a:b` is the file b in the folder a.
 
-    within: as for a command. problems: collects the links that lead out of it.
+    within: as in Command.
+    problems: collects the links that lead out of it.
     """
-    for path in files_below(folder, lambda f: entries_inside(f, within, problems), is_unusable_name, DEEPEST):
+    for path in files_below(folder, lambda f: entries_inside(f, within, problems), is_unusable_name, MAX_DEPTH):
         if path.endswith(".md"):
             yield path[:-3].replace("/", ":"), f"{folder}/{path}"
 
 
 def files_below(
-    folder: str, listed: Callable[[str], list[tuple[str, bool]]], skipped: Callable[[str], bool], deepest: int
+    folder: str, list_folder: Callable[[str], list[tuple[str, bool]]], skip: Callable[[str], bool], depth: int
 ) -> Iterator[str]:
-    """Yield the paths of the files below a folder, in order. listed: returns a folder's entries, each with True for a
-    folder.
+    """Yield the paths of the files below a folder, in order.
+
+    list_folder: returns a folder's entries, each with True for a folder.
+    skip: returns True for names to leave out.
+    depth: how many levels of subfolders to visit.
     """
-    for name, is_folder in listed(folder):
-        if skipped(name):
+    for name, is_folder in list_folder(folder):
+        if skip(name):
             continue
         if not is_folder:
             yield name
-        elif deepest:
-            yield from (f"{name}/{path}" for path in files_below(f"{folder}/{name}", listed, skipped, deepest - 1))
+        elif depth:
+            yield from (f"{name}/{path}" for path in files_below(f"{folder}/{name}", list_folder, skip, depth - 1))
 
 
 def entries_inside(folder: str, within: Path | None, problems: list[str] | None = None) -> list[tuple[str, bool]]:
     """Return the names in a folder, sorted, each with True for a folder; [] if it does not exist.
 
-    within: links that lead out of it are skipped and added to `problems`.
+    within: as in Command; links that lead out of it are skipped.
+    problems: collects these links.
     """
     found: list[tuple[str, bool]] = []
     problems = [] if problems is None else problems
     try:
         with os.scandir(folder if within is None else resolve_inside(folder, within)) as entries:
-            for entry, _ in zip(entries, range(MOST), strict=False):
+            for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False):
                 try:
                     if within is not None and entry.is_symlink():
                         found.append((entry.name, resolve_inside(f"{folder}/{entry.name}", within).is_dir()))
@@ -184,16 +187,14 @@ def is_unusable_name(name: str) -> bool:
 
 
 def read_command(name: str, path: Path, within: Path | None, problems: list[str]) -> Command:
-    """Read a command from the beginning of its file. With invalid front matter it can be used, but has no
-    description.
-    """
+    """Read a command from the beginning of its file; with invalid front matter it is usable, without description."""
     own = within is None
     try:
         real = path if within is None else resolve_inside(path, within)
-        start = read_start(real, _HEAD).decode("utf-8", "replace")
+        start = read_start(real, _HEAD_BYTES).decode("utf-8", "replace")
         table = read_front_matter(split_front_matter(start)[0])
     except FrontMatterError as error:
-        problems.append(f"{path}: the head between the lines of --- was not read: {error}")
+        problems.append(f"{path}: its front matter is invalid: {error}")
         return Command(name, path, within=within, own=own)
     except OSError:
         return Command(name, path, within=within, own=own)
@@ -201,15 +202,15 @@ def read_command(name: str, path: Path, within: Path | None, problems: list[str]
         table.get(key) not in (True, "true") for key in ("disable-model-invocation", "hide-from-slash-command-tool")
     )
     hooks = front_matter_hooks(table, str(path), within, problems)
-    found = Command(name, path, key_words(table, "description"), hint_of(table), by_model, within, own)
+    found = Command(name, path, key_text(table, "description"), hint_of(table), by_model, within, own)
     return found.replace(hooks=hooks) if hooks else found
 
 
 def hint_of(table: dict[str, Any]) -> str:
-    return key_words(table, "argument-hint")
+    return key_text(table, "argument-hint")
 
 
-def key_words(table: dict[str, Any], key: str) -> str:
-    """Return a key's value on one line; "" if it is no printable value."""
+def key_text(table: dict[str, Any], key: str) -> str:
+    """Return a key's value as text on one line; "" if it is neither text nor a number."""
     value = table.get(key)
     return " ".join(str(value).split()) if isinstance(value, (str, int, float)) else ""

@@ -1,9 +1,9 @@
 """Diagnose the files in `.agent/` and `.claude/` for `agent doctor`: one line each on how they are used.
 
-Nothing is left out silently: a file that nothing reads is reported, and so is each front matter key without effect,
-with the reason. Everything is read again here, so that a start pays for none of it; nothing is run.
+Nothing is skipped silently: a file that nothing reads is reported, and so is each front matter key without effect, with
+the reason. Everything is read again here, so that it costs nothing at startup; nothing is run.
 
-Also lists which keys and folders of other programs are read here, and why the others are not.
+Also lists which keys and folders of other programs are used here, and why the others are not.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from agent_cli.config.claude_keys import translate, unused_in_words
 from agent_cli.config.prompts import FrontMatterError, read_allowed, read_front_matter, split_front_matter
 from agent_cli.extensions.agents import AgentTypeError, read_agent_type
-from agent_cli.extensions.commands import LIMIT, is_unusable_name
+from agent_cli.extensions.commands import MAX_BYTES, is_unusable_name
 from agent_cli.extensions.front_hooks import front_matter_hooks
-from agent_cli.extensions.skills import FILE, read_skill
-from agent_cli.extensions.skills import LIMIT as SKILL_LIMIT
+from agent_cli.extensions.skills import MAX_BYTES as SKILL_MAX_BYTES
+from agent_cli.extensions.skills import SKILL_FILE, read_skill
 from agent_cli.extensions.template import command_pieces, model_of
 from agent_tools.fs.safe_files import read_regular, resolve_inside
 from agent_tools.record import Value
@@ -29,13 +29,13 @@ from agent_tools.text import counted
 _PROMPT = frozenset(
     ("description", "argument-hint", "allowed-tools", "model", "disable-model-invocation", "flow", "hooks")
 )
-USED = {
+USED_KEYS = {
     "command": _PROMPT | {"hide-from-slash-command-tool"},
     "skill": _PROMPT | {"name", "user-invocable", "when_to_use"},
     "agent": frozenset(("name", "description", "tools", "disallowedTools", "model", "hooks")),
 }
 _HERE = "it works in this conversation, not in a separate one"
-_WORDS = "only says something about the file"
+_INFORMATIVE = "only says something about the file"
 _REASONS = {
     "name": "the file's name is used",
     "tools": "in this kind of file the key is allowed-tools",
@@ -60,16 +60,16 @@ _REASONS = {
     **dict.fromkeys(
         "author category categories compatibility created date license metadata name_zh owner priority source status "
         "tags title type updated version".split(),
-        _WORDS,
+        _INFORMATIVE,
     ),
 }
-# Keys of Claude Code's settings that are read apart from the others.
+# Keys of Claude Code's settings that are read separately.
 APART = ("permissions", "hooks")
 PERMISSIONS = frozenset(("allow", "ask", "deny", "defaultMode", "additionalDirectories"))
-# Files and folders directly below `.agent` and `.claude`: True if they take effect, and what they are.
+# Files and folders directly in `.agent` and `.claude`: True if they take effect, and a description.
 _MEMORY = (True, "memory, which has a separate line")
 _STATUS = (False, "not used by itself: the command for it is status_line under [terminal] of our own settings")
-FOLDERS = {
+KNOWN_ENTRIES = {
     **dict.fromkeys(("AGENTS.md", "CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md", "rules"), _MEMORY),
     "hooks": (True, "belongs to hooks, and runs where one names it"),
     "output-styles": (True, "output styles, for the setting output_style"),
@@ -86,21 +86,21 @@ def unused(kind: str, keys: Iterable[str]) -> list[str]:
     """Describe the keys of front matter without effect, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     for key in keys:
-        if key not in USED[kind]:
+        if key not in USED_KEYS[kind]:
             reasons.setdefault(_REASONS.get(key, "not known here"), []).append(key)
     return [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
 
 
-MOST = 1_000
-DEEPEST = 6
+MAX_FILES = 1_000
+MAX_DEPTH = 6
 
 
 class FileReport(Value):
     """The report on one file.
 
-    what: its role, in words.
+    what: a description of the file.
     used: it takes effect.
-    notes: parts of it that do not, or are wrong.
+    notes: its parts that have no effect or are invalid.
     """
 
     path: str
@@ -114,11 +114,11 @@ class FileReport(Value):
 
 
 class ReportReader:
-    """Reads the folders of one place after another, nearest first; a name that was used before is not used again.
+    """Reports on the folders of one place after another, nearest first; the first file of a name takes effect.
 
     tools: the available tools.
-    taken: names of slash commands that are reserved.
-    check_model: as for agent types.
+    taken: reserved names of slash commands.
+    check_model: as for `read_agent_type`.
     """
 
     def __init__(self, tools: Collection[str], taken: Collection[str], check_model: Callable[[str], str]) -> None:
@@ -132,10 +132,10 @@ class ReportReader:
         self._base = base
         for top in (".agent", ".claude"):
             for path in walk_folder(base, top, within):
-                if len(found) == MOST:
+                if len(found) == MAX_FILES:
                     return [
                         *found,
-                        FileReport(f"{top}/...", f"more than {MOST} files: the rest was not checked", False),
+                        FileReport(f"{top}/...", f"more than {MAX_FILES} files: the rest was not checked", False),
                     ]
                 if (report := self._file(base, path, within)) is not None:
                     found.append(report)
@@ -155,14 +155,14 @@ class ReportReader:
             return _settings(base, path, within, own=within is None)
         if path == ".agent/hooks.json":
             return FileReport(path, "hooks, which agent hooks list shows")
-        known = FOLDERS.get(folder if inner else rest)
+        known = KNOWN_ENTRIES.get(folder if inner else rest)
         return FileReport(path, known[1], known[0]) if known else FileReport(path, "not used: nothing reads it", False)
 
     def _command(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
-        if why := _no_markdown(inner, "a command"):
+        if why := _why_unusable(inner, "a command"):
             return FileReport(path, why, False)
         name = "/" + inner[:-3].replace("/", ":")
-        text, table, wrong = _read(base / path, LIMIT, within)
+        text, table, wrong = _read(base / path, MAX_BYTES, within)
         if wrong and not text:
             return FileReport(path, f"not used: {wrong}", False)
         body = split_front_matter(text)[1]
@@ -177,18 +177,18 @@ class ReportReader:
         there = (base / path).parent if not file else base / path[: len(path) - len(file) - 1]
         if not file:
             return FileReport(path, "not used: a skill is a folder with a SKILL.md", False)
-        if file != FILE:
-            if os.path.lexists(there / FILE):
+        if file != SKILL_FILE:
+            if os.path.lexists(there / SKILL_FILE):
                 return None
-            return FileReport(path, f"not used: its folder {name} has no {FILE}", False)
+            return FileReport(path, f"not used: its folder {name} has no {SKILL_FILE}", False)
         if is_unusable_name(name):
             return FileReport(path, "not used: the folder's name cannot be one of a skill", False)
         problems: list[str] = []
         skill = read_skill(name, there, within, problems)
         if skill is None:
-            why = problems[0].removeprefix(f"{there / FILE}: ") if problems else "it cannot be read"
+            why = problems[0].removeprefix(f"{there / SKILL_FILE}: ") if problems else "it cannot be read"
             return FileReport(path, f"not used: {why}", False)
-        text, table, wrong = _read(there / FILE, SKILL_LIMIT, within)
+        text, table, wrong = _read(there / SKILL_FILE, SKILL_MAX_BYTES, within)
         if wrong:
             return FileReport(path, f"not used: {wrong}", False)
         notes = self._prompt_notes("skill", table, split_front_matter(text)[1], within)
@@ -197,9 +197,9 @@ class ReportReader:
         return self._unless_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
 
     def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
-        if why := _no_markdown(inner, "an agent type"):
+        if why := _why_unusable(inner, "an agent type"):
             return FileReport(path, why, False)
-        text, table, wrong = _read(base / path, SKILL_LIMIT, within)
+        text, table, wrong = _read(base / path, SKILL_MAX_BYTES, within)
         if wrong:
             return FileReport(path, f"not used: {wrong}", False)
         try:
@@ -214,7 +214,7 @@ class ReportReader:
         return self._unless_taken(FileReport(path, name, True, tuple(notes)), name)
 
     def _prompt_notes(self, kind: str, table: dict[str, Any], body: str, within: Path | None) -> list[str]:
-        """Return the keys of a command or skill without effect, and those that are not understood."""
+        """Return notes on the keys of a command or skill that have no effect or are invalid."""
         notes = unused(kind, table)
         notes += read_allowed(table.get("allowed-tools"))[1]
         wrong: list[str] = []
@@ -242,13 +242,13 @@ def walk_folder(
     try:
         real = str(base / path if within is None else resolve_inside(base / path, within))
         with os.scandir(real) as entries:
-            listed = sorted((e.name, e.is_dir()) for e, _ in zip(entries, range(MOST), strict=False))
+            listed = sorted((e.name, e.is_dir()) for e, _ in zip(entries, range(MAX_FILES), strict=False))
     except OSError:
         if os.path.lexists(base / path) and depth:
             yield path
         return
     real = os.path.realpath(real)
-    if real in seen or depth > DEEPEST:
+    if real in seen or depth > MAX_DEPTH:
         yield f"{path}/"
         return
     for name, is_folder in listed:
@@ -258,17 +258,17 @@ def walk_folder(
             yield f"{path}/{name}"
 
 
-def _no_markdown(inner: str, what: str) -> str:
-    """Return why a file is not a usable markdown file, or ""."""
+def _why_unusable(inner: str, what: str) -> str:
+    """Return why a file cannot be used as a markdown file of this kind, or ""."""
     if not inner.endswith(".md"):
         return f"not used: {what} is a file that ends in .md"
     if any(is_unusable_name(part) for part in inner.split("/")):
-        return "not used: its name cannot be called; it contains spaces or colons, or begins with a dot"
+        return "not used: its name cannot be used; it contains spaces or colons, or begins with a dot"
     return ""
 
 
 def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, Any], str]:
-    """Return the text, its front matter as a table, and what is wrong with either, or ""."""
+    """Return the text, its front matter as a table, and the problem with either ("" for none)."""
     try:
         text = read_regular(path, limit, within).decode("utf-8", "replace")
     except OSError as error:
@@ -276,7 +276,7 @@ def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, A
     try:
         return text, read_front_matter(split_front_matter(text)[0]), ""
     except FrontMatterError as error:
-        return text, {}, f"its head was not read: {error}"
+        return text, {}, f"its front matter is invalid: {error}"
 
 
 def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileReport:
@@ -290,7 +290,7 @@ def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileR
     if not isinstance(table, dict):
         return FileReport(path, "not used: it is not a JSON object", False)
     if own and path.endswith("settings.local.json"):
-        return FileReport(path, "not used: of your home folder only settings.json is read", False)
+        return FileReport(path, "not used: in the home folder only settings.json is read", False)
     found = translate({k: v for k, v in table.items() if k not in APART}, ("model", "output_style").__contains__)
     unused = found.unused if own or "disableAllHooks" not in table else (*found.unused, "disableAllHooks")
     taken = [key for key in table if key not in {name.partition(".")[0] for name in unused}]
@@ -298,5 +298,5 @@ def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileR
     rules = table.get("permissions")
     inner = rules if isinstance(rules, dict) else {}
     notes += [f"permissions.{key}: not read here" for key in inner if key not in PERMISSIONS]
-    what = f"settings of Claude Code, of which {' and '.join(taken) or 'nothing'} is taken"
+    what = f"settings of Claude Code; used here: {' and '.join(taken) or 'nothing'}"
     return FileReport(path, what, bool(taken), tuple(notes))

@@ -1,6 +1,6 @@
 """Hooks in the front matter of agents, skills and commands: they run only while these are in use.
 
-They travel as plain data, since prompts and sub-agent types know nothing of hooks; the engine reads them again.
+They are passed on as plain data, since prompts and agent types know nothing of hooks; the engine decodes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ with lazy_imports():
     from agent_cli.config import hooks as config_hooks  # few files have any
 
 PlainHooks = tuple[dict[str, Any], ...]
-_LIMIT = 131_072
+_MAX_BYTES = 131_072
 
 
 def front_matter_hooks(
@@ -30,9 +30,11 @@ def front_matter_hooks(
     problems: list[str] | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> PlainHooks:
-    """Return the hooks of a file's front matter as plain data. problems: collects a sentence for each invalid one.
+    """Return the hooks of a file's front matter as plain data.
 
-    within: the project of the file; None for the user's own. variables: those of a plugin, for its commands.
+    within: the project of the file; None for the user's own.
+    problems: collects a sentence for each invalid hook.
+    variables: the plugin's, for its commands; None for any other file.
     """
     if table.get("hooks") is None:
         return ()
@@ -49,24 +51,24 @@ def front_matter_hooks(
 
 
 def plugin_hooks(hooks: Iterable[dict[str, Any]], variables: Mapping[str, str]) -> PlainHooks:
-    """Return hooks as those of a plugin, which are the user's own and get the plugin's variables."""
+    """Return hooks as a plugin's: they count as the user's own, and get the plugin's variables."""
     return tuple({**plain, "own": True, "env": dict(variables)} for plain in hooks)
 
 
 def hooks_from_plain(plain: Iterable[dict[str, Any]]) -> list[Hook]:
-    """Return hooks that were plain data."""
+    """Decode hooks from plain data."""
     return [from_json(Hook, each) for each in plain]
 
 
 def withheld_hooks(root: Path, files: Iterable[str]) -> list[tuple[str, tuple[Hook, ...]]]:
-    """Return the hooks in the front matter of a project's files, by path, for a project that is not trusted."""
+    """Return the front-matter hooks of an untrusted project's files, by path."""
     found = []
     for name in files:
         if not name.endswith(".md") or not set(name.split("/")[1:2]) & {"agents", "commands", "skills"}:
             continue
         path = root / name
         try:
-            head, _ = split_front_matter(read_regular(path, _LIMIT, root).decode("utf-8", "replace"))
+            head, _ = split_front_matter(read_regular(path, _MAX_BYTES, root).decode("utf-8", "replace"))
             hooks = hooks_from_plain(front_matter_hooks(read_front_matter(head), str(path), root))
         except (OSError, FrontMatterError):
             continue

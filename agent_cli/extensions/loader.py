@@ -1,7 +1,7 @@
 """Load what users add with files: slash commands, skills, sub-agent types, tools of packages.
 
-The project's own load once it is trusted. A problem with a file is one line of warning, and the rest is loaded; `agent
-doctor` has the full report.
+A project's files are loaded once the project is trusted. A problem with a file is a one-line warning, and the rest is
+loaded; `agent doctor` has the full report.
 """
 
 from __future__ import annotations
@@ -48,14 +48,12 @@ with lazy_imports():
     from agent_cli.extensions import skills as extensions_skills
 
 T = TypeVar("T")
-# What Claude Code calls the built-in types of sub-agents.
+# Claude Code's names of the built-in types of sub-agents.
 _CLAUDE_NAMES = {"general-purpose": "general", "Explore": "explore", "Plan": "plan"}
 
 
 class LazyMapping(Mapping[str, T]):
-    """A mapping of the user's own items, which are loaded, and built-in ones, which are read on first use: most runs
-    need none.
-    """
+    """A mapping of the user's own items, already loaded, and of built-in ones, which are read on first use."""
 
     def __init__(self, own: Mapping[str, T], shipped: Callable[[], Mapping[str, T]]) -> None:
         self._own = own
@@ -93,16 +91,19 @@ WORKFLOWS: Mapping[str, Callable[[Turn, Any], Workflow]] = LazyMapping({}, _ship
 
 
 class Embedded(Value):
-    """Additions of a program that embeds the agent: tools that are always offered, Python hooks, types of sub-agents.
+    """Additions by a program that embeds the agent.
 
+    tools: always offered.
+    hooks: functions.
+    agents: types of sub-agents.
     skills: names of the skills to offer; None for all.
-    answers: it answers the model's questions.
-    approves: it decides about calls as a user would.
-    waits: MCP servers are waited for when the agent is built, not first before its first turn.
-    host: carries the messages of MCP servers that live in its process.
-    tool_aliases: names that the model may use, and the name of the tool that is meant by each.
-    plan_workflow: how to work in plan mode; "" for our own words.
-    record: gets each event of a session that is not saved; None if nobody wants them.
+    answers: the program answers the model's questions.
+    approves: the program decides about calls as a user would.
+    waits: wait for MCP servers when the agent is built, instead of before its first turn.
+    host: carries the messages of MCP servers that run in the program's process.
+    tool_aliases: names that the model may use, and the tool that each one means.
+    plan_workflow: instructions for plan mode; "" for the default ones.
+    record: called with each event of a session that is not saved; None if nobody needs them.
     """
 
     tools: tuple[Tool[Any], ...] = ()
@@ -119,7 +120,7 @@ class Embedded(Value):
 
 
 def command_source(name: str, commands: Mapping[str, UserCommand]) -> str:
-    """Return where a command comes from, in the words of hooks; "" if there is none of that name."""
+    """Return where a command comes from, as hooks name it; "" if there is no such command."""
     command = commands.get(name)
     if command is None:
         return ""
@@ -137,8 +138,9 @@ class Extensions:
     """The extensions that were found.
 
     own: commands and skills from files, by slash name.
+    for_model: the commands that the model may use.
     tools: those of packages.
-    plugin_folders: the files of plugins.
+    plugin_folders: the folders of plugins.
     """
 
     def __init__(self) -> None:
@@ -153,20 +155,20 @@ class Extensions:
 
     @property
     def has_hooks(self) -> bool:
-        """Return True if a file has hooks in its front matter."""
+        """True if a file has hooks in its front matter."""
         every = (*self.agents.values(), *self.skills.values(), *self.own.values())
         return any(getattr(each, "hooks", ()) for each in every)
 
     @property
     def front_hooks(self) -> list[tuple[str, Hook]]:
-        """The hooks in the front matter of files, each with when it runs."""
+        """The hooks in the front matter of files, each with a phrase that says when it runs."""
         users = [(f"in the agent {kind.name}", kind.hooks) for kind in self.agents.values()]
         users += [(f"after the skill {skill.name}", skill.hooks) for skill in self.skills.values()]
         users += [(f"in a turn of /{c.name}", c.hooks) for c in self.own.values() if isinstance(c, Command)]
         return [(when, hook) for when, plain in users for hook in front_hooks.hooks_from_plain(plain)]
 
     def embed(self, embedded: Embedded) -> None:
-        """Add the embedding program's types of sub-agents, and leave out the skills that it does not want."""
+        """Add the embedding program's types of sub-agents, and drop the skills that it does not want."""
         self.agents.update(embedded.agents)
         if embedded.skills is not None:
             for name in self.skills.keys() - set(embedded.skills):
@@ -183,7 +185,7 @@ class Extensions:
 
 
 def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the folders with links followed; they share parents, which are resolved once."""
+    """Yield the folders with links followed; shared parents are resolved once."""
     above = cache(os.path.realpath)
     for folder in folders:
         yield Path(os.path.realpath(folder) if folder.is_symlink() else f"{above(folder.parent)}/{folder.name}")
@@ -197,7 +199,7 @@ def load_extensions(
     if settings.tool_packages:
         found.tools = tool_packages.load_tools(settings.tool_packages)
     if options.agents:
-        found.agents.update(_given_agents(options.agents))
+        found.agents.update(_agents_from_option(options.agents))
     if options.bare and not layers.plugins:
         return found
     project = place.root if layers.trust.trusted and place.root != place.home else None
@@ -233,11 +235,11 @@ def load_extensions(
     return found
 
 
-def _given_agents(text: str) -> dict[str, AgentType]:
-    """Return the types of sub-agents of --agents: JSON, or a file with it. Raises UsageError."""
+def _agents_from_option(text: str) -> dict[str, AgentType]:
+    """Return the agent types of the option --agents, which is JSON or a file with it. Raises UsageError."""
     try:
         if not text.lstrip().startswith("{"):
-            text = read_regular(Path(os.path.expanduser(text)), extensions_agents.LIMIT).decode("utf-8")
+            text = read_regular(Path(os.path.expanduser(text)), extensions_agents.MAX_BYTES).decode("utf-8")
         return extensions_agents.agent_types_from(decode_json(text, "--agents"), "--agents")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--agents: {text}: {getattr(error, 'strerror', None) or error}.") from None
@@ -248,14 +250,14 @@ def _given_agents(text: str) -> dict[str, AgentType]:
 def with_agent(
     options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, embedded: Embedded
 ) -> Settings:
-    """Return the settings of a session that works as the agent of --agent. Raises UsageError."""
+    """Return the settings of a session that runs as the agent of the option --agent. Raises UsageError."""
     found = load_extensions(options, place, layers, settings, lambda text: None)
     found.agents.update(embedded.agents)
-    asked = options.agent or ""
-    kind = found.agent_types.get(asked) or found.agent_types.get(_CLAUDE_NAMES.get(asked, ""))
+    name = options.agent or ""
+    kind = found.agent_types.get(name) or found.agent_types.get(_CLAUDE_NAMES.get(name, ""))
     if kind is None:
         names = ", ".join(sorted(found.agent_types))
-        raise UsageError(f"--agent: there is no agent {options.agent}; there are: {names}.")
+        raise UsageError(f"--agent: there is no agent {options.agent}. Available: {names}.")
     changed: dict[str, Any] = {}
     if options.system_prompt is None and options.system_prompt_file is None:
         changed["system_prompt"] = kind.prompt
@@ -288,14 +290,14 @@ def active_style(
     style = output_styles.choose_style(settings.output_style, styles)
     if style is None:
         why = f"; {'; '.join(problems)}" if problems else ""
-        there = ", ".join(styles)
-        warn(f"there is no output style {settings.output_style}, so the default is used; there are {there}{why}")
+        available = ", ".join(styles)
+        warn(f"there is no output style {settings.output_style}, so the default is used. Available: {available}{why}")
         return ""
     return output_styles.style_block(style)
 
 
 def has_folder(base: Path | None, below: str = "") -> bool:
-    """Return True if a folder may have extension files. below: for one kind of them."""
+    """Return True if a folder may have extension files. below: the subfolder of one kind, as "/skills"."""
     if base is None:
         return False
     return any(os.path.isdir(f"{base}/{name}{below}") for name in (".agent", ".claude", ".agents"))  # noqa: PTH112 - the method raises in closed folders

@@ -1,7 +1,7 @@
-"""Output styles: markdown files whose text becomes part of the system prompt, behind the instructions.
+"""Output styles: markdown files whose text becomes part of the system prompt, after the instructions.
 
-.agent/output-styles/x.md in the project, then .claude/output-styles, then the same in the home folder, then those of
-plugins as `plugin:x`, then the built-in ones. A style is found by its name, in any case.
+The order of precedence: .agent/output-styles/x.md in the project, .claude/output-styles, the same in the home folder,
+those of plugins as `plugin:x`, the built-in ones. Names are not case-sensitive.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent_cli.config.prompts import FrontMatterError, prompt_folder, read_front_matter, split_front_matter
-from agent_cli.extensions.commands import key_words, markdown_files, search_folders
+from agent_cli.extensions.commands import key_text, markdown_files, search_folders
 from agent_cli.plugins.manifest import Plugin
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 
 FOLDERS = (".agent/output-styles", ".claude/output-styles")
 DEFAULT = "default"
-LIMIT = 65_536
+MAX_BYTES = 65_536
 
 
 class OutputStyle(Value):
-    """A style. text: what is added to the system prompt."""
+    """A style. text: added to the system prompt."""
 
     name: str
     description: str = ""
@@ -51,28 +51,28 @@ def find_output_styles(
 
 def _read_style(before: str, path: Path, within: Path | None, problems: list[str]) -> OutputStyle | None:
     try:
-        head, body = split_front_matter(read_regular(path, LIMIT, within).decode("utf-8", "replace"))
+        head, body = split_front_matter(read_regular(path, MAX_BYTES, within).decode("utf-8", "replace"))
         table = read_front_matter(head)
     except OSError as error:
         problems.append(f"{path}: this output style is skipped: {error.strerror or error}")
         return None
     except FrontMatterError as error:
-        problems.append(f"{path}: this output style is skipped: its head was not read: {error}")
+        problems.append(f"{path}: this output style is skipped: its front matter is invalid: {error}")
         return None
     if not body.strip():
         problems.append(f"{path}: this output style is skipped: it has no text")
         return None
-    name = key_words(table, "name") or path.stem
-    return OutputStyle(f"{before}{name}", key_words(table, "description"), body.strip(), path)
+    name = key_text(table, "name") or path.stem
+    return OutputStyle(f"{before}{name}", key_text(table, "description"), body.strip(), path)
 
 
 def choose_style(name: str, styles: dict[str, OutputStyle]) -> OutputStyle | None:
-    """Return the style of a name, which may be written in any case; None if there is none."""
+    """Return the style of this name, ignoring case; None if there is none."""
     if name in styles:
         return styles[name]
     return next((style for known, style in styles.items() if known.casefold() == name.casefold()), None)
 
 
 def style_block(style: OutputStyle) -> str:
-    """Return the part of the system prompt; "" for the default."""
+    """Return the style's part of the system prompt; "" for the default."""
     return f"# Output style: {style.name}\n\n{style.text}" if style.text else ""

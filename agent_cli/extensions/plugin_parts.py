@@ -1,11 +1,11 @@
-"""The commands, skills and types of sub-agents of plugins, under the plugin's name: `/plugin:name`."""
+"""Load the commands, skills and agent types of plugins, under the plugin's name: `/plugin:name`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
 from agent_cli.core.modes import AgentType
-from agent_cli.extensions.agents import LIMIT, AgentTypeError, read_agent_type
+from agent_cli.extensions.agents import MAX_BYTES, AgentTypeError, read_agent_type
 from agent_cli.extensions.commands import Command, read_command
 from agent_cli.extensions.front_hooks import plugin_hooks
 from agent_cli.extensions.skills import Skill, read_skill
@@ -22,9 +22,10 @@ def add_parts(
     known: Collection[str],
     check_model: Callable[[str], str],
 ) -> list[str]:
-    """Add a plugin's commands, skills and types to those that were found; return problems with its files.
+    """Add a plugin's commands, skills and agent types to those already found; return problems with its files.
 
-    known, check_model: as for `read_agent_type`.
+    known: as for `read_agent_type`.
+    check_model: as for `read_agent_type`.
     """
     problems: list[str] = []
     variables, folder = plugin.variables, plugin.folder
@@ -42,7 +43,7 @@ def add_parts(
             )
     for path in plugin.agents:
         try:
-            text = read_regular(path, LIMIT, folder).decode("utf-8", "replace")
+            text = read_regular(path, MAX_BYTES, folder).decode("utf-8", "replace")
             kind = read_agent_type(
                 fill_variables(text, variables), str(path), known, check_model, stem=path.stem, problems=problems
             )

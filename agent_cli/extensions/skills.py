@@ -1,9 +1,10 @@
-"""Skills: folders with a SKILL.md that says when and how to use them; other files in them are read when needed.
+"""Skills: folders with a SKILL.md that says when and how to use them; the model reads their other files when needed.
 
-    .agent/skills/x/SKILL.md in the project, then .claude/skills and .agents/skills, then the same in the home folder.
+The order of precedence: .agent/skills/x/SKILL.md in the project, .claude/skills, .agents/skills, the same in the home
+folder.
 
-At the start only the front matter is read. The body is read when the skill is used: by the model with the tool Skill,
-or by the user as /x.
+At startup only the front matter is read. The body is read when the skill is used: by the model with the tool Skill, or
+by the user as /x.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from pathlib import Path
 
 from agent_cli.config.prompts import FrontMatterError, read_front_matter, split_front_matter
 from agent_cli.extensions.commands import (
-    MOST,
+    MAX_ENTRIES,
     entries_inside,
     files_below,
     hint_of,
     is_unusable_name,
-    key_words,
+    key_text,
     read_prompt_file,
     search_folders,
 )
@@ -30,20 +31,23 @@ from agent_tools.record import Value
 from agent_tools.results import ExpandedPrompt
 
 FOLDERS = (".agent/skills", ".claude/skills", ".agents/skills")
-FILE = "SKILL.md"
-LIMIT = 131_072
-LISTED = 100
-_HEAD = 16_384
-_SHOWN = 1_536
+SKILL_FILE = "SKILL.md"
+MAX_BYTES = 131_072
+MAX_LISTED_FILES = 100
+_HEAD_BYTES = 16_384
+_MAX_DESCRIPTION_CHARS = 1_536
 
 
 class Skill(Value):
     """A skill, named after its folder.
 
-    by_model, by_user: who may use it.
-    within: as for a command.
+    hint: its arguments, described for the user.
+    by_model: the model may use it.
+    by_user: the user may use it as a slash command.
+    within: as in Command.
     own: it is the user's own.
-    variables, hooks: as for a command.
+    variables: as in Command.
+    hooks: as in Command.
     """
 
     name: str
@@ -59,15 +63,15 @@ class Skill(Value):
 
     @property
     def path(self) -> Path:
-        return self.folder / FILE
+        return self.folder / SKILL_FILE
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """Return the skill's text and a list of its other files. Raises ToolError."""
-        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The skill {self.name}", self.variables)
+        head, body = read_prompt_file(self.path, MAX_BYTES, self.within, f"The skill {self.name}", self.variables)
         try:
             table = read_front_matter(head)
         except FrontMatterError as error:
-            raise ToolError(f"The skill {self.name} cannot be used: {self.path}: its head: {error}.") from None
+            raise ToolError(f"The skill {self.name} cannot be used: {self.path}: its front matter: {error}.") from None
         body = body.replace("${CLAUDE_SKILL_DIR}", str(self.folder)).replace("{baseDir}", str(self.folder))
         below = (self._files(),)
         within = None if self.own else self.within
@@ -81,12 +85,12 @@ class Skill(Value):
             folder = self.folder if self.within is None else resolve_inside(self.folder, self.within)
         except OSError:
             folder = self.folder
-        names = sorted(n for n in files_below(str(folder), _own_entries, _is_hidden, 3) if n != FILE)
+        names = sorted(n for n in files_below(str(folder), _own_entries, _is_hidden, 3) if n != SKILL_FILE)
         here = f"This skill's folder is {self.folder}; paths in it are relative to that."
         if not names:
             return here
-        more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        return f"{here} Its other files: {', '.join(names[:LISTED])}{more}."
+        more = f", and {len(names) - MAX_LISTED_FILES} more" if len(names) > MAX_LISTED_FILES else ""
+        return f"{here} Its other files: {', '.join(names[:MAX_LISTED_FILES])}{more}."
 
 
 def find_skills(home: Path | None, project: Path | None) -> tuple[dict[str, Skill], list[str]]:
@@ -101,16 +105,16 @@ def find_skills(home: Path | None, project: Path | None) -> tuple[dict[str, Skil
 
 
 def skill_names(folder: str, within: Path | None = None, problems: list[str] | None = None) -> list[str]:
-    """Return the folders in a folder that may be skills, in order. within, problems: as for `entries_inside`."""
+    """Return the subfolders that may be skills, in order. within, problems: as for `entries_inside`."""
     return [n for n, is_folder in entries_inside(folder, within, problems) if is_folder and not is_unusable_name(n)]
 
 
 def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]) -> Skill | None:
     """Read a skill's front matter; return None if it cannot be used."""
-    path = folder / FILE
+    path = folder / SKILL_FILE
     try:
         real = path if within is None else resolve_inside(path, within)
-        head, body = split_front_matter(read_start(real, _HEAD).decode("utf-8", "replace"))
+        head, body = split_front_matter(read_start(real, _HEAD_BYTES).decode("utf-8", "replace"))
         table = read_front_matter(head)
     except FileNotFoundError:
         return None
@@ -118,9 +122,9 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         problems.append(f"{path}: the skill is skipped: {error.strerror or error}")
         return None
     except FrontMatterError as error:
-        problems.append(f"{path}: the skill is skipped: its head between the lines of --- was not read: {error}")
+        problems.append(f"{path}: the skill is skipped: its front matter is invalid: {error}")
         return None
-    description = " ".join(filter(None, (key_words(table, "description"), key_words(table, "when_to_use"))))
+    description = " ".join(filter(None, (key_text(table, "description"), key_text(table, "when_to_use"))))
     if "description" not in table:
         description = description or _first_paragraph(body)
     if not description:
@@ -131,7 +135,7 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
     return Skill(
         name,
         folder,
-        description[:_SHOWN],
+        description[:_MAX_DESCRIPTION_CHARS],
         hint_of(table),
         by_model=table.get("disable-model-invocation") is not True,
         by_user=table.get("user-invocable") is not False,
@@ -142,16 +146,16 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
 
 
 def _first_paragraph(body: str) -> str:
-    """Return a skill's description if its front matter has none: the first text that is no heading, on one line."""
+    """Return the first paragraph that is not a heading, on one line: the description of a skill without one."""
     blocks = (block.strip() for block in body.split("\n\n"))
     return next((" ".join(block.split()) for block in blocks if block and not block.startswith("#")), "")
 
 
 def _own_entries(folder: str) -> list[tuple[str, bool]]:
-    """Return a folder's entries, sorted, each with True for a folder; a link to one does not count."""
+    """Return a folder's entries, sorted, each with True for a folder; a link to a folder does not count."""
     try:
         with os.scandir(folder) as entries:
-            listed = zip(entries, range(MOST), strict=False)
+            listed = zip(entries, range(MAX_ENTRIES), strict=False)
             return sorted((e.name, e.is_dir(follow_symlinks=False)) for e, _ in listed)
     except OSError:
         return []

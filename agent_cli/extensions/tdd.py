@@ -1,5 +1,5 @@
-"""The workflow of /tdd, enforced by observing calls, not by what the model says: an approved plan, failing tests, the
-user's review of them, code, the same tests passing, and a commit that needs approval.
+"""The workflow of /tdd: an approved plan, failing tests, the user's review of them, code, the same tests passing, and a
+commit that needs approval. It is enforced by observing calls, not by what the model says.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from agent_tools.record import Value, from_json, to_json
 from agent_tools.results import CommandOutput
 
 Phase = Literal["plan", "tests", "review", "code", "commit", "done"]
-NUDGES = 4
+MAX_NUDGES = 4
 _TEST = (
     r"(?:^|/)(?:tests?|specs?|__tests__|testing|testdata|t)/|"
     r"(?:^|/)(?:(?:test|tests|spec|conftest)(?:[_.-][^/]*)?|[^/]*[_.-](?:tests?|spec)|[^/]*(?:Tests?|Spec|IT))\.\w+$"
 )
 _COMMIT = r"\bgit\b[^|;&\n]*\bcommit\b"
-# Allowed before the tests on their line: commands that cannot fail in their place. And checks that run no tests.
-_BEFORE = r"(?:cd|export|source|\.)\s[^&]*|true"
+# Commands that may come before the tests on the same line, since they do not hide how the tests end.
+_HARMLESS_BEFORE = r"(?:cd|export|source|\.)\s[^&]*|true"
+# Checks that run no tests.
 _NO_TESTS = (
     r"(?:\w+=\S*\s+)*(?:\S*/)?(?:python[\d.]*\s+-m\s+|npx\s+|(?:uv|poetry)\s+run\s+)?"
     r"(?:(?:mypy|pyright|ruff|flake8|tsc|eslint|shellcheck|ninja)\b|"
@@ -51,9 +52,9 @@ _MISSING = {
 class TddState(Value, tag="State"):
     """The progress of the work.
 
-    red: the command that was seen failing, and its exit code.
-    tests: test files that were written.
-    later: those of them that were changed after the user's review.
+    red: the test command that was seen failing, with its exit code.
+    tests: the test files that were written.
+    later: those that were changed after the user's review.
     """
 
     phase: Phase = "plan"
@@ -65,21 +66,21 @@ class TddState(Value, tag="State"):
 class Tdd:
     """Observes every call before and after it runs."""
 
-    def __init__(self, turn: Turn, kept: dict[str, Any] | None) -> None:
-        self.state: TddState = from_json(TddState, kept) if kept else TddState()
+    def __init__(self, turn: Turn, stored: dict[str, Any] | None) -> None:
+        self.state: TddState = from_json(TddState, stored) if stored else TddState()
         self._is_check, self._decides = turn.checks.is_check, turn.checks.decides
         self._root = turn.deps.context.workspace.root
         turn.options = turn.options.replace(plan_review="always")
         turn.plan_approved = self.state.phase != "plan"
 
-    def kept(self) -> Any:
+    def snapshot(self) -> Any:
         return to_json(self.state)
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
-        """Refuse, or ask about, what comes too early; a commit always needs approval. Raises ToolError."""
+        """Refuse calls that come too early, or ask about them; a commit always needs approval. Raises ToolError."""
         if self.state.phase == "plan" and turn.plan_approved:
             self._to("tests")
-        writes = [self._shown(e.target) for e in effects if e.kind == "write"]
+        writes = [self._relative(e.target) for e in effects if e.kind == "write"]
         commands = [e.target for e in effects if e.kind == "run"]
         early = self.state.phase in ("plan", "tests", "review")
         if early and writes:
@@ -88,11 +89,11 @@ class Tdd:
             if re.search(_COMMIT, command):
                 if self.state.phase not in ("commit", "done"):
                     raise ToolError(f"/tdd: it is too early to commit. {self._next()}")
-                decision = _asked(turn, decision, self._account())
+                decision = _ask(turn, decision, self._describe_commit())
             elif early and self._test_of(command) is None and not turn.deps.policy.only_reads(command):
-                decision = _asked(turn, decision, "runs before the tests were seen failing, and may change files")
+                decision = _ask(turn, decision, "runs before the tests were seen failing, and may change files")
         if early and any(e.kind == "call" for e in effects):
-            decision = _asked(turn, decision, "runs before the tests were seen failing, and may change files")
+            decision = _ask(turn, decision, "runs before the tests were seen failing, and may change files")
         return decision
 
     def _check_writes(self, writes: Sequence[str]) -> None:
@@ -105,9 +106,9 @@ class Tdd:
             )
 
     def record_result(self, item: PreparedCall, result: ToolResult) -> str:
-        """Record what a call did; return a note for the model on how it counts."""
+        """Record what a call did; return a note for the model on what it means for the workflow."""
         if not result.is_error:
-            self._written([self._shown(path) for path in item.writes])
+            self._record_writes([self._relative(path) for path in item.writes])
         shown = result.display
         if not isinstance(shown, CommandOutput):
             return ""
@@ -116,15 +117,12 @@ class Tdd:
             return ""
         command = self._test_of(shown.command)
         if command is None:
-            says = self._is_check(shown.command) and self.state.phase in ("tests", "code")
-            return (
-                "\n\n[/tdd: this does not count: run the tests alone, without pipes and other commands.]"
-                if says
-                else ""
-            )
-        return self._tested(Check(command, shown.exit_code))
+            if not self._is_check(shown.command) or self.state.phase not in ("tests", "code"):
+                return ""
+            return "\n\n[/tdd: this does not count: run the tests alone, without pipes and other commands.]"
+        return self._record_test_run(Check(command, shown.exit_code))
 
-    def _tested(self, check: Check) -> str:
+    def _record_test_run(self, check: Check) -> str:
         phase, red = self.state.phase, self.state.red
         if phase == "tests" and self.state.tests:
             if check.passed:
@@ -142,36 +140,34 @@ class Tdd:
                 return f"\n\n[/tdd: what counts is `{red.command}`, which was seen failing.]"
         return ""
 
-    def _written(self, paths: Sequence[str]) -> None:
+    def _record_writes(self, paths: Sequence[str]) -> None:
         state = self.state
         tests = [path for path in paths if re.search(_TEST, path)]
         if state.phase in ("tests", "review") and tests:
-            # The tests seen failing were other ones.
-            self.state = state.replace(tests=_more(state.tests, tests), phase="tests", red=None)
+            # The tests that were seen failing have changed.
+            self.state = state.replace(tests=_merged(state.tests, tests), phase="tests", red=None)
         elif state.phase in ("code", "commit") and paths:
-            self.state = state.replace(phase="code", later=_more(state.later, tests))
+            self.state = state.replace(phase="code", later=_merged(state.later, tests))
 
     def review(self) -> str:
-        """Return the question for the user if they have to review the tests; else ""."""
+        """Return the title of the user's review of the tests, if that is due; else ""."""
         if self.state.phase != "review":
             return ""
         return (
             f"The tests are written and fail, as they should: {self.state.red}. Tests: {', '.join(self.state.tests)}."
         )
 
-    def reviewed(self, *, good: bool) -> None:
-        self._to("code" if good else "tests")
+    def record_review(self, *, approved: bool) -> None:
+        self._to("code" if approved else "tests")
 
     def unfinished(self, turn: Turn, text: str) -> str:
-        """Return a message that continues the turn; "" if the model asks a question, is done, or was nudged often
-        enough.
-        """
+        """Return a message that continues the turn; "" if the model is done, asks a question, or was nudged enough."""
         if self.state.phase == "plan" and turn.plan_approved:
             self._to("tests")
         nothing_to_commit = self.state.phase == "commit" and not (self._root / ".git").exists()
         if self.state.phase == "done" or nothing_to_commit or is_question(text):
             return ""
-        if turn.nudges.get("tdd", 0) >= NUDGES:
+        if turn.nudges.get("tdd", 0) >= MAX_NUDGES:
             return ""
         turn.nudges["tdd"] = turn.nudges.get("tdd", 0) + 1
         return f"The /tdd workflow is not finished. {self._next()}"
@@ -180,19 +176,19 @@ class Tdd:
         """Describe the steps that were not observed by the end of the turn."""
         if self.state.phase == "done" or (self.state.phase == "commit" and not (self._root / ".git").exists()):
             return ""
-        return self._filled(_MISSING[self.state.phase])
+        return self._fill(_MISSING[self.state.phase])
 
     def _test_of(self, command: str) -> str | None:
-        """Return the command on one line, if it runs tests and its exit code is theirs; else None."""
+        """Return the command on one line, if it runs tests and its exit code is that of the tests; else None."""
         line = " ".join(command.split())
         if "\n" in command.strip() or re.search(r"[|;&<>]|\$\(|`", re.sub(r"\d?>&\d|&&", " ", line)):
             return None
         *before, last = (part.strip() for part in line.split("&&"))
-        if re.match(_NO_TESTS, last) or not all(re.fullmatch(_BEFORE, part) for part in before):
+        if re.match(_NO_TESTS, last) or not all(re.fullmatch(_HARMLESS_BEFORE, part) for part in before):
             return None
         return line if self._decides(last) else None
 
-    def _account(self) -> str:
+    def _describe_commit(self) -> str:
         state = self.state
         later = f"; tests changed after you saw them: {', '.join(state.later)}" if state.later else ""
         return f"commits; `{state.red.command if state.red else ''}` was seen failing, then passing{later}"
@@ -201,12 +197,12 @@ class Tdd:
         self.state = self.state.replace(phase=phase)
 
     def _next(self) -> str:
-        return self._filled(_NEXT.get(self.state.phase, ""))
+        return self._fill(_NEXT.get(self.state.phase, ""))
 
-    def _filled(self, words: str) -> str:
+    def _fill(self, words: str) -> str:
         return words.replace("{command}", self.state.red.command if self.state.red else "the tests")
 
-    def _shown(self, path: str) -> str:
+    def _relative(self, path: str) -> str:
         real = Path(path)
         return real.relative_to(self._root).as_posix() if real.is_relative_to(self._root) else path
 
@@ -219,7 +215,7 @@ def _is_red(check: Check) -> bool:
     return not ("pytest" in check.command and check.exit_code in (3, 4, 5))
 
 
-def _asked(turn: Turn, decision: Decision, why: str) -> Decision:
+def _ask(turn: Turn, decision: Decision, why: str) -> Decision:
     mode = turn.deps.policy.mode
     if decision.level is Level.DENY or mode == "bypassPermissions":
         return decision
@@ -228,5 +224,5 @@ def _asked(turn: Turn, decision: Decision, why: str) -> Decision:
     return decision.replace(level=Level.ASK, reason=why, by="default", rule="")
 
 
-def _more(before: tuple[str, ...], paths: Sequence[str]) -> tuple[str, ...]:
+def _merged(before: tuple[str, ...], paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*before, *paths)))

@@ -1,8 +1,8 @@
 """Expand the text of a prompt: insert arguments, append the text of mentioned files, split off commands.
 
-A file is mentioned as `@path` or `@path:10-40`: only text files of the workspace that may be read without a question;
-anything else after an @ stays plain text. A path is relative to where commands run now, else to where the session
-began: that is where the user sits.
+A file is mentioned as `@path` or `@path:10-40`. Only text files of the workspace that may be read without a question
+count; anything else after an @ stays plain text. A path is relative to the commands' working directory, or else to the
+folder where the session started, which is the user's.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from agent_tools.results import ExpandedPrompt, TurnOverrides
 with lazy_imports():
     from agent_tools.fs import files
 
-EACH = 30_000
-TOGETHER = 90_000
-LARGEST = 10_000_000
+MAX_FILE_CHARS = 30_000
+MAX_TOTAL_CHARS = 90_000
+MAX_FILE_BYTES = 10_000_000
 IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 # Compiled on first use: most prompts mention no files.
 _MENTION = r"(?<![\w@`])@([^\s`'\"<>|*]+)"
 _PUNCTUATION = ".,;:!?)]}"
-_SPELLED = (
+_FILE_LIKE = (
     r"[^:]*\w\.(?:py|js|jsx|ts|tsx|md|txt|json|toml|ya?ml|rs|go|c|h|cc|cpp|java|rb|php|sh|html|css|sql|cfg|ini|xml|csv)"
     r"(?::\d+(?:-\d+)?)?"
 )
@@ -41,16 +41,16 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
 
     A file whose whole text is in a block counts as read once a message contains the block: `ToolContext.read_in`.
     """
-    left = TOGETHER
+    left = MAX_TOTAL_CHARS
     seen: set[str] = set()
     for mention in re.finditer(_MENTION, prompt):
-        name, lines = _named(mention[1], ctx)
+        name, lines = _resolve_mention(mention[1], ctx)
         if not name or f"{name}{lines}" in seen:
             continue
         seen.add(f"{name}{lines}")
         if "image" in ctx.input_modalities and _is_image(name):
             continue
-        content, mark = _content(name, lines, min(EACH, left), ctx)
+        content, mark = _content(name, lines, min(MAX_FILE_CHARS, left), ctx)
         left -= len(content)
         shown = f' lines="{lines[0]}-{lines[1]}"' if lines else ""
         block = f'<file path="{name}"{shown}>\n{content}\n</file>'
@@ -63,7 +63,7 @@ def mentioned_images(prompt: str, ctx: ToolContext) -> list[str]:
     """Return the paths of images that a prompt mentions, for a model that accepts them."""
     if "@" not in prompt or "image" not in ctx.input_modalities:
         return []
-    names = (_named(mention[1], ctx)[0] for mention in re.finditer(_MENTION, prompt))
+    names = (_resolve_mention(mention[1], ctx)[0] for mention in re.finditer(_MENTION, prompt))
     return list(dict.fromkeys(name for name in names if name and _is_image(name)))
 
 
@@ -78,12 +78,12 @@ def with_files(prompt: str, ctx: ToolContext) -> str:
 
 def missing_files(prompt: str, ctx: ToolContext) -> list[str]:
     """Return mentions spelled like files (not like decorators or packages) that name no readable file."""
-    names = (m.rstrip(_PUNCTUATION) for m in re.findall(_MENTION, prompt) if not _named(m, ctx)[0])
-    return [name for name in dict.fromkeys(names) if re.fullmatch(_SPELLED, name)]
+    names = (m.rstrip(_PUNCTUATION) for m in re.findall(_MENTION, prompt) if not _resolve_mention(m, ctx)[0])
+    return [name for name in dict.fromkeys(names) if re.fullmatch(_FILE_LIKE, name)]
 
 
-def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]:
-    """Return the path of the file that a mention names, and its lines, from 1; "" if there is none."""
+def _resolve_mention(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]:
+    """Return the path of the file that a mention names ("" for none), and its lines, counted from 1."""
     for name in dict.fromkeys((mention, mention.rstrip(_PUNCTUATION))):
         if path := _path(name, ctx):
             return path, None
@@ -94,16 +94,16 @@ def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]
 
 
 def _path(name: str, ctx: ToolContext) -> str:
-    """Return the name if a readable file has it, else the path relative to the session's start folder; or "".
+    """Return the name if it is a readable file's, else its path in the session's start folder; or "".
 
-    The path carries its resolved form, which is the one that is opened.
+    The path carries its resolved form, which is what gets opened.
     """
     from_start = str(ctx.workspace.start / name)
     return next((path for text in (name, from_start) if name and (path := _open_path(text, ctx))), "")
 
 
 def _open_path(name: str, ctx: ToolContext) -> str:
-    """Return a name, resolved, if it is that of a readable file; else ""."""
+    """Return the resolved path of a readable file; "" for anything else."""
     try:
         found = ctx.workspace.resolved(name)
         if not ctx.workspace.inside(found.path) or not stat.S_ISREG(files.lstat_resolved(found.path).st_mode):
@@ -114,9 +114,9 @@ def _open_path(name: str, ctx: ToolContext) -> str:
 
 
 def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolContext) -> tuple[str, str]:
-    """Return a file's content to show, and its fingerprint if that is all of it."""
+    """Return a file's content to show, and its fingerprint if the content is complete."""
     try:
-        data = ctx.workspace.read(ctx.workspace.resolve(name), LARGEST)
+        data = ctx.workspace.read(ctx.workspace.resolve(name), MAX_FILE_BYTES)
     except ToolError as error:
         return f"[{error}]", ""
     text = decode_text(data)
@@ -136,7 +136,7 @@ def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolConte
     )
 
 
-_PLACE = r"\$(ARGUMENTS\[\d\]|ARGUMENTS\b|[1-9](?!\d))"
+_PLACEHOLDER = r"\$(ARGUMENTS\[\d\]|ARGUMENTS\b|[1-9](?!\d))"
 # `!` and a command between backticks, or a fence that begins with it; not a `!` at the end of a word.
 _COMMAND = r"(?:(?<!\S)!`([^`\n]+)`)|(?:^```!\n(.*?)\n```$)"
 
@@ -153,24 +153,28 @@ def expand_body(
     hooks: PlainHooks = (),
     for_session: bool = False,
 ) -> str | ExpandedPrompt:
-    """Expand a file's body with these arguments; return text alone if there is nothing else.
+    """Expand a file's body with these arguments; return plain text if it has neither commands nor overrides.
 
-    Commands are read from the file, never from the arguments; files may be mentioned in either. hooks: those of the
-    file, which run for the rest of the turn, or with `for_session` of the session.
+    Commands come from the file only, never from the arguments; both may mention files.
+
+    own: the file is the user's own.
+    below: blocks of text to append.
+    hooks: those of the file; they run for the rest of the turn.
+    for_session: they run for the rest of the session.
     """
     arguments = arguments.strip()
     pieces = with_arguments(command_pieces(body.strip()), arguments)
     words = " ".join(pieces[::2])
     below = (*below, *mentioned_files(words, ctx))
     rules, _ = read_allowed(head.get("allowed-tools"))
-    lent = TurnOverrides(rules, model_of(head), _word(head, "flow"), f"/{name}", own, hooks, for_session)
-    if len(pieces) == 1 and not lent:
+    overrides = TurnOverrides(rules, model_of(head), _word(head, "flow"), f"/{name}", own, hooks, for_session)
+    if len(pieces) == 1 and not overrides:
         return "\n\n".join([pieces[0].strip(), *below])
-    return ExpandedPrompt(name, tuple(pieces), below, lent)
+    return ExpandedPrompt(name, tuple(pieces), below, overrides)
 
 
 def model_of(head: dict[str, Any]) -> str:
-    """Return the model in the front matter; "" for that of the session."""
+    """Return the model in the front matter; "" for the session's."""
     name = _word(head, "model")
     return "" if name in ("inherit", "default") else name
 
@@ -191,11 +195,11 @@ def command_pieces(body: str) -> list[str]:
 
 
 def with_arguments(pieces: list[str], arguments: str) -> list[str]:
-    """Insert the arguments at `$ARGUMENTS` and `$1` to `$9`; without such a place append them to the text."""
-    if not any(re.search(_PLACE, piece) for piece in pieces):
+    """Insert the arguments at `$ARGUMENTS` and `$1` to `$9`; without such a placeholder, append them to the text."""
+    if not any(re.search(_PLACEHOLDER, piece) for piece in pieces):
         return [*pieces[:-1], f"{pieces[-1]}\n\nArguments: {arguments}"] if arguments else pieces
     fill = _filler(arguments)
-    return [re.sub(_PLACE, fill, piece) for piece in pieces]
+    return [re.sub(_PLACEHOLDER, fill, piece) for piece in pieces]
 
 
 def _filler(arguments: str) -> Callable[[re.Match[str]], str]:
@@ -211,7 +215,7 @@ def _filler(arguments: str) -> Callable[[re.Match[str]], str]:
 
 
 def _words(arguments: str) -> list[str]:
-    """Return the arguments one by one, quoted as in a shell if that can be parsed."""
+    """Split the arguments at white space, respecting the quotes of a shell if they are valid."""
     if not set(arguments) & set("\"'\\"):
         return arguments.split()
     import shlex

@@ -1,6 +1,6 @@
 """Load tools of installed packages by entry points: only those that a setting names.
 
-A module of its own: it reads the metadata of all installed packages.
+This is a separate module because it reads the metadata of all installed packages, which takes time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agent_tools.registry import BUILTIN
 GROUP = "agent_cli.tools"
 
 
-def installed() -> dict[str, list[EntryPoint]]:
+def installed_tools() -> dict[str, list[EntryPoint]]:
     """Return the available entry points by name, without loading them."""
     found: dict[str, list[EntryPoint]] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
@@ -27,17 +27,15 @@ def installed() -> dict[str, list[EntryPoint]]:
 
 
 def load_tools(names: Iterable[str]) -> list[Tool[Any]]:
-    """Load the tools of these entry points, in order. Raises UsageError for one that is missing, broken or
-    conflicting.
-    """
-    there = installed()
+    """Load the tools of these entry points, in order. Raises UsageError for a missing, broken or conflicting one."""
+    available = installed_tools()
     tools: list[Tool[Any]] = []
     taken = {tool.name: "a built-in tool" for tool in BUILTIN}
     for name in dict.fromkeys(names):
-        points = there.get(name, [])
+        points = available.get(name, [])
         if not points:
             raise UsageError(
-                f"tool_packages: no installed package offers {name!r}; there are: {', '.join(there) or 'none'}."
+                f"tool_packages: no installed package offers {name!r}. Available: {', '.join(available) or 'none'}."
             )
         if len(points) > 1:
             packages = " and ".join(point.dist.name if point.dist else point.value for point in points)
@@ -51,12 +49,12 @@ def load_tools(names: Iterable[str]) -> list[Tool[Any]]:
 
 
 def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
-    """Return the tools of an entry point: a tool class, a tool, or several of these. Raises UsageError."""
+    """Return the tools of an entry point, which is a tool class, a tool, or several of these. Raises UsageError."""
     try:
         found = point.load()
         listed = list(found) if isinstance(found, (list, tuple)) else [found]
         tools = [item() if isinstance(item, type) else item for item in listed]
-    except Exception as error:  # noqa: BLE001 - a package of anybody's: whatever it raises is one sentence
+    except Exception as error:  # noqa: BLE001 - third-party code may raise anything; the user reads one sentence
         raise UsageError(f"tool_packages: {point.name!r} cannot be loaded: {type(error).__name__}: {error}") from None
     for tool in tools:
         if problem := tool_problem(tool):

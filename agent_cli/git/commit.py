@@ -27,25 +27,28 @@ from agent_tools.text import counted, shorten
 if TYPE_CHECKING:
     from agent_cli.engine.types import ModelHandle
 
-_HEADS = 20
+_MAX_HEADS = 20
 
 
-class CommitWords(Value):
+class CommitArguments(Value):
     """The parsed arguments of /commit.
 
+    everything: commit all changes.
+    hooks: run the repository's hooks.
+    message: given with -m.
     paths: files that were named.
-    wish: instructions for the message.
+    instructions: for the message.
     """
 
     everything: bool = False
     hooks: bool = True
     message: str = ""
     paths: tuple[str, ...] = ()
-    wish: str = ""
+    instructions: str = ""
 
 
-def _unquoted(message: str) -> str:
-    """Return a message without the pair of quotes around it, if one pair is around the whole."""
+def _unquote(message: str) -> str:
+    """Return a message without the quotes around all of it, if there are any."""
     if len(message) < 2 or message[0] not in "\"'" or message[-1] != message[0]:
         return message
     try:
@@ -55,10 +58,10 @@ def _unquoted(message: str) -> str:
     return words[0] if len(words) == 1 else message
 
 
-def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitWords:
+def parse_arguments(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitArguments:
     """Parse `[--all] [--no-verify] [-m MESSAGE] [PATH...] [WORDS]`.
 
-    A word is a path if there is a change at or below it, or if it exists and looks like a path (contains a dot or a
+    A word counts as a path if there is a change at or below it, if it exists and looks like a path (contains a dot or a
     slash), or if all words are paths.
     """
     rest, message = words, ""
@@ -70,17 +73,17 @@ def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) 
     found = {word: path for word in text if (path := _path(word, changes, top, cwd)) is not None}
     if set(text) != set(found):
         found = {word: path for word, path in found.items() if "/" in word or "." in word.strip(".")}
-    return CommitWords(
+    return CommitArguments(
         bool(flags & {"--all", "-a"}),
         not flags & {"--no-verify", "-n"},
-        _unquoted(message.strip()),
+        _unquote(message.strip()),
         tuple(dict.fromkeys(found.values())),
         " ".join(w for w in text if w not in found),
     )
 
 
 def _path(word: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> str | None:
-    """Return a word as a path from the top of the repository; None if it is none."""
+    """Return a word as a path from the top of the repository; None if it is not a path there."""
     path = os.path.relpath(os.path.normpath(os.path.join(os.path.realpath(cwd), word)), top)
     if path.startswith("../") or path == "..":
         return None
@@ -96,7 +99,7 @@ def is_below(path: str, at: str) -> bool:
 class CommitChoice(Value):
     """The files of a commit.
 
-    take: what would be committed.
+    take: the files to commit.
     notes: warnings for the user, by path.
     staged: files that stay staged.
     outside: files that the session changed outside the repository.
@@ -111,8 +114,8 @@ class CommitChoice(Value):
 class SessionChanges(Value):
     """The session's changes.
 
-    touched: by absolute path.
-    heads: commits that were checked out during its work.
+    touched: changes by absolute path.
+    heads: commits that were checked out while it worked.
     """
 
     touched: dict[str, FileChange] = {}  # noqa: RUF012 - never changed
@@ -120,9 +123,9 @@ class SessionChanges(Value):
 
 
 def choose_files(
-    changes: Sequence[FileStatus], words: CommitWords, did: SessionChanges, repo: Repository
+    changes: Sequence[FileStatus], words: CommitArguments, did: SessionChanges, repo: Repository
 ) -> CommitChoice:
-    """Choose from all files that differ from the last commit those that the words name."""
+    """Choose the files of a commit from all files that differ from the last commit."""
     inside = {os.path.relpath(p, repo.top): t for p, t in did.touched.items() if p.startswith(f"{repo.top}/")}
     if words.paths:
         take = [c for c in changes if any(is_below(c.path, path) for path in words.paths)]
@@ -139,7 +142,7 @@ def choose_files(
 
 
 def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: Repository) -> str:
-    """Describe what in a file is not the session's work."""
+    """Describe which part of a file is not the session's work; "" for none."""
     if t is None:
         return "not changed by this session"
     try:
@@ -149,37 +152,37 @@ def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: 
         return str(why)
     if t.doubt:
         return t.doubt
-    known = () if repo.unborn or t.before is None else ("HEAD", *heads)
+    known = () if repo.has_no_commits or t.before is None else ("HEAD", *heads)
     if known and t.before is not None and all(repo.blob(c, change.path) != t.before.oid for c in known):
         return "not all of it by this session"
     return ""
 
 
 def session_changes(work: UndoManager) -> SessionChanges:
-    """Return the session's changes, without undone ones. Raises StoreError."""
+    """Return the session's changes, except undone ones. Raises StoreError."""
     changes = work.changes(step.turn.turn for step in work.steps())
     heads = dict.fromkeys(head for c in changes for head in c.heads if head)
     with work.store.locked():
-        return SessionChanges(combined_changes(work.store, changes), tuple(heads)[-_HEADS:])
+        return SessionChanges(combined_changes(work.store, changes), tuple(heads)[-_MAX_HEADS:])
 
 
-_MOST = 60_000
-_MOST_OF_A_FILE = 12_000
-_SAID = 4
+_MAX_CHANGES_CHARS = 60_000
+_MAX_FILE_CHARS = 12_000
+_MAX_REQUESTS = 4
 _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
 
 
-def propose(opened: ModelHandle, material: str, cancel: CancelToken) -> tuple[str, Usage]:
+def propose_message(handle: ModelHandle, material: str, cancel: CancelToken) -> tuple[str, Usage]:
     """Let the model propose a message for the material; return it with its usage. Raises ModelError, CancelledError."""
     answer = TextCollector()
-    request = Request(opened.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
-    answer.read(opened.transport.stream(request, cancel))
+    request = Request(handle.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
+    answer.read(handle.transport.stream(request, cancel))
     cancel.check()
-    return _clean(answer.text), opened.price(answer.usage) if answer.usage is not None else Usage()
+    return _clean(answer.text), handle.price(answer.usage) if answer.usage is not None else Usage()
 
 
 def plain_message(changes: Sequence[FileStatus]) -> str:
-    """Return a message to start from if the model has none."""
+    """Return a message to start from if the model proposes none."""
     names = [c.path for c in changes]
     return f"Change {names[0]}" if len(names) == 1 else f"Change {counted(len(names), 'file')}"
 
@@ -198,41 +201,41 @@ def with_trailers(message: str, trailers: Iterable[str], model: str) -> str:
     return message + ("\n" if has_some else "\n\n") + "\n".join(lines) if lines else message
 
 
-def material(
+def commit_material(
     repo: Repository,
     changes: Sequence[FileStatus],
     history: Iterable[Message],
-    wish: str,
+    instructions: str,
     readable: Callable[[str], bool],
     redact: Callable[[str], str],
 ) -> str:
     """Collect what the model needs: the changes (truncated), subjects of earlier commits, and the user's instructions.
 
-    Files that look like secrets, or that rules hide from the model, are only named. Raises UsageError.
+    Of files that look like secrets, or that rules hide from the model, only the names are included. Raises UsageError.
     """
-    requests = [user_text(m.text) for m in history if is_user_message(m)][-_SAID:]
-    parts, left = [], _MOST
+    requests = [user_text(m.text) for m in history if is_user_message(m)][-_MAX_REQUESTS:]
+    parts, left = [], _MAX_CHANGES_CHARS
     for change in changes:
         if left <= 0:
-            parts.append(f"(changed too: {change.path})")
+            parts.append(f"(also changed: {change.path})")
         elif not readable(str(repo.top / change.path)):
             parts.append(f"(changed, its content is not shown: {change.path})")
         else:
             text = repo.diff(change)
-            text = text if len(text) <= _MOST_OF_A_FILE else f"{text[:_MOST_OF_A_FILE]}\n(more of {change.path})"
+            text = text if len(text) <= _MAX_FILE_CHARS else f"{text[:_MAX_FILE_CHARS]}\n(more of {change.path})"
             parts.append(text)
             left -= len(text)
     blocks = {
         "earlier_subjects": "\n".join(repo.subjects()),
         "requests": "\n---\n".join(shorten(text, 600) for text in requests),
         "changes": "\n".join(parts),
-        "wish": wish,
+        "wish": instructions,
     }
     return redact("\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in blocks.items() if text))
 
 
 def _clean(text: str) -> str:
-    """Return the model's message without code fences, trailers and trailing blanks."""
+    """Return the model's message without code fences, trailers and trailing white space."""
     lines = [line.rstrip() for line in text.strip().splitlines()]
     if lines and lines[0].startswith("```"):
         lines = lines[1:-1] if lines[-1].startswith("```") else lines[1:]

@@ -1,8 +1,8 @@
-"""`--patch FILE`: work in a throw-away copy of the repository, and write what changed there as a patch.
+"""`--patch FILE`: work in a disposable copy of the repository, and write the changes made there as a patch.
 
-The copy is a git worktree that begins with the files as they are now: uncommitted changes and new files are in it,
-ignored files are not. The user's own tree, index and branches are never written to, so an interrupted run needs no
-repair. Undoing in place would: it cannot undo what commands did to ignored files, and a kill would leave it half done.
+The copy is a git worktree that starts with the files as they are now, including uncommitted changes and new files, but
+not ignored files. The user's own tree, index and branches are never written to, so an interrupted run needs no repair.
+Working in place and undoing would not do: it cannot undo changes to ignored files, and a kill would leave it half done.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from agent_tools.process.guarded_git import GitError
 from agent_tools.text import counted, one_line, shorten
 
 _PREFIX = "patch-"
-_SECONDS = 300.0
+_GIT_SECONDS = 300.0
 _PLAIN_DIFF = ("--binary", "--full-index", "--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/")
-_SHOWN = 200
+_MAX_LISTED_CHARS = 200
 
 
 class PatchCopy:
@@ -31,7 +31,7 @@ class PatchCopy:
         """Make the copy and enter it. Raises UsageError."""
         if not os.path.exists(place.root / ".git"):  # noqa: PTH110
             raise UsageError(
-                f"--patch works in a copy that git makes, and {place.root} is no git repository: "
+                f"--patch works in a copy that git makes, and {place.root} is not a git repository: "
                 "make it one (git init, and a first commit)."
             )
         try:
@@ -41,7 +41,7 @@ class PatchCopy:
         self._use: Use = self.worktree.use
         try:
             self._before = snapshot(place.root, self._use)
-            # Files, and an index in which the user's changes are not staged, as in the tree they come from.
+            # Check out the files, but unstage the changes.
             _git(self.path, self._use, "read-tree", "--reset", "-u", self._before)
             _git(self.path, self._use, "reset", "-q")
         except (WorktreeError, NotUsableError, GitError, OSError) as error:
@@ -54,18 +54,18 @@ class PatchCopy:
         return self.worktree.path
 
     def notes(self, source: Path) -> list[str]:
-        """Return what the user should know when the run begins. source: the tree that was copied."""
+        """Return notes for the user at the start of the run. source: the tree that was copied."""
         try:
             ignored = _ignored(source, self._use)
         except (WorktreeError, GitError, NotUsableError):
             ignored = []
         lines = [f"Working in a copy for the patch; {source} stays as it is."]
         if ignored:
-            lines.append(f"Not in the copy, as git ignores it: {shorten(', '.join(ignored), _SHOWN)}")
+            lines.append(f"Not in the copy, as git ignores it: {shorten(', '.join(ignored), _MAX_LISTED_CHARS)}")
         return lines
 
     def finish(self) -> tuple[bytes, list[str]]:
-        """Return the patch, and what the user should know about it. Raises UsageError."""
+        """Return the patch, and notes for the user about it. Raises UsageError."""
         try:
             after = snapshot(self.path, self._use)
             patch = _git(self.path, self._use, "diff", *_PLAIN_DIFF, self._before, after)
@@ -76,23 +76,23 @@ class PatchCopy:
         changed = [name for name in names.split(b"\0") if name]
         notes = [f"The patch has {counted(len(changed), 'file')}."]
         if ignored:
-            notes.append(f"Not in the patch, as git ignores it: {shorten(', '.join(ignored), _SHOWN)}")
+            notes.append(f"Not in the patch, as git ignores it: {shorten(', '.join(ignored), _MAX_LISTED_CHARS)}")
         return patch, notes
 
 
 def snapshot(root: Path, use: Use) -> str:
-    """Return the tree of the files as they are now, without the ignored ones; the index is not written to.
+    """Return the ID of a tree with the files as they are now, except ignored ones; the index is not written to.
 
-    Its objects are added to the repository, where git removes them in time. Raises WorktreeError, GitError,
+    Its objects are added to the repository; git's garbage collection removes them. Raises WorktreeError, GitError,
     NotUsableError, OSError.
     """
     index = os.fsdecode(_git(root, use, "rev-parse", "--git-path", "index")).strip("\n")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "index"
         with suppress(FileNotFoundError):
-            # With what the index knows, unchanged files need not be read.
+            # With a copy of the index, git need not read unchanged files.
             copy.write_bytes((root / index).read_bytes())
-        # --intent-to-add entries of the user become whole files.
+        # This also adds the contents of files that the user added with --intent-to-add.
         _git(root, use, "add", "--all", "--ignore-errors", index=str(copy))
         return _git(root, use, "write-tree", index=str(copy)).decode("ascii").strip()
 
@@ -102,13 +102,13 @@ def _ignored(root: Path, use: Use) -> list[str]:
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     found: list[str] = []
     for name in sorted(os.fsdecode(name) for name in _git(root, use, *words).split(b"\0") if name):
-        # A folder that has an ignore file of its own is listed with what is in it.
+        # A folder with its own ignore file is listed together with its content.
         if not (found and found[-1].endswith("/") and name.startswith(found[-1])):
             found.append(name)
     return found
 
 
 def _git(root: Path, use: Use, *words: str, index: str = "") -> bytes:
-    """Run git where the trust of the repository allows it. Raises NotUsableError, GitError."""
+    """Run git, if the repository's trust allows it. Raises NotUsableError, GitError."""
     run = git_to_review(root, os.environ, use, locks=True)
-    return run.run(*words, seconds=_SECONDS, env={"GIT_INDEX_FILE": index} if index else None)
+    return run.run(*words, seconds=_GIT_SECONDS, env={"GIT_INDEX_FILE": index} if index else None)

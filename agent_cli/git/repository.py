@@ -1,7 +1,7 @@
-"""The user's repository, for commits that they request; the only user of GitPython, which finds the repository.
+"""The user's repository, for commits that they request. No other file uses GitPython, which finds the repository.
 
-Unlike all others this git runs as the user's own (`guarded_git.user_git`): a commit must be what `git commit` would
-make, with its hooks, filters and signature. So nothing here runs before the user asked for a commit.
+Unlike everywhere else, git runs here as the user would run it (`guarded_git.user_git`): a commit must be the same as by
+`git commit`, with its hooks, filters and signature. So nothing here runs before the user has asked for a commit.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from git import Repo
 
 # Files that git leaves in its folder during an operation, and names for these operations.
-_LARGEST_INDEX = 512 << 20
-_UNDER_WAY = {
+_MAX_INDEX_BYTES = 512 << 20
+_OPERATIONS = {
     "MERGE_HEAD": "A merge", "CHERRY_PICK_HEAD": "A cherry-pick", "REVERT_HEAD": "A revert",
     "rebase-merge": "A rebase", "rebase-apply": "A rebase", "sequencer": "A cherry-pick or revert",
 }  # fmt: skip
-_AT_ONCE = 500
-_PATIENCE = 300.0
+_PATHS_PER_DIFF = 500
+_GIT_SECONDS = 300.0
 # Time limit; hooks may run all tests.
 _HOOKS_SECONDS = 3600
 
@@ -45,6 +45,9 @@ class FileStatus(Value):
     path: from the top of the repository.
     staged: the index differs from the commit.
     unstaged: the file differs from the index.
+    new: it is untracked.
+    unmerged: it has a merge conflict.
+    module: it is a submodule.
     """
 
     path: str
@@ -56,7 +59,7 @@ class FileStatus(Value):
 
     @property
     def in_part(self) -> bool:
-        """Return True if some of the changes are staged and some are not."""
+        """True if some of its changes are staged and some are not."""
         return self.staged and self.unstaged
 
 
@@ -76,11 +79,11 @@ class Repository:
         self._git = user_git(program, checkout, given)
         self._folder = Path(self._repo.git_dir)
 
-    # Ask git itself: GitPython reads refs as files, which not every repository has, and starts git without our guards.
+    # Use git itself: GitPython reads refs as files, which not every repository has, and runs git unguarded.
 
     @property
-    def unborn(self) -> bool:
-        """Return True if there is no commit yet."""
+    def has_no_commits(self) -> bool:
+        """True if there is no commit yet."""
         return bool(self._ask("rev-parse", "--verify", "--quiet", "HEAD")[0])
 
     @property
@@ -88,20 +91,20 @@ class Repository:
         """The name of the branch; "" for a detached HEAD."""
         return os.fsdecode(self._ask("symbolic-ref", "--short", "--quiet", "HEAD")[1]).strip()
 
-    def subjects(self, most: int = 10) -> list[str]:
-        """Return the subjects of the latest commits."""
-        done, out, _ = self._ask("log", "--no-show-signature", "--no-merges", f"-{most}", "--format=%s")
+    def subjects(self, limit: int = 10) -> list[str]:
+        """Return the subject lines of the latest commits."""
+        done, out, _ = self._ask("log", "--no-show-signature", "--no-merges", f"-{limit}", "--format=%s")
         return [] if done else out.decode("utf-8", "replace").splitlines()
 
     def blob(self, commit: str, path: str) -> str | None:
-        """Return the object ID of a file in a commit; None if it has none."""
+        """Return the object ID of a file in a commit; None if the commit does not have it."""
         done, out, _ = self._ask("ls-tree", "-z", commit, "--", path)
         head = out.partition(b"\t")[0].split()
         return head[2].decode("ascii") if not done and len(head) == 3 else None
 
     def check(self) -> None:
         """Raise UsageError if no commit can be made now."""
-        for name, what in _UNDER_WAY.items():
+        for name, what in _OPERATIONS.items():
             if (self._folder / name).exists():
                 raise UsageError(f"{what} is under way: finish it with git, or abort it, before /commit.")
         done, _, error = self._ask("var", "GIT_AUTHOR_IDENT")
@@ -116,7 +119,7 @@ class Repository:
         words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
         found: dict[str, FileStatus] = {}
         for change in _changes(self._output_of(*words)):
-            # Listed twice: its deletion is staged, and it exists again.
+            # A file whose deletion is staged, and which exists again, is listed twice.
             found[change.path] = change.replace(staged=True, unstaged=True) if change.path in found else change
         return list(found.values())
 
@@ -190,18 +193,22 @@ class Repository:
             raise UsageError(f"git made no commit; it, or a hook, said:\n{message}")
 
     def _diff(self, changes: Sequence[FileStatus], *how: str) -> bytes:
-        """Return git's diff of files against the last commit, using a copy of the index that includes new files."""
+        """Return git's diff of these files against the last commit, by a copy of the index that has the new files."""
         with tempfile.TemporaryDirectory() as folder:
             index = os.path.join(folder, "index")
             with suppress(FileNotFoundError):
-                Path(index).write_bytes(read_regular(self._folder / "index", _LARGEST_INDEX))
+                Path(index).write_bytes(read_regular(self._folder / "index", _MAX_INDEX_BYTES))
             if new := [c.path for c in changes if c.new]:
                 self._output_of("add", "--intent-to-add", paths=new, index=index)
-            base = self._output_of("hash-object", "-t", "tree", os.devnull).decode().strip() if self.unborn else "HEAD"
+            base = (
+                self._output_of("hash-object", "-t", "tree", os.devnull).decode().strip()
+                if self.has_no_commits
+                else "HEAD"
+            )
             quiet = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
             parts = [
                 self._output_of("diff", *quiet, *how, base, "--", *(c.path for c in some), index=index)
-                for some in (changes[at : at + _AT_ONCE] for at in range(0, len(changes), _AT_ONCE))
+                for some in (changes[at : at + _PATHS_PER_DIFF] for at in range(0, len(changes), _PATHS_PER_DIFF))
             ]
         return b"".join(parts)
 
@@ -218,7 +225,7 @@ class Repository:
         try:
             process = self._git.start(*words, *listed, env=env)
             named = b"\0".join(map(os.fsencode, paths))
-            out, message = collect(process, named, _PATIENCE, MAX_OUTPUT, self._git.stuck())
+            out, message = collect(process, named, _GIT_SECONDS, MAX_OUTPUT, self._git.stuck())
         except (GitError, StuckError) as error:
             raise UsageError(f"{error}.") from None
         except TimeoutError:
@@ -229,7 +236,7 @@ class Repository:
 
 
 def _open(folder: Path, program: str) -> Repo:
-    # On import GitPython runs the git that this variable names, else the first one on the PATH.
+    # When it is imported, GitPython runs the git that this variable names, or the first one on the PATH.
     before = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE")
     os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program
     try:
@@ -252,7 +259,7 @@ def _open(folder: Path, program: str) -> Repo:
 
 @contextmanager
 def _names(paths: Iterable[str]) -> Iterator[IO[bytes]]:
-    """Return a file with the paths, as standard input for git."""
+    """Provide a file with the paths, as standard input for git."""
     with tempfile.TemporaryFile() as file:
         file.write(b"\0".join(map(os.fsencode, paths)))
         file.seek(0)

@@ -1,4 +1,4 @@
-"""What `agent review` reviews: uncommitted changes, a branch against its base, a commit or a range, as one diff."""
+"""Determine what `agent review` reviews: uncommitted changes, a branch against its base, a commit or a range."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from agent_tools.record import Value
 from agent_tools.text import one_line
 
 _DIFF = ("diff", "--no-color", "--find-renames", "--unified=5", "--src-prefix=a/", "--dst-prefix=b/")
-_LARGEST_EVENT = 8 << 20
+_MAX_EVENT_BYTES = 8 << 20
 # Names of the target branch that CI systems set for a pull or merge request.
 _BASES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET", "BITBUCKET_PR_DESTINATION_BRANCH")
-_USUAL = ("origin/HEAD", "main", "master")
+_DEFAULT_BASES = ("origin/HEAD", "main", "master")
 
 
 class ReviewTarget(Value):
     """A change to review.
 
-    title: what it is, in words. diff: as git prints it.
-    commit: what comments are attached to; "" for uncommitted changes.
-    notes: what the user should know. elsewhere: the files in the work tree are not those of the change.
+    title: a description.
+    diff: as git prints it.
+    commit: the commit that comments are attached to; "" for uncommitted changes.
+    notes: for the user.
+    elsewhere: the files in the work tree are not those of the change.
     """
 
     title: str
@@ -39,7 +41,7 @@ class ReviewTarget(Value):
 
 
 class ReviewRange(Value):
-    """What the user asked to review; all empty: what there is."""
+    """The change that the user asked to review. With no field set, it is chosen from the state of the repository."""
 
     base: str = ""
     commit: str = ""
@@ -48,7 +50,7 @@ class ReviewRange(Value):
 
 
 def find_change(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]) -> ReviewTarget:
-    """Return the change to review. Raises UsageError, which says what to fetch where commits are missing."""
+    """Return the change to review. Raises UsageError, which says what to fetch if commits are missing."""
     if sum(map(bool, (asked.base, asked.commit, asked.range, asked.uncommitted))) > 1:
         raise UsageError("Name one thing to review: --base, --commit, --range or --uncommitted.")
     try:
@@ -62,7 +64,7 @@ def find_change(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]
             return _of_base(git, base, env)
         if asked.uncommitted or git.is_dirty():
             return _uncommitted(git)
-        usual = next((name for name in _USUAL if git.commit(name)), "")
+        usual = next((name for name in _DEFAULT_BASES if git.commit(name)), "")
         if not usual or git.commit(usual) == git.commit("HEAD"):
             raise UsageError("There is nothing to review: no uncommitted changes. Name a base: agent review --base REF")
         return _of_base(git, usual, env)
@@ -78,7 +80,7 @@ def find_change(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]
 
 
 class _Git:
-    """The repository, for reads."""
+    """Reads the repository."""
 
     def __init__(self, root: Path, use: Use) -> None:
         self.root, self.use = root, use
@@ -95,7 +97,7 @@ class _Git:
             return ""
 
     def commit(self, name: str) -> str:
-        """Return the ID of a commit; "" if it is not here."""
+        """Return the ID of a commit; "" if it is not in the repository."""
         return self.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     def is_dirty(self) -> bool:
@@ -115,14 +117,14 @@ def _uncommitted(git: _Git) -> ReviewTarget:
 
 
 def _of_base(git: _Git, base: str, env: Mapping[str, str]) -> ReviewTarget:
-    start = _found(git, base, (base, f"origin/{base}", f"upstream/{base}"))
+    start = _resolve_commit(git, base, (base, f"origin/{base}", f"upstream/{base}"))
     head = git.commit("HEAD")
     if not head:
         raise UsageError("There is nothing to compare with a base: the repository has no commit yet.")
     left = git.line("merge-base", start, head)
     if not left:
         why = f"HEAD and {base} have no commit in common"
-        raise UsageError(f"{why}, as the checkout is shallow: {_DEEPER}" if git.shallow else f"{why}.")
+        raise UsageError(f"{why}, as the checkout is shallow: {_FETCH_ADVICE}" if git.shallow else f"{why}.")
     dirty = git.is_dirty()
     after = snapshot(git.root, git.use) if dirty else head
     notes = ["Uncommitted changes are reviewed too."] if dirty else []
@@ -130,21 +132,21 @@ def _of_base(git: _Git, base: str, env: Mapping[str, str]) -> ReviewTarget:
     return ReviewTarget(f"{base}...HEAD", git.diff(left, after), commit, (*notes, *more))
 
 
-_DEEPER = (
+_FETCH_ADVICE = (
     "git fetch --unshallow origin, fetch-depth: 0 with actions/checkout, or GIT_DEPTH: 0 in GitLab has all commits."
 )
 
 
 def _of_commit(git: _Git, name: str) -> ReviewTarget:
-    commit = _found(git, name, (name,))
+    commit = _resolve_commit(git, name, (name,))
     parent = git.commit(f"{commit}^")
-    # A commit at which a shallow checkout begins has a parent that is not here.
+    # At the start of a shallow history, the parent of a commit is missing.
     if not parent and git.shallow and _has_parents(git, commit):
-        raise UsageError(f"The parent of {name} is not here, as the checkout is shallow: {_DEEPER}")
+        raise UsageError(f"The parent of {name} is not here, as the checkout is shallow: {_FETCH_ADVICE}")
     before = parent or git.text("hash-object", "-t", "tree", os.devnull).strip()
     elsewhere = commit != git.commit("HEAD") or git.is_dirty()
     title = f"commit {commit[:10]}: {git.line('log', '-1', '--format=%s', commit)}"
-    return ReviewTarget(title, git.diff(before, commit), commit, _elsewhere(elsewhere, commit), elsewhere)
+    return ReviewTarget(title, git.diff(before, commit), commit, _checkout_note(elsewhere, commit), elsewhere)
 
 
 def _has_parents(git: _Git, commit: str) -> bool:
@@ -157,27 +159,27 @@ def _of_range(git: _Git, text: str) -> ReviewTarget:
     first, _, last = text.partition("..." if three else "..")
     if not first or ".." not in text:
         raise UsageError(f"--range {text}: write it as A..B, or A...B for what B has since it left A.")
-    start, end = (_found(git, name, (name, f"origin/{name}")) for name in (first, last or "HEAD"))
+    start, end = (_resolve_commit(git, name, (name, f"origin/{name}")) for name in (first, last or "HEAD"))
     if three:
         start = git.line("merge-base", start, end)
         if not start:
             raise UsageError(f"{first} and {last} have no commit in common here{_shallow(git)}.")
     elsewhere = end != git.commit("HEAD") or git.is_dirty()
-    return ReviewTarget(text, git.diff(start, end), end, _elsewhere(elsewhere, end), elsewhere)
+    return ReviewTarget(text, git.diff(start, end), end, _checkout_note(elsewhere, end), elsewhere)
 
 
 def _shallow(git: _Git) -> str:
-    return f", as the checkout is shallow: {_DEEPER}".rstrip(".") if git.shallow else ""
+    return f", as the checkout is shallow: {_FETCH_ADVICE}".rstrip(".") if git.shallow else ""
 
 
-def _elsewhere(elsewhere: bool, commit: str) -> tuple[str, ...]:
+def _checkout_note(elsewhere: bool, commit: str) -> tuple[str, ...]:
     if not elsewhere:
         return ()
     return (f"The files here are not those of {commit[:10]}, so the review reads other versions around the diff.",)
 
 
-def _found(git: _Git, name: str, spellings: tuple[str, ...]) -> str:
-    """Return the ID of a commit under the first of its spellings. Raises UsageError."""
+def _resolve_commit(git: _Git, name: str, spellings: tuple[str, ...]) -> str:
+    """Return the ID of the commit that the first valid spelling names. Raises UsageError."""
     commits: Iterator[str] = filter(None, map(git.commit, spellings))
     if commit := next(commits, ""):
         return commit
@@ -186,7 +188,7 @@ def _found(git: _Git, name: str, spellings: tuple[str, ...]) -> str:
 
 
 def _pull_request_head(head: str, env: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Return the commit that comments of a pull request belong to, and a note if that is not what is checked out."""
+    """Return the commit that comments of a pull request belong to, and a note if another one is checked out."""
     event = pull_request_event(env)
     wanted = event.get("head", {}).get("sha") or env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or head
     if wanted == head:
@@ -200,7 +202,7 @@ def _pull_request_head(head: str, env: Mapping[str, str]) -> tuple[str, tuple[st
 def pull_request_event(env: Mapping[str, str]) -> dict[str, Any]:
     """Return the pull request of GitHub's event file; empty if there is none."""
     try:
-        event = json.loads(read_text(Path(env["GITHUB_EVENT_PATH"]), _LARGEST_EVENT))
+        event = json.loads(read_text(Path(env["GITHUB_EVENT_PATH"]), _MAX_EVENT_BYTES))
         found = event.get("pull_request")
     except (KeyError, OSError, ValueError, AttributeError):
         return {}

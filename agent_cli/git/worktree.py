@@ -24,11 +24,11 @@ from agent_tools.process.guarded_git import GitError
 from agent_tools.text import counted, one_line, shorten
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-_SECONDS = 20.0
-_LARGEST = 16 << 20
-# Commands that write or read all files take long in large repositories.
-_PATIENCE = 300.0
-_LONG = ("worktree", "status")
+_GIT_SECONDS = 20.0
+_MAX_FILE_BYTES = 16 << 20
+# Time limit for commands that read or write all files.
+_SLOW_GIT_SECONDS = 300.0
+_SLOW_COMMANDS = ("worktree", "status")
 
 
 class WorktreeError(Exception):
@@ -36,11 +36,11 @@ class WorktreeError(Exception):
 
 
 class Worktree:
-    """A worktree of ours.
+    """A worktree for a session.
 
     repo: the main worktree.
     use: how git may be used on it.
-    message: for the user about its creation.
+    message: tells the user how it was created or found.
     """
 
     def __init__(self, name: str, path: Path, repo: Path, use: Use) -> None:
@@ -50,7 +50,7 @@ class Worktree:
         self._lock = -1
 
     def lock(self) -> None:
-        """Mark the worktree as in use, until `release`; several processes may do so."""
+        """Mark the worktree as in use until `release`; several processes may do this at the same time."""
         import fcntl
 
         self._lock = open_regular(f"{self.path}.lock", os.O_RDWR | os.O_CREAT)
@@ -66,7 +66,7 @@ class Worktree:
         return True
 
     def release(self, state: Path) -> list[str]:
-        """Remove the worktree if everything in it is elsewhere, too; return messages for the user."""
+        """Remove the worktree if it has no work of its own; return messages for the user."""
         try:
             commits, files = self._commits(), self._changed()
             if not commits and not files:
@@ -81,7 +81,7 @@ class Worktree:
         return self._next_steps(commits, files)
 
     def discard(self, env: Mapping[str, str]) -> list[str]:
-        """Remove the worktree with all that is in it; return what went wrong."""
+        """Remove the worktree with all its content; return error messages."""
         try:
             self._remove(state_folder(env))
         except (WorktreeError, GitError, OSError) as error:
@@ -103,9 +103,9 @@ class Worktree:
         ]
 
     def _commits(self) -> int:
-        """Count the commits reachable from here but from no other branch, nor from the HEAD of the main worktree.
+        """Count the commits that neither another branch nor the HEAD of the main worktree reaches.
 
-        Having been pushed does not count for this branch: a user who returns expects to find it here.
+        A pushed copy of this branch is not another branch: a user who returns expects to find the work here.
         """
         here = run_git(self.path, self.use, "rev-parse", "HEAD")
         there = run_git(self.repo, self.use, "rev-parse", "HEAD")
@@ -123,7 +123,7 @@ class Worktree:
             return False
 
     def _changed(self) -> list[str]:
-        """Return changed or new files that are not committed, without ignored ones and our own copies."""
+        """Return changed or new files that are not committed, except ignored ones and unchanged copies of our own."""
         listing = run_git(self.path, self.use, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         names = [entry[3:] for entry in listing.split("\0") if entry]
         changed = [name for name in names if not _same(self.path / name, self.repo / name)]
@@ -147,23 +147,21 @@ class Worktree:
 
 
 def run_git(folder: Path, use: Use, *words: str) -> str:
-    """Run a git command that may change the repository; return its output.
-
-    Raises WorktreeError with git's message if it fails.
-    """
+    """Run a git command that may change the repository; return its output. Raises WorktreeError."""
     try:
         run = git_to_read(folder, os.environ, use, locks=True)
-        return os.fsdecode(run.run(*words, seconds=_PATIENCE if words[0] in _LONG else _SECONDS)).strip("\n")
+        return os.fsdecode(
+            run.run(*words, seconds=_SLOW_GIT_SECONDS if words[0] in _SLOW_COMMANDS else _GIT_SECONDS)
+        ).strip("\n")
     except (NotUsableError, GitError) as error:
         raise WorktreeError(str(error)) from None
 
 
 def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktree:
-    """Create or find the worktree and change to the same subfolder in it. Raises UsageError.
+    """Create or find the worktree, and change to the same subfolder in it. Raises UsageError.
 
     trusted: the project is trusted. An untrusted project can have worktrees if its git folder configures nothing that
-    runs;
-    filters of the user's own configuration do not run for it.
+        runs; filters of the user's own configuration do not run for it.
     """
     name = f"w{os.urandom(3).hex()}" if wanted == PICK_SESSION else wanted
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
@@ -214,11 +212,11 @@ def _make(worktree: Worktree) -> None:
     changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
     left = f" Uncommitted changes ({counted(len(changed), 'file')}) stay where they are." if changed else ""
     worktree.message = (
-        f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
+        f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_filter_warning(worktree)}"
     )
 
 
-def _unfiltered(worktree: Worktree) -> str:
+def _filter_warning(worktree: Worktree) -> str:
     """Return a warning if files were checked out without the filters of the user's own configuration."""
     checkout = usable(worktree.path, worktree.use).checkout
     if worktree.use == "trusted" or checkout is None:
@@ -231,11 +229,11 @@ def _unfiltered(worktree: Worktree) -> str:
     return ""
 
 
-def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
-    """Apply the project's settings and trust to the worktree, as far as their files are the same.
+def apply_project_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
+    """Copy the project's untracked settings, such as .agentrc.local, into the worktree; trust it if the project is.
 
-    Files that git does not know, such as .agentrc.local, are copied. trusted: the user trusts the project; the worktree
-    inherits this if it has exactly what they agreed to. by_setting: they agreed to whatever the project brings.
+    trusted: the user trusts the project; the worktree is trusted if its files are exactly those they agreed to.
+    by_setting: a setting of the user trusts the project with any files.
     """
     theirs = fingerprints(worktree.repo) or {}
     own = [path.name for path in worktree.repo.glob("*.local.md")]
@@ -244,9 +242,9 @@ def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting
         if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
             with suppress(OSError):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(read_regular(source, _LARGEST))
+                target.write_bytes(read_regular(source, _MAX_FILE_BYTES))
     ours = fingerprints(worktree.path)
-    # The git configuration is shared, and not found beside a worktree.
+    # The git configuration is shared, and not part of the worktree's folder.
     same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
     if trusted and ours is not None and (by_setting or same):
         grant_trust(worktree.path, state, ours)
@@ -255,6 +253,6 @@ def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting
 def _same(a: Path, b: Path) -> bool:
     """Return True if two files have the same content, and the first is a regular file."""
     try:
-        return not a.is_symlink() and read_regular(a, _LARGEST) == read_regular(b, _LARGEST)
+        return not a.is_symlink() and read_regular(a, _MAX_FILE_BYTES) == read_regular(b, _MAX_FILE_BYTES)
     except OSError:
         return False

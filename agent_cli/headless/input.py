@@ -1,4 +1,4 @@
-"""What a run without a terminal takes in: standard input, within limits, joined with the prompt, and signals."""
+"""The input of a run without a terminal: standard input, read within limits and joined with the prompt; signals."""
 
 from __future__ import annotations
 
@@ -37,12 +37,16 @@ class Signals:
         self._interrupt()
 
 
-NOTICE_AFTER = 2.0
-_CHUNK = 1 << 16
+NOTICE_AFTER_SECONDS = 2.0
+_CHUNK_BYTES = 1 << 16
 
 
-class Piped(Value):
-    """Standard input. cut: it was longer than the limit. skipped: a pipe stayed silent and was not read."""
+class PipedInput(Value):
+    """The text of standard input.
+
+    cut: it was longer than the limit.
+    skipped: a pipe stayed silent and was not read.
+    """
 
     text: str = ""
     cut: bool = False
@@ -50,40 +54,41 @@ class Piped(Value):
 
 
 class NotTextError(Exception):
-    """Standard input is binary; the message is a sentence."""
+    """Standard input is binary."""
 
 
-def read_stdin(fd: int, limit: int, wait: float | None, say: Callable[[str], None]) -> Piped:
-    """Read up to `limit` bytes. wait: seconds that a pipe may stay silent; None waits for its end.
+def read_stdin(fd: int, limit: int, wait: float | None, say: Callable[[str], None]) -> PipedInput:
+    """Read up to `limit` bytes. A terminal and a closed descriptor count as empty. Raises NotTextError for binary data.
 
-    A terminal and a closed descriptor count as empty. Raises NotTextError for binary data.
+    wait: seconds that a pipe may stay silent; None: wait for its end.
+    say: called with notices for the user.
     """
     try:
         mode = os.fstat(fd).st_mode
         if os.isatty(fd):
-            return Piped()
+            return PipedInput()
     except OSError:
-        return Piped()
+        return PipedInput()
     pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-    if pipe and wait is not None and not _answers(fd, wait, say):
-        return Piped(skipped=True)
+    if pipe and wait is not None and not _has_input(fd, wait, say):
+        return PipedInput(skipped=True)
     data = bytearray()
     while len(data) <= limit:
-        chunk = os.read(fd, _CHUNK)
+        chunk = os.read(fd, _CHUNK_BYTES)
         if not chunk:
             break
         data += chunk
     cut = len(data) > limit
-    kept = bytes(data[:limit])
-    if b"\0" in kept[:8192]:
+    head = bytes(data[:limit])
+    if b"\0" in head[:8192]:
         raise NotTextError("Standard input is binary; pipe text, or name the file in the prompt.")
-    return Piped(kept.decode("utf-8", "ignore" if cut else "replace"), cut)
+    return PipedInput(head.decode("utf-8", "ignore" if cut else "replace"), cut)
 
 
-def _answers(fd: int, wait: float, say: Callable[[str], None]) -> bool:
+def _has_input(fd: int, wait: float, say: Callable[[str], None]) -> bool:
     """Return True if the pipe has data or ends within `wait` seconds; announce a longer wait."""
     end = time.monotonic() + wait
-    first = min(NOTICE_AFTER, wait)
+    first = min(NOTICE_AFTER_SECONDS, wait)
     if select.select([fd], [], [], first)[0]:
         return True
     if wait > first:
@@ -94,8 +99,8 @@ def _answers(fd: int, wait: float, say: Callable[[str], None]) -> bool:
     return False
 
 
-def compose_prompt(prompt: str, piped: Piped, limit: int) -> str:
-    """Return the user message: the prompt, then the piped input, and notes about a cut."""
+def compose_prompt(prompt: str, piped: PipedInput, limit: int) -> str:
+    """Return the user message: the prompt, the piped input, and a note if that is incomplete."""
     parts = [p for p in (prompt, piped.text.rstrip("\n")) if p]
     if piped.cut:
         parts.append(f"[Standard input was cut here, after {limit} bytes; the rest was not read.]")

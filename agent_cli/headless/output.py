@@ -1,4 +1,4 @@
-"""Output of a one-shot run and of commands: text, progress, and the word and exit code for how a run ended.
+"""Output of a one-shot run and of commands: text, progress, and the outcome and exit code of a run.
 
 Answers go to standard output, progress and notices to standard error: escaped on a terminal, unchanged in a
 pipe (docs/headless.md).
@@ -42,7 +42,7 @@ from agent_tools.text import counted, escape_controls, short_duration, tokens_us
 
 
 def echo(text: str) -> None:
-    """Print text as whole lines. Raises OutputError, or BrokenPipeError if the reader has gone."""
+    """Print text, ending in a line break. Raises OutputError, or BrokenPipeError if the reader is gone."""
     shown = escape_controls(text) if sys.stdout.isatty() else text
     try:
         sys.stdout.flush()
@@ -54,13 +54,13 @@ def echo(text: str) -> None:
         raise OutputError(error) from None
 
 
-def put_json(data: Any) -> None:
-    """Print one indented JSON text; ASCII, so that no locale can break it."""
+def print_json(data: Any) -> None:
+    """Print data as indented JSON, in ASCII, so that it works in every locale."""
     echo(json.dumps(data, indent=2))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
-    """Format lines of columns as wide as their longest cell. right: columns to align right."""
+    """Format rows as lines; each column is as wide as its longest cell. right: columns to align right."""
     cells = [[escape_controls(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     return [
@@ -73,14 +73,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset
 def print_notice(text: str) -> None:
     """Print a line on standard error, escaped on a terminal; ignore a closed one."""
     try:
-        sys.stderr.write(f"{_for(2, text)}\n")
+        sys.stderr.write(f"{_escape_for_terminal(2, text)}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return
 
 
-def wrapped_for(descriptor: int, text: str, indent: str = "") -> str:
-    """Wrap the lines of a text at words if they go to a terminal. indent: before each continued line."""
+def wrap_for_terminal(descriptor: int, text: str, indent: str = "") -> str:
+    """Wrap the lines of a text if the descriptor is a terminal. indent: starts each continuation line."""
     try:
         width = os.get_terminal_size(descriptor).columns
     except OSError:
@@ -94,17 +94,17 @@ def wrapped_for(descriptor: int, text: str, indent: str = "") -> str:
 
 
 def print_line(fields: Any) -> None:
-    """Print a JSON text as one line of standard output."""
+    """Print data as one line of JSON on standard output."""
     print_text(json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
 def print_text(text: str) -> None:
-    """Print text to standard output at once; undecodable characters never fail the run.
+    """Print text to standard output without buffering; characters that cannot be encoded are replaced.
 
-    Escaped on a terminal, which a model's text must not control; a file or a pipe gets the text unchanged. Raises
-    OutputError, or BrokenPipeError if the reader has gone.
+    On a terminal, which a model's text must not control, it is escaped; a file or a pipe gets it unchanged. Raises
+    OutputError, or BrokenPipeError if the reader is gone.
     """
-    data = _for(1, text).encode("utf-8", "replace")
+    data = _escape_for_terminal(1, text).encode("utf-8", "replace")
     try:
         sys.stdout.flush()
         view = memoryview(data)
@@ -116,12 +116,16 @@ def print_text(text: str) -> None:
         raise OutputError(error) from None
 
 
-def _for(number: int, text: str) -> str:
+def _escape_for_terminal(number: int, text: str) -> str:
     return escape_controls(text) if os.isatty(number) else text
 
 
 class ProgressPrinter:
-    """A listener that prints progress; `say` takes one line. verbose: also text between calls, reasons and totals."""
+    """A listener that prints progress.
+
+    say: called with each line.
+    verbose: also print text between calls, all hooks and totals.
+    """
 
     def __init__(self, say: Callable[[str], None], verbose: bool) -> None:
         self._say = say
@@ -197,8 +201,10 @@ OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, DIFFERS, RETRY, PIPE = 0, 1, 2, 3, 
 
 
 def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfinished: bool = False) -> Outcome:
-    """Return the word for a result. "denied" and "unfinished" (open steps of a plan) only if that counts as a
-    failure; "differs" for a replay that is not what was recorded.
+    """Return the outcome of a result.
+
+    "denied" and "unfinished" (open steps of a plan) are returned only if they count as failures; "differs" is for a
+    replay whose requests are not those that were recorded.
     """
     if (failure := getattr(result, "failure", None)) is not None and failure.kind == "replay":
         return "differs"
@@ -220,7 +226,7 @@ def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfi
 
 
 def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 0) -> int:
-    """Return the process's exit code; for a signal 128 plus its number."""
+    """Return the exit code of the process; after a signal, 128 plus its number."""
     if signal_number:
         return 128 + signal_number
     codes: dict[Outcome, int] = {
@@ -252,10 +258,11 @@ def failure_hint(failure: Failure | None) -> str:
 
 
 class ResultBuilder:
-    """A listener that collects usage by model, and the questions the user has not answered.
+    """A listener that collects usage by model, and the questions that the user has not answered.
 
-    by_model: usage of the turn's earlier parts, before it was suspended, and of the run's earlier turns.
+    by_model: initially the usage of the turn's earlier parts, before it was suspended, and of earlier turns.
     earlier: usage of the run's earlier turns.
+    asked: open questions by call ID.
     """
 
     def __init__(self, by_model: Mapping[str, Usage] | None = None, earlier: Usage | None = None) -> None:

@@ -39,11 +39,11 @@ def pending_items(
     asked_at: str = "",
     plan_ttl: int = 0,
 ) -> list[dict[str, Any]]:
-    """Return the pending decisions, one object each, with what the user needs to know.
+    """Return an object for each pending decision, with what the user needs to know.
 
-    nested: histories of suspended sub-agents, by the Task call that they work for.
+    nested: histories of suspended sub-agents, by their Task call.
     asked_at: when the user was asked, as a log timestamp; now by default.
-    plan_ttl: minutes after which a plan expires.
+    plan_ttl: minutes after which a plan expires; 0 for never.
     """
     asked_at = asked_at or utc_stamp()
     request = next((user_text(m.text) for m in reversed(history) if is_user_message(m)), "")
@@ -66,7 +66,7 @@ def pending_items(
 
 
 def _calls(histories: Mapping[str, Sequence[Message]]) -> dict[str, tuple[ToolCall, str, str]]:
-    """Return by ID each call, the text before it, and the Task call of the sub-agent that made it ("" for none)."""
+    """Return each call by ID, with the text before it and the Task call of the sub-agent that made it ("" for none)."""
     return {
         call.id: (call, message.text, parent)
         for parent, messages in histories.items()
@@ -103,7 +103,7 @@ def headline(item: Mapping[str, Any]) -> str:
     """Describe the question on one line."""
     agent = f"sub-agent {item['agent']}: " if item.get("agent") else ""
     word = "expired" if has_expired(item) else "expires"
-    until = f", {word} {shown_time(item['expires_at'])}" if item.get("expires_at") else ""
+    until = f", {word} {local_time(item['expires_at'])}" if item.get("expires_at") else ""
     decided = f", {item['decided']}" if item.get("decided") else ""
     return lookalikes.escape_lookalikes(
         f"{agent}{' '.join(str(item['summary']).split())} ({item['call_id']}{until}{decided})"
@@ -134,7 +134,7 @@ def pending_plan_lines(item: Mapping[str, Any]) -> list[str]:
 
 
 def decide_commands(session: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the commands that decide what is pending in a session; each works as printed."""
+    """Return the commands that decide what is pending in a session; they can be run as printed."""
     if items and all("decided" in item for item in items):
         return [f"agent resume {session}", f"agent reject {session} --all"]
     several = len(items) > 1
@@ -167,17 +167,18 @@ def _quoted(text: str) -> str:
     return quote(text)
 
 
-def shown_time(stamp: str) -> str:
+def local_time(stamp: str) -> str:
     """Format a log timestamp (UTC) to the minute, in the local time zone."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds_of(stamp)))
 
 
-def tell_pending(
+def print_pending(
     session_id: str, items: Sequence[dict[str, Any]], folder: Path | None, *, plan_on_stdout: bool = False
 ) -> None:
-    """Print what is pending, and the commands that decide it.
+    """Print the pending decisions, and the commands to make them.
 
-    folder: where the session is saved; None if it is not. plan_on_stdout: plans are printed there as well.
+    folder: where the session is saved; None if it is not.
+    plan_on_stdout: also print plans on standard output.
     """
     for item in items:
         if item["kind"] == "plan" and plan_on_stdout:
@@ -194,15 +195,13 @@ def tell_pending(
         print_notice("Decide with:")
         for command in commands:
             print_notice(f"  {command}")
-        print_notice("See what is asked with: agent pending")
+        print_notice("See the details with: agent pending")
 
 
 def report_unsent(
     session_id: str, items: Sequence[dict[str, Any]], folder: Path, why: str, *, as_json: bool, structured: bool
 ) -> int:
-    """Report in the output format that a message was not sent because its session is suspended; return the exit
-    code.
-    """
+    """Report, in the output format, that a suspended session did not get a message; return the exit code."""
     if as_json:
         plans = any(item["kind"] != "approval" for item in items)
         reason: TerminalReason = "await_user_input" if plans else "await_approval"
@@ -213,12 +212,12 @@ def report_unsent(
         )
         print_line(fields | {"result": why, "message_sent": False})
     print_notice(why)
-    tell_pending(session_id, items, folder)
+    print_pending(session_id, items, folder)
     return SUSPENDED
 
 
 def report_expired(session_id: str, why: str, waiting: WaitingTurn, *, as_json: bool, structured: bool) -> int:
-    """Report in the output format that a plan expired, which ended its turn; return the exit code."""
+    """Report, in the output format, that a plan expired, which ended its turn; return the exit code."""
     if as_json:
         spent, tally = waiting.spent, ResultBuilder(waiting.by_model)
         usage = sum(waiting.by_model.values(), Usage())

@@ -1,6 +1,6 @@
 """The result object of `--output-format json`, also the last line of `stream-json`: Claude Code's fields and ours.
 
-Where that format has a word for how a turn ended, the fields it knows (`subtype`, `terminal_reason`) say it; ours are
+How the turn ended is in `subtype` and `terminal_reason`, as far as that format has a word for it, and in our own
 `outcome` and `end_reason` (docs/headless.md).
 """
 
@@ -15,7 +15,7 @@ from agent_cli.core.results import Cap, Complete, Failed, Failure, LimitReached,
 from agent_cli.engine.tool_results import usage_object
 from agent_cli.headless.output import Outcome, ResultBuilder
 
-# Other limits are an error during execution there.
+# In that format, other limits are an error during execution.
 _SUBTYPES: dict[Cap, str] = {"rounds": "error_max_turns", "cost": "error_max_budget_usd"}
 _LIMITS: dict[Cap, str] = {
     "rounds": "Reached maximum number of turns ({rounds})",
@@ -44,7 +44,12 @@ def result_object(
     structured: bool,
     pending: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """windows: the model's context window and longest output in tokens, if known. pending: open decisions."""
+    """Return the result object of a turn.
+
+    windows: the model's context window and longest output, in tokens; None if unknown.
+    structured: a structured answer was requested.
+    pending: open decisions.
+    """
     end = result.end
     text = getattr(result, "text", "")
     deferred = outcome == "suspended" and any(asked.deferred for asked in _approvals(tally))
@@ -107,7 +112,7 @@ def api_failure(result: TurnResult) -> Failure | None:
 
 
 def retry_fields(retry: ModelRetry) -> dict[str, Any]:
-    """Return the fields of a line about a model call that is made again."""
+    """Return the fields of a line about a retried model call."""
     return {
         "attempt": retry.attempt,
         "max_retries": retry.attempts,
@@ -167,7 +172,7 @@ def _approvals(tally: ResultBuilder) -> list[ApprovalRequested]:
 
 
 def _deferred(tally: ResultBuilder) -> dict[str, Any]:
-    """Return the first call that a hook deferred, else the first that waits for a decision, as that format has it."""
+    """Return the field for the first call that a hook deferred, else the first that waits for a decision."""
     calls = sorted(_approvals(tally), key=lambda asked: not asked.deferred)
     if not calls:
         return {}
@@ -175,7 +180,7 @@ def _deferred(tally: ResultBuilder) -> dict[str, Any]:
 
 
 def model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[str, Any]:
-    """Return what a model was used for. windows: the most that it takes and writes."""
+    """Return the usage of a model. windows: as in `result_object`."""
     return {
         "inputTokens": usage.input - usage.cache_read - usage.cache_write,
         "outputTokens": usage.output,

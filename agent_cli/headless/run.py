@@ -44,8 +44,8 @@ with lazy_imports():
     from agent_cli.session import pending_plans
 
 
-NOBODY = "nobody can approve it here"
-UNANSWERED = "Nobody can answer. Decide for yourself, and state the assumption you made."
+NO_APPROVER = "nobody can approve it here"
+UNATTENDED_ANSWER = "Nobody can answer. Decide for yourself, and state the assumption you made."
 
 
 TurnStep = Callable[[Callable[[Event], None]], TurnResult]
@@ -75,7 +75,7 @@ class RunReport(Value, tag="Report"):
 
 
 class FailOnQuestion:
-    """Approver and asker of `--on-ask fail`, which end the turn. needed: the calls that needed a user."""
+    """Approver and asker of `--on-ask fail`: every question ends the turn. needed: what the user was needed for."""
 
     def __init__(self) -> None:
         self.needed: list[str] = []
@@ -86,7 +86,7 @@ class FailOnQuestion:
 
 
 class RunReporter(Protocol):
-    """Takes the events of a run, and the result of each turn as `--output-format json` prints it."""
+    """Receives the events of a run, and the result of each turn as `--output-format json` prints it."""
 
     def __call__(self, event: Event) -> None: ...
 
@@ -96,8 +96,15 @@ class RunReporter(Protocol):
 class HeadlessOptions(Value):
     """Options of a headless run.
 
-    last_message: a file that gets the answer, too. replay: write the messages of a host back. subagent_text: also write
-    what sub-agents say.
+    partial: write answers while they stream.
+    structured: a structured answer is requested.
+    fails: set with `--on-ask fail`.
+    last_message: a file to write the answer to as well.
+    hook_events: also write lines about hooks.
+    progress: also write lines about running calls.
+    replay: write the host's messages back to it.
+    subagent_text: also write the text of sub-agents.
+    reports: writes the reports of `--report`.
     """
 
     prompt: tuple[str, ...]
@@ -121,17 +128,17 @@ class HeadlessOptions(Value):
 
 
 class HeadlessUsageError(Exception):
-    """Invalid options or input of a headless run: one sentence, exit 2."""
+    """Invalid options or input of a headless run; the exit code is 2."""
 
 
 def deny(request: ApprovalRequested) -> Answer:
-    """Deny the call (the approver without a user)."""
-    return Reject(f"{request.reason}, and {NOBODY}", by="default")
+    """Deny the call (the approver if there is no user)."""
+    return Reject(f"{request.reason}, and {NO_APPROVER}", by="default")
 
 
 def answer_unattended(asked: QuestionAsked) -> QuestionReply | Defer:
-    """Let the model decide its own questions; leave plans and reviews for a user (the asker without one)."""
-    return QuestionReply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
+    """Let the model answer its own questions; defer plans and reviews (the asker if there is no user)."""
+    return QuestionReply("answer", UNATTENDED_ANSWER, by="default") if asked.kind == "questions" else Defer()
 
 
 class InputMessage(Value):
@@ -142,39 +149,41 @@ class InputMessage(Value):
     uuid: str = ""
 
 
-def read_message(asked: HeadlessOptions) -> str:
+def read_message(options: HeadlessOptions) -> str:
     """Return the message of the run: its arguments, joined with standard input. Raises HeadlessUsageError."""
-    if asked.last_message:
-        _check_answer_file(Path(asked.last_message))
-    words = [w for w in asked.prompt if w != "-"]
-    to_the_end = not words or "-" in asked.prompt
+    if options.last_message:
+        _check_answer_file(Path(options.last_message))
+    words = [w for w in options.prompt if w != "-"]
+    to_the_end = not words or "-" in options.prompt
     try:
-        piped = read_stdin(0, asked.stdin_limit, None if to_the_end else asked.stdin_wait, print_notice)
+        piped = read_stdin(0, options.stdin_limit, None if to_the_end else options.stdin_wait, print_notice)
     except NotTextError as error:
         raise HeadlessUsageError(str(error)) from None
     if piped.cut:
-        print_notice(f"Standard input was cut after {asked.stdin_limit} bytes (setting stdin_limit).")
+        print_notice(f"Standard input was cut after {options.stdin_limit} bytes (setting stdin_limit).")
     if not (" ".join(words).strip() or piped.text.strip()):
         raise HeadlessUsageError("There is no prompt: give it as an argument or on standard input.")
-    return compose_prompt(" ".join(words), piped, asked.stdin_limit)
+    return compose_prompt(" ".join(words), piped, options.stdin_limit)
 
 
 def run_headless(
-    asked: HeadlessOptions,
+    options: HeadlessOptions,
     start: Callable[[], tuple[Conversation, RunReport]],
     attach: Callable[[str], tuple[Media, ...]] = lambda text: (),
     command: Callable[[str, Callable[[Event], None]], str | None] = lambda text, show: None,
     deferred: Callable[[], TurnStep | None] | None = None,
 ) -> int:
-    """Run the task. start: builds the conversation; called once the input is known to be valid.
+    """Run the task; return the exit code.
 
-    attach: returns the images that a message mentions. command: runs a message that is a command of the session, and
-    returns what to print; None for a message to send. deferred: of a resumed session, which needs no message then:
-    returns what resumes a turn that a hook suspended; None if there is none.
+    start: builds the conversation; called once the input is known to be valid.
+    attach: returns the images that a message mentions.
+    command: runs a message that is a command of the session, and returns the text to print; None for other messages.
+    deferred: given for a resumed session; returns a function that resumes a turn suspended by a hook, or None. With it
+        there need be no message.
     """
     text, missing = "", None
     try:
-        text = read_message(asked)
+        text = read_message(options)
     except HeadlessUsageError as error:
         missing = error
         if deferred is None:
@@ -192,14 +201,14 @@ def run_headless(
 
     try:
         if before is None:
-            return run_and_report(asked, conversation, report, turn)
-        return run_and_report(asked, conversation, report, before if missing is not None else _both(before, turn))
+            return run_and_report(options, conversation, report, turn)
+        return run_and_report(options, conversation, report, before if missing is not None else _run_both(before, turn))
     except ToolError as error:
         raise HeadlessUsageError(str(error)) from None
 
 
-def _both(first: TurnStep, then: TurnStep) -> TurnStep:
-    """Return a step that runs the second turn once the first is complete, and reports on both as one."""
+def _run_both(first: TurnStep, then: TurnStep) -> TurnStep:
+    """Return a step that runs the second turn after the first is complete, and returns one result for both."""
 
     def run(show: Callable[[Event], None]) -> TurnResult:
         before = first(show)
@@ -212,28 +221,28 @@ def _both(first: TurnStep, then: TurnStep) -> TurnStep:
 
 
 def resume_headless(
-    asked: HeadlessOptions, conversation: Conversation, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
+    options: HeadlessOptions, conversation: Conversation, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
 ) -> int:
-    """Resume a suspended turn; prints and exits as a run does. by_model: usage of its earlier parts."""
-    return run_and_report(asked, conversation, report, lambda show: conversation.resume(show, spent), by_model)
+    """Resume a suspended turn, and report on it like on any run. by_model: usage of its earlier parts."""
+    return run_and_report(options, conversation, report, lambda show: conversation.resume(show, spent), by_model)
 
 
 def run_and_report(
-    asked: HeadlessOptions,
+    options: HeadlessOptions,
     conversation: Conversation,
     report: RunReport,
     turn: TurnStep,
     by_model: Mapping[str, Usage] | None = None,
 ) -> int:
-    """Run a turn and report on it; return the exit code. by_model: see `resume_headless`."""
+    """Run a turn and report on it; return the exit code. by_model: as in `resume_headless`."""
     watch = Signals(conversation.interrupt)
     tally = ResultBuilder(by_model)
-    progress = ProgressPrinter(print_notice, asked.verbose)
+    progress = ProgressPrinter(print_notice, options.verbose)
     # With `json` and `verbose` the lines are one array, printed at the end.
-    array: list[dict[str, Any]] | None = [] if asked.output_format == "json" and asked.verbose else None
+    array: list[dict[str, Any]] | None = [] if options.output_format == "json" and options.verbose else None
     stream: StreamJson | None = None
-    if asked.output_format == "stream-json" or array is not None:
-        stream = open_lines(asked, conversation, report, print_line if array is None else array.append)
+    if options.output_format == "stream-json" or array is not None:
+        stream = open_lines(options, conversation, report, print_line if array is None else array.append)
 
     def show(event: Event) -> None:
         if watch.caught:
@@ -243,12 +252,12 @@ def run_and_report(
             stream(event)
         if stream is None or array is not None:
             progress(event)
-        if asked.reports is not None:
-            asked.reports(event)
+        if options.reports is not None:
+            options.reports(event)
 
     with watch:
         if stream is not None:
-            announce_turn(stream, asked, report)
+            announce_turn(stream, options, report)
         try:
             result = turn(show)
         except ToolError as error:
@@ -262,7 +271,7 @@ def run_and_report(
             pending = headless_pending.pending_items(
                 tally.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl
             )
-        code = finish(asked, report, result, tally, stream, watch.caught, pending)
+        code = finish(options, report, result, tally, stream, watch.caught, pending)
     if stream is not None:
         stream.close()
     if array is not None:
@@ -270,29 +279,29 @@ def run_and_report(
     for job in conversation.deps.context.state(Jobs).all():
         if job.running:
             command = escape_controls(shorten(job.command, 200))
-            print_notice(f"Stopped, as it still ran in the background ({job.id}): {command}")
+            print_notice(f"Stopped, since it was still running in the background ({job.id}): {command}")
     return code
 
 
 def open_lines(
-    asked: HeadlessOptions, conversation: Conversation, report: RunReport, write: Callable[[dict[str, Any]], None]
+    options: HeadlessOptions, conversation: Conversation, report: RunReport, write: Callable[[dict[str, Any]], None]
 ) -> StreamJson:
     """Return the listener that writes the JSON lines of a run."""
-    if asked.partial:
+    if options.partial:
         conversation.options = conversation.options.replace(pieces=True)
     stream = stream_json.StreamJson(
-        write, report.session_id, report.model, asked.partial, asked.hook_events, cwd=report.cwd,
-        subagent_text=asked.subagent_text, states=bool(os.environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")),
+        write, report.session_id, report.model, options.partial, options.hook_events, cwd=report.cwd,
+        subagent_text=options.subagent_text, states=bool(os.environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")),
         jobs=lambda: conversation.deps.context.state(Jobs).all(),
     )  # fmt: skip
-    stream.progress, stream.ids = asked.progress, report.ids
+    stream.progress, stream.ids = options.progress, report.ids
     return stream
 
 
 def announce_turn(
-    stream: StreamJson, asked: HeadlessOptions, report: RunReport, line: Mapping[str, Any] = MappingProxyType({})
+    stream: StreamJson, options: HeadlessOptions, report: RunReport, line: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
-    """Write what a turn works with, and the message that it answers if that was asked for."""
+    """Write the first line of a turn, and the message that it answers if that is requested."""
     stream.state("running")
     stream.init(
         cwd=report.cwd,
@@ -308,12 +317,12 @@ def announce_turn(
         memory_paths=dict(report.memory_places),
         memory_files=report.memory,
     )
-    if line and asked.replay:
+    if line and options.replay:
         stream.replay(line)
 
 
 def finish(
-    asked: HeadlessOptions,
+    options: HeadlessOptions,
     report: RunReport,
     result: TurnResult,
     tally: ResultBuilder,
@@ -322,24 +331,29 @@ def finish(
     pending: list[dict[str, Any]],
     line: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Print what the format requires and return the exit code. pending: open decisions. line: the message, as JSON."""
-    outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied, fail_on_unfinished=asked.fail_on_unfinished)
-    if asked.fails is not None and asked.fails.needed:
+    """Print the result of a turn in the output format; return the exit code.
+
+    caught: the number of a signal that interrupted the run; 0 for none.
+    pending: open decisions.
+    line: the host's message, as JSON.
+    """
+    outcome = outcome_of(result, fail_on_denied=options.fail_on_denied, fail_on_unfinished=options.fail_on_unfinished)
+    if options.fails is not None and options.fails.needed:
         outcome = "failed"
-        print_notice(f"Failed: the user is needed for: {escape_controls(', '.join(asked.fails.needed))}")
-    if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
+        print_notice(f"Failed: the user is needed for: {escape_controls(', '.join(options.fails.needed))}")
+    if options.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         print_notice("The model gave no answer that matches the JSON schema.")
-    written = not asked.last_message or _write_answer(asked.last_message, result)
+    written = not options.last_message or _write_answer(options.last_message, result)
     fields: dict[str, Any] = {}
-    if asked.output_format != "text" or asked.reports is not None:
+    if options.output_format != "text" or options.reports is not None:
         windows = (report.windows[0], report.windows[1])
         fields = result_object.result_object(
-            result, outcome, report.session_id, tally, windows, structured=asked.structured, pending=pending
+            result, outcome, report.session_id, tally, windows, structured=options.structured, pending=pending
         )
-    if asked.reports is not None:
-        asked.reports.finish(fields)
-    if asked.output_format == "text":
+    if options.reports is not None:
+        options.reports.finish(fields)
+    if options.output_format == "text":
         text = getattr(result, "text", "")
         if outcome == "interrupted":
             print_notice("Interrupted. Continue with: agent -c")
@@ -351,7 +365,7 @@ def finish(
             print_line(result.return_value)
         elif text:
             print_text(text if text.endswith("\n") else f"{text}\n")
-        # A denial without a call is that of the prompt, which was reported already.
+        # A denial without a call is that of the prompt, which has been reported.
         for denial in (d for d in result.end.denials if d.call_id):
             print_notice(f"Denied: {denial.tool}: {denial.reason}")
     else:
@@ -362,7 +376,7 @@ def finish(
         else:
             if (failure := result_object.api_failure(result)) is not None:
                 stream.failed(failure, fields["result"])
-            if asked.input_format != "stream-json":
+            if options.input_format != "stream-json":
                 stream.close()
             stream.line(fields)
             stream.state("idle")
@@ -373,12 +387,12 @@ def finish(
     elif outcome == "limit":
         print_notice(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Continue with: agent -c")
     elif outcome == "suspended":
-        in_text = asked.output_format == "text"
-        headless_pending.tell_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
+        in_text = options.output_format == "text"
+        headless_pending.print_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
         if report.folder is not None and pending and pending[0]["kind"] == "plan":
             plan = pending_plans.WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
             pending_plans.save_plan(report.folder, plan)
-    code = exit_code(outcome, fail_on_degraded=asked.fail_on_degraded, signal_number=caught)
+    code = exit_code(outcome, fail_on_degraded=options.fail_on_degraded, signal_number=caught)
     return code if written else code or FAILED
 
 

@@ -1,7 +1,7 @@
-"""An answer as it is written, as the six stream events of the Messages API, whatever wire it comes from.
+"""A streaming answer as the six stream events of the Messages API, whatever protocol it comes from.
 
-The blocks have the order in which they begin. One block is open at a time: a call whose arguments interleave with those
-of another one waits until that one is whole.
+Blocks are written in the order in which they begin, one at a time: if the arguments of two calls interleave, the second
+call waits until the first is complete.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Write = Callable[[dict[str, Any]], None]
 
 
 class _Call:
-    """A call whose arguments arrive. sent: how many of its pieces are written."""
+    """A call whose arguments are arriving. sent: how many of its pieces were written."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -63,7 +63,7 @@ class PartialMessage:
         self._delta({"type": "thinking_delta", "thinking": text})
 
     def signed(self, signature: str, data: str) -> None:
-        """End the thinking with its signature; `data` is a block by itself."""
+        """End the thinking with its signature; `data` makes a separate block."""
         if data:
             self._close()
             self._begin("redacted", {"type": "redacted_thinking", "data": data})
@@ -85,7 +85,7 @@ class PartialMessage:
             self._advance()
 
     def finish(self, parts: Sequence[Part]) -> None:
-        """Write what of the finished message was not written as it came, and close its last block."""
+        """Write the parts of the finished message that were not streamed, and close its last block."""
         self._advance(end=True)
         for part in parts:
             match part:
@@ -120,7 +120,7 @@ class PartialMessage:
         self._close()
 
     def _advance(self, *, end: bool = False) -> None:
-        """Write the pieces of the call that is open, and then of those that wait for it. end: nothing more comes."""
+        """Write the pieces of the open call, then of those that wait for it. end: no more pieces will arrive."""
         while self._waiting:
             call_id = self._waiting[0]
             call = self._calls[call_id]

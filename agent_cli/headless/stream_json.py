@@ -58,7 +58,7 @@ from agent_tools.results import TodoItem
 from agent_tools.shell.jobs import Job
 from agent_tools.text import utc_stamp
 
-# The stop reasons of answers that broke off, which that format leaves open.
+# Stop reasons of answers that broke off; that format has none for them.
 _ABORTED = ("interrupted", "error")
 
 
@@ -67,12 +67,13 @@ class StreamJson:
 
     write: called with one object per line.
     cwd: the folder that the paths of calls are relative to.
-    partial: also write answers as they are written; needs `TurnOptions.pieces`.
-    hook_events: also write hooks other than those of the session's start.
+    partial: also write answers while they stream; needs `TurnOptions.pieces`.
+    hook_events: also write hooks other than those of SessionStart.
     subagent_text: also write the text and thinking of sub-agents, not only their calls.
-    states: also write whether the session runs, waits for the user or is idle.
+    states: also write when the session starts to run, waits for the user, or is idle.
     jobs: returns the background commands.
-    progress: also report when calls start, and their output as it arrives.
+    progress: also write when calls start, and their output as it arrives.
+    ids: assigns the UUIDs of messages; None for random ones.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class StreamJson:
         self.progress = False
         self.ids: message_ids.MessageIds | None = None
         self.tasks = TaskLines(self._system)
-        # These three by Task call; None for the conversation itself.
+        # The next three by Task call; None for the conversation itself.
         self._usage: dict[str | None, Usage] = {}
         self._ids: dict[str | None, str] = {}
         self._messages: dict[str | None, PartialMessage] = {}
@@ -119,7 +120,7 @@ class StreamJson:
         self._write({**fields, "session_id": self.session_id, "uuid": fields.get("uuid") or new_uuid()})
 
     def init(self, **known: Any) -> None:
-        """Write the first line of a turn: what it works with. known: its fields."""
+        """Write the first line of a turn, which describes the session. known: its fields."""
         self.line(
             {
                 "type": "system",
@@ -138,18 +139,18 @@ class StreamJson:
         self.line({"type": "user", "message": message["message"], **known, "uuid": message.get("uuid")})
 
     def reset(self, new: str) -> None:
-        """Write that the conversation starts anew in another session, whose ID the next lines have."""
+        """Write that a new conversation starts, in a session whose ID the next lines have."""
         self.line({"type": "conversation_reset", "new_conversation_id": new})
         self.session_id = new
 
     def state(self, state: str) -> None:
-        """Write what the session does from now on: `running`, `requires_action` or `idle`."""
+        """Write the new state of the session: `running`, `requires_action` or `idle`."""
         if self.states and state != self._state:
             self._state = state
             self._system("session_state_changed", state=state)
 
     def failed(self, failure: Failure, text: str) -> None:
-        """Write that the model could not be used, as an assistant line that no model wrote."""
+        """Write that the model could not be used, as a synthetic assistant line."""
         if failure.kind == "refused":
             self._system(
                 "model_refusal_no_fallback", original_model=self._model, request_id=None, content=failure.message
@@ -159,7 +160,7 @@ class StreamJson:
         self._message_line({"type": "assistant", "message": body, "error": error_word(failure)})
 
     def close(self) -> None:
-        """End what is open: the answer that is being written, and the tasks."""
+        """End the open answer and the running tasks."""
         for message in self._messages.values():
             message.stop(None, usage_object(Usage()))
         self._messages.clear()
@@ -174,10 +175,10 @@ class StreamJson:
         if self._parent is not None:
             self.tasks.follow(self._parent, event)
         if isinstance(event, FirstChunk):
-            # All lines of a message have the same ID, also where the provider gives none.
+            # All lines of a message have the same ID, even if the provider gives none.
             self._ids[self._parent] = event.id or f"msg_{new_uuid()}"
         if self._partial and (self._parent is None or self.subagent_text):
-            self._piece(event)
+            self._partial_line(event)
         match event:
             case AnswerRestarted() if self._partial:
                 self._system("answer_restarted", parent_tool_use_id=self._parent)
@@ -212,17 +213,17 @@ class StreamJson:
                 self._todos = items
                 steps = [{"content": i.content, "status": i.status} for i in items]
                 self._system("plan", items=steps, paused=paused)
-            case PlanContinued() as go_on:
-                self._system("plan_continued", **{name: getattr(go_on, name) for name in go_on._fields})
+            case PlanContinued() as continued:
+                self._system("plan_continued", **{name: getattr(continued, name) for name in continued._fields})
             case (ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered()) as asked:
-                self._asked(asked)
+                self._question_line(asked)
             case ToolProgress(call_id=call_id, text=text) if self.progress:
-                self._of_call("tool_progress", call_id, content=text)
+                self._call_line("tool_progress", call_id, content=text)
             case TurnFinished():
                 self._turn_finished()
 
-    def _piece(self, event: Event) -> None:
-        """Write a piece of the answer as stream events."""
+    def _partial_line(self, event: Event) -> None:
+        """Write a piece of a streaming answer as stream events."""
         message = self._messages.get(self._parent)
         match event:
             case FirstChunk(model=model, usage=usage, ms=ms):
@@ -256,17 +257,17 @@ class StreamJson:
     def _system(self, subtype: str, **fields: Any) -> None:
         self.line({"type": "system", "subtype": subtype, **fields})
 
-    def _of_call(self, subtype: str, call_id: str, **fields: Any) -> None:
+    def _call_line(self, subtype: str, call_id: str, **fields: Any) -> None:
         self._system(subtype, tool_use_id=call_id, **fields, parent_tool_use_id=self._parent)
 
-    def _asked(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
-        """Write approvals and questions, and their answers; also refusals without a question."""
+    def _question_line(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
+        """Write approvals and questions with their answers, and refusals without a question."""
         match event:
             case ApprovalRequested() | QuestionAsked():
                 self.state("requires_action")
                 self._requested.add(event.call_id)
                 item = pending_item(event)
-                self._of_call("approval_requested", item.pop("call_id"), **item)
+                self._call_line("approval_requested", item.pop("call_id"), **item)
             case ApprovalResolved(decision="defer") | QuestionAnswered(verdict="defer"):
                 return
             case ApprovalResolved() if event.call_id in self._requested or event.decision == "reject":
@@ -276,17 +277,17 @@ class StreamJson:
                     "reason": event.reason,
                     "rule": event.rule or None,
                 }
-                self._of_call("approval_resolved", event.call_id, **known)
+                self._call_line("approval_resolved", event.call_id, **known)
                 if event.decision == "reject" and event.by in ("rule", "mode", "default"):
                     self._denied[event.call_id] = event
                 self.state("running")
             case QuestionAnswered():
                 self.state("running")
                 known = {"decision": event.verdict, "by": decider_word(event.by), "text": event.text}
-                self._of_call("approval_resolved", event.call_id, **known, mode=event.mode or None)
+                self._call_line("approval_resolved", event.call_id, **known, mode=event.mode or None)
 
     def _compacted(self, event: Compacted) -> None:
-        """Write Claude Code's line, which knows two triggers, with additional fields."""
+        """Write Claude Code's line about a compaction, with additional fields."""
         metadata = {
             "trigger": "manual" if event.trigger == "manual" else "auto",
             "pre_tokens": event.tokens_before,
@@ -306,7 +307,7 @@ class StreamJson:
             self._system("status", status=None, compact_result=how)
 
     def _hook(self, event: HookStarted | HookFinished) -> None:
-        """Write the hooks of a session's start always, as Claude Code does; others only if requested."""
+        """Write a hook's line; hooks of SessionStart always, as Claude Code does, others only if requested."""
         if not self._hook_events and event.event != "SessionStart":
             return
         known = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
@@ -322,16 +323,16 @@ class StreamJson:
         )  # fmt: skip
 
     def _uuid(self, block: int = 0) -> str:
-        """Return the UUID of the message that was added last, or of one block of it; "" if it needs none."""
+        """Return the UUID of the latest message, or of one of its blocks; "" if UUIDs are not assigned."""
         return self.ids.latest(self._parent or "", block) if self.ids is not None else ""
 
     def _assistant(self, message: AssistantMessage) -> None:
         """Write one line per content block; the last one carries the usage.
 
-        Text and thinking that were written as they came are one line: readers match a line with all that came before.
+        Text and thinking that were streamed share one line: readers match a line with all events before it.
         """
         self._end_compacting("failed")
-        # What is encrypted is not shown; without a summary nothing of it is left.
+        # Encrypted thinking is not shown; without a summary it has no text.
         every = list(enumerate(message.parts))
         parts = [(n, p) for n, p in every if not (isinstance(p, Thinking) and p.provider and not p.text)] or every
         used = self._usage.pop(self._parent, Usage())
@@ -371,7 +372,7 @@ class StreamJson:
         }
 
     def _message_line(self, fields: dict[str, Any]) -> None:
-        """Write a line of the conversation, or of a sub-agent's."""
+        """Write a message of the conversation, or of a sub-agent."""
         task = self.tasks.running.get(self._parent or "")
         known = {"parent_tool_use_id": self._parent, "timestamp": utc_stamp(milliseconds=True)}
         if task is not None:
@@ -380,7 +381,7 @@ class StreamJson:
 
     def _started(self, event: ToolStarted) -> None:
         if self.progress:
-            self._of_call("tool_started", event.call_id, tool_name=event.tool)
+            self._call_line("tool_started", event.call_id, tool_name=event.tool)
         call = self._calls.get(event.call_id)
         arguments = call.arguments if call is not None else {}
         if tool_traits(event.tool).nested:
@@ -389,7 +390,7 @@ class StreamJson:
             self._before[event.call_id] = text_before(absolute_path(arguments.get("file_path"), self._cwd))
 
     def _turn_finished(self) -> None:
-        """Write the results of calls that were left open; at the end of the whole turn also end its tasks."""
+        """Write results that have not been written yet; at the end of the whole turn, also end its tasks."""
         top = self._parent is None
         for call_id, (message, _, parent) in list(self._results.items()):
             if top or parent == self._parent:

@@ -1,7 +1,7 @@
-"""The lines about tasks: sub-agents and background commands, each from its start to its end.
+"""The stream-json lines about tasks: sub-agents and background commands, from their start to their end.
 
-A reader may keep its side of the connection open for as long as a sub-agent runs, so every `task_started` is followed
-by a `task_notification`: at the latest when the turn or the run ends.
+A reader may wait until every sub-agent has ended, so every `task_started` is followed by a `task_notification`, at the
+latest when the turn or the run ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Write = Callable[..., None]
 
 
 class SubagentTask:
-    """A sub-agent that runs. call_id: the call that it works for, which is its ID as a task."""
+    """A running sub-agent. call_id: its Task call, which is also the task's ID."""
 
     def __init__(self, call_id: str, arguments: dict[str, Any]) -> None:
         self.call_id = call_id
@@ -38,18 +38,18 @@ class SubagentTask:
 
     @property
     def totals(self) -> dict[str, int]:
-        """What it has used so far."""
+        """Its usage so far."""
         tokens = self.usage.input + self.usage.output
         return {"total_tokens": tokens, "tool_uses": self.calls, "duration_ms": self.milliseconds}
 
     def report(self, text: str) -> dict[str, Any]:
-        """Return its report with what it has used, as the result of its call."""
+        """Return its report and usage, as the result of its call."""
         found = subagent_result(text, self.prompt, self.usage, self.calls, self.milliseconds)
         return {**found, "agentId": self.call_id, "agentType": self.kind}
 
 
 class TaskLines:
-    """Writes the lines. write: takes the subtype and the fields of a system line."""
+    """Writes the lines. write: called with the subtype and the fields of a system line."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -59,7 +59,7 @@ class TaskLines:
         self._live: dict[str, dict[str, str]] = {}
 
     def started(self, call_id: str, arguments: dict[str, Any], parent: str | None) -> None:
-        """A sub-agent starts. parent: the call of the sub-agent that started it."""
+        """Report the start of a sub-agent. parent: the call of the sub-agent that started it; None for none."""
         if call_id in self.running:
             return
         task = self.running[call_id] = SubagentTask(call_id, arguments)
@@ -71,7 +71,7 @@ class TaskLines:
         )  # fmt: skip
 
     def follow(self, call_id: str, event: Event) -> None:
-        """Take an event of a sub-agent; report each call that it makes."""
+        """Count the usage and calls in a sub-agent's event; report each call that it makes."""
         task = self.running.get(call_id)
         if task is None:
             return
@@ -87,7 +87,7 @@ class TaskLines:
             )  # fmt: skip
 
     def finished(self, call_id: str, status: str, report: str) -> SubagentTask | None:
-        """A sub-agent has ended; return it. status: completed, failed or stopped."""
+        """Report the end of a sub-agent, and return it. status: completed, failed or stopped."""
         task = self.running.pop(call_id, None)
         if task is not None:
             status = "stopped" if task.stopped else status
@@ -96,7 +96,7 @@ class TaskLines:
         return task
 
     def watch(self, jobs: Iterable[Job], call_id: str = "") -> str | None:
-        """Report background commands that are new or have ended; return the ID of one that is new.
+        """Report background commands that have started or ended; return the ID of a new one, or None.
 
         call_id: the call that may have started it.
         """
@@ -115,7 +115,7 @@ class TaskLines:
         return new
 
     def close(self, jobs: Iterable[Job] = ()) -> None:
-        """End what has not ended: nothing of it outlives the run."""
+        """Report the end of all that still runs: no task outlives the run."""
         for call_id in list(self.running)[::-1]:
             self.finished(call_id, "stopped", "")
         for job in jobs:

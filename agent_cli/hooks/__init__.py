@@ -1,7 +1,6 @@
-"""Hooks: the user's commands, or functions of an embedding program, at named steps of a session.
+"""Hooks: the user's commands, or functions of an embedding program, that run at named steps of a session.
 
-`HookRegistry` is what a turn uses; it knows which hooks exist and loads the rest of this package when the first of them
-runs.
+Turns use `HookRegistry`, which knows the hooks and loads the rest of this package when the first of them runs.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ class HookRegistry(HookSet):
             self._runner.close()
 
     def nested(self, hooks: Sequence[Hook]) -> HookRegistry:
-        # They share the runner, which knows what has run once and what runs in the background.
+        # Create the runner before the copy: both share it, as it knows what ran once and what runs in the background.
         assert self._runner
-        below = copy.copy(self)
-        below.add(hooks)
-        return below
+        nested = copy.copy(self)
+        nested.add(hooks)
+        return nested
 
     @cached_property
     def _runner(self) -> Runner:

@@ -1,12 +1,12 @@
 """Run one hook (a command, a web server, a tool of an MCP server) and interpret its answer by Claude Code's contract.
 
-A command gets its input in an unlinked file, its two outputs are captured separately and bounded, and its process group
-is ended as a whole. A web server gets the same input as a POST and answers with what a command would print, and so does
-a tool, which gets the arguments of the hook.
+A command reads its input from an unlinked file; its two outputs are captured separately, up to a limit, and its whole
+process group is ended. A web server gets the same input in a POST request and responds with what a command would print.
+So does a tool, which gets the arguments of the hook.
 
 exit 0: standard output is the answer, as JSON, or as plain text if the event adds it to the context. exit 2: blocks,
 with standard error as the reason. Everything else is a failure of the hook, which blocks nothing unless it is strict.
-An answer is read strictly if it allows and leniently if it blocks: whatever else is wrong, a block in it is a block.
+An answer is read strictly if it allows and leniently if it blocks: a block counts, whatever else is wrong with it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from agent_tools.record import Value
 from agent_tools.shell.process import RunningProcess
 from agent_tools.text import sanitize_output, shorten
 
-MOST = 1 << 20
-_ASYNC_LINE = 1_000
+MAX_OUTPUT_BYTES = 1 << 20
+_MAX_ASYNC_LINE_BYTES = 1_000
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 
 
@@ -44,7 +44,7 @@ class HookRun(Value):
     code: exit code; None if there is none.
     cause: how it ended.
     error: why there is no answer; "" if there is one.
-    used: usage of models that it asked.
+    used: the usage of its model calls.
     """
 
     code: int | None
@@ -69,11 +69,11 @@ def run_hook(
     env: dict[str, str],
     seconds: float,
     cancel: CancelToken,
-    aside: Callable[[Callable[[CancelToken], None]], None] | None = None,
+    detach: Callable[[Callable[[CancelToken], None]], None] | None = None,
 ) -> HookRun:
     """Run a command until it ends, times out or is cancelled. Never raises; processes it left behind may continue.
 
-    aside: takes over the rest of a command whose first line is `{"async": true}`, to run it in the background.
+    detach: runs the rest of a command in the background, if its first line is `{"async": true}`.
     """
     started = monotonic()
     out, err = _BoundedBuffer(), _BoundedBuffer()
@@ -86,12 +86,12 @@ def run_hook(
         why = getattr(error, "strerror", None) or error
         return HookRun(None, "error", monotonic() - started, error=f"could not be started: {why}")
     forget = cancel.on_cancel(running.wake)
-    handed = False
+    detached = False
     try:
         while (cause := running.step(started + seconds, cancel.cancelled)) is None:
-            if aside is not None and (more := _async_seconds(out.data, seconds)):
-                handed = True
-                aside(lambda stop: _finish(running, monotonic() + more, stop))
+            if detach is not None and (more := _async_seconds(out.data, seconds)):
+                detached = True
+                detach(lambda stop: _finish(running, monotonic() + more, stop))
                 return HookRun(0, "exit", monotonic() - started, b"", bytes(err.data))
         running.drain()
         code = running.process.wait()
@@ -100,30 +100,30 @@ def run_hook(
         )
     finally:
         forget()
-        if not handed:
-            _close(running)
+        if not detached:
+            _end_process(running)
 
 
 def _finish(running: RunningProcess, until: float, stop: CancelToken) -> None:
-    """Let a command run on in the background until it ends, at the latest at `until` of `monotonic`."""
+    """Wait for a command in the background; end it at `until`, in seconds of `monotonic`."""
     forget = stop.on_cancel(running.wake)
     try:
         while running.step(until, stop.cancelled) is None:
             pass
     finally:
         forget()
-        _close(running)
+        _end_process(running)
 
 
-def _close(running: RunningProcess) -> None:
+def _end_process(running: RunningProcess) -> None:
     if running.process.returncode is None:
         running.end()
     running.close()
 
 
 def _async_seconds(out: bytes | bytearray, usual: float) -> float:
-    """Return how long a command may run in the background if its first line asks for that, else 0."""
-    line, end, _ = bytes(out[:_ASYNC_LINE]).partition(b"\n")
+    """Return how long a command may run in the background if its first line asks for that; else 0."""
+    line, end, _ = bytes(out[:_MAX_ASYNC_LINE_BYTES]).partition(b"\n")
     if not end or b'"async"' not in line:
         return 0.0
     try:
@@ -137,23 +137,23 @@ def _async_seconds(out: bytes | bytearray, usual: float) -> float:
 
 
 class _BoundedBuffer:
-    """The first bytes of an output; the rest is read and dropped."""
+    """The first bytes of an output; the rest is dropped."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def feed(self, data: bytes) -> None:
-        self.data += data[: MOST - len(self.data)]
+        self.data += data[: MAX_OUTPUT_BYTES - len(self.data)]
 
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
-def post(hook: Hook, given: bytes, env: Mapping[str, str], cancel: CancelToken) -> HookRun:
+def post_to_server(hook: Hook, given: bytes, env: Mapping[str, str], cancel: CancelToken) -> HookRun:
     """Send the hook's input to its server. Never raises. env: source of the variables that its headers use."""
     started = monotonic()
-    headers = {name: with_variables(value, hook.variables, env) for name, value in hook.headers.items()}
-    limits = WebLimits(max_bytes=MOST, timeout=hook.timeout)
+    headers = {name: fill_header(value, hook.variables, env) for name, value in hook.headers.items()}
+    limits = WebLimits(max_bytes=MAX_OUTPUT_BYTES, timeout=hook.timeout)
     try:
         # The user named the server, so it may be on this machine.
         answer = WebClient(limits, env, None, cancel).send(
@@ -170,8 +170,8 @@ def post(hook: Hook, given: bytes, env: Mapping[str, str], cancel: CancelToken) 
     return HookRun(0, "exit", seconds, answer.body)
 
 
-def with_variables(text: str, allowed: tuple[str, ...], env: Mapping[str, str]) -> str:
-    """Return a header with the variables that the hook lists; all others are empty, so that none leaks unnoticed."""
+def fill_header(text: str, allowed: tuple[str, ...], env: Mapping[str, str]) -> str:
+    """Return a header with the variables that the hook lists; all others become empty, so that none leaks."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -182,7 +182,7 @@ def with_variables(text: str, allowed: tuple[str, ...], env: Mapping[str, str]) 
 
 @contextmanager
 def hook_deadline(seconds: float, cancel: CancelToken) -> Iterator[CancelToken]:
-    """Give a token that is cancelled after this time, and when `cancel` is."""
+    """Provide a token that is cancelled after this time, or when `cancel` is."""
     until = CancelToken()
     forget = cancel.on_cancel(until.cancel)
     timer = Timer(seconds, until.cancel)
@@ -199,7 +199,7 @@ _FIELD = re.compile(r"\$\{([\w.-]+)\}")
 
 
 def call_server_tool(hook: Hook, given: Mapping[str, Any], call: CallServerTool, cancel: CancelToken) -> HookRun:
-    """Call the hook's tool of an MCP server; its text is what a command would print. Never raises."""
+    """Call the hook's tool of an MCP server; its text counts as the output of a command. Never raises."""
     started = monotonic()
     try:
         with hook_deadline(hook.timeout, cancel) as until:
@@ -212,9 +212,9 @@ def call_server_tool(hook: Hook, given: Mapping[str, Any], call: CallServerTool,
 
 
 def fill_fields(template: Any, given: Mapping[str, Any]) -> Any:
-    """Return the arguments with each `${field.inner}` replaced by that value of the hook's input; "" if it has none.
+    """Return the arguments with each `${field.inner}` replaced by that value of the hook's input, or "" if it has none.
 
-    A text that is one placeholder becomes the value itself, as a number or an object.
+    A string that consists of one placeholder becomes the value itself, such as a number or an object.
     """
     if isinstance(template, dict):
         return {name: fill_fields(value, given) for name, value in template.items()}
@@ -239,8 +239,8 @@ def fill_fields(template: Any, given: Mapping[str, Any]) -> Any:
     return _FIELD.sub(words, template)
 
 
-_WORDS = 10_000
-# The second is the older name, for tools of MCP servers only.
+_MAX_TEXT_CHARS = 10_000
+# The second name is older, and only for tools of MCP servers.
 _OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
 _VERDICTS: dict[str, HookVerdict] = {
     "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask", "defer": "defer",
@@ -250,10 +250,10 @@ _VERDICTS: dict[str, HookVerdict] = {
 class HookResponse(Value):
     """The answer of one hook.
 
-    error: what was wrong with it, for the user.
+    error: what was wrong with it, for the user; "" for nothing.
     message: the hook's message for the user.
     quiet: do not show its output.
-    mistaken_block: it failed with an exit code that many mistake for a block.
+    mistaken_block: it failed with exit code 1, which many mistake for a block.
     """
 
     result: HookResult = HookResult()
@@ -264,20 +264,20 @@ class HookResponse(Value):
 
 
 def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse:
-    """Interpret the run of a process."""
-    err = _words(ran.err)
+    """Interpret the run of a hook."""
+    err = _decode(ran.err)
     if ran.cause == "error":
         return _failed(event, ran.error, "", strict)
     if ran.cause == "time-out":
         return _failed(event, f"was ended after {ran.seconds:.3g} s", err, strict)
     if ran.code == 2:
-        return _refused(event, err or _reason_in(ran.out) or "it gave no reason")
+        return _blocked(event, err or _reason_in(ran.out) or "it gave no reason")
     if ran.code:
         how = f"was ended by signal {-ran.code}" if ran.code < 0 else f"exited with {ran.code}"
         answer = _failed(event, how, err, strict)
         return answer.replace(mistaken_block=ran.code == 1 and not strict and HOOK_EVENTS[event].blocks)
-    if len(ran.out) >= MOST:
-        return _failed(event, f"printed more than {MOST:,} bytes", "", strict)
+    if len(ran.out) >= MAX_OUTPUT_BYTES:
+        return _failed(event, f"printed more than {MAX_OUTPUT_BYTES:,} bytes", "", strict)
     return read_output(event, ran.out.decode("utf-8", "replace"), strict=strict)
 
 
@@ -296,7 +296,7 @@ def read_output(event: HookEvent, text: str, *, strict: bool) -> HookResponse:
 
 def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> HookResponse:
     """Interpret an answer given as an object."""
-    found = _Object(event, data)
+    found = _AnswerReader(event, data)
     result = found.result()
     message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
     if found.wrong and strict and result.verdict != "deny" and HOOK_EVENTS[event].blocks:
@@ -307,8 +307,8 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> H
     return HookResponse(result, error, message, quiet)
 
 
-class _Object:
-    """An answer being parsed. wrong: what was not understood, a phrase each."""
+class _AnswerReader:
+    """Reads an answer. wrong: a phrase for each part that is invalid."""
 
     def __init__(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         self.row = HOOK_EVENTS[event]
@@ -363,7 +363,7 @@ class _Object:
                 self.wrong.append("decision is not an object")
             word, reason = self._decision().get("behavior"), self.text(self._decision(), "message")
             if word is None and self.data.get("decision") in ("block", "deny"):
-                # Not in the right place, but the intention is clear.
+                # The key is in the wrong place, but the intention is clear.
                 word, reason = "deny", self.text(self.data, "reason")
         elif key == "permissionDecision":
             word = self.inner.get("permissionDecision", self.data.get("decision"))
@@ -372,13 +372,13 @@ class _Object:
             word, reason = self.data.get("decision"), self.text(self.data, "reason")
         if word is None:
             return "", ""
-        meant = _VERDICTS.get(word, "") if isinstance(word, str) else ""
-        if meant in self.row.verdicts:
-            return meant, clip_hook_text(reason)
-        if not meant or key != "decision":
-            self.wrong.append(f"the decision {shorten(str(word), 40)!r} is none")
-        elif meant != "allow":
-            self.wrong.append(f"{self.row.name} knows no {shorten(str(word), 40)}")
+        verdict = _VERDICTS.get(word, "") if isinstance(word, str) else ""
+        if verdict in self.row.verdicts:
+            return verdict, clip_hook_text(reason)
+        if not verdict or key != "decision":
+            self.wrong.append(f"the decision {shorten(str(word), 40)!r} is unknown")
+        elif verdict != "allow":
+            self.wrong.append(f"{self.row.name} does not accept the decision {shorten(str(word), 40)!r}")
         return "", ""
 
     def _changed(self) -> dict[str, Any] | None:
@@ -410,7 +410,7 @@ class _Object:
         return found
 
 
-def _refused(event: HookEvent, reason: str) -> HookResponse:
+def _blocked(event: HookEvent, reason: str) -> HookResponse:
     """Return a block for exit code 2; for events that cannot be blocked, an error for the user."""
     if HOOK_EVENTS[event].blocks:
         return HookResponse(HookResult("deny", clip_hook_text(reason)))
@@ -425,7 +425,7 @@ def _failed(event: HookEvent, how: str, err: str, strict: bool) -> HookResponse:
 
 
 def _reason_in(out: bytes) -> str:
-    """Return the reason in an answer that was printed although the exit code says it all."""
+    """Return the reason in an answer printed along with exit code 2; "" if there is none."""
     try:
         data = json.loads(out.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -438,12 +438,12 @@ def _reason_in(out: bytes) -> str:
     return next((sanitize_output(text) for text in found if isinstance(text, str) and text), "")
 
 
-def _words(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return sanitize_output(data.decode("utf-8", "replace")).strip()
 
 
 def clip_hook_text(text: str) -> str:
     """Truncate a hook's text for the model."""
-    if len(text) <= _WORDS:
+    if len(text) <= _MAX_TEXT_CHARS:
         return text
-    return f"{text[:_WORDS]}\n[{len(text) - _WORDS:,} more characters of this hook's words were cut]"
+    return f"{text[:_MAX_TEXT_CHARS]}\n[{len(text) - _MAX_TEXT_CHARS:,} more characters of this hook's text were cut]"

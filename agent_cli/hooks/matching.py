@@ -24,13 +24,13 @@ from agent_tools.task import common_type
 
 
 class PythonHook(Value):
-    """A hook in Python: gets what a command gets on standard input, and returns what one prints, or None.
+    """A hook in Python: receives what a command reads from standard input, and returns what one prints, or None.
 
     An exception is a failure, which blocks if the hook is strict. Without a time limit it runs in the turn's thread.
 
-    timeout: seconds; 0 for no limit. With one, `call` runs in a thread of its own, and may block.
-    cancelled: called once, on any thread, if the answer of a hook with a time limit is no longer waited for; given
-        what `call` was given.
+    timeout: seconds; 0 for no limit. With a limit, `call` runs in its own thread, and may block.
+    cancelled: called once, on any thread, when the answer of a hook with a time limit is no longer awaited; receives
+        the same data as `call`.
     """
 
     event: HookEvent
@@ -52,7 +52,7 @@ CallServerTool = Callable[[str, str, dict[str, Any], CancelToken], str]
 
 
 class HookSession(Value):
-    """The session that hooks run in, as named in their payload. root: the project's folder."""
+    """The session that hooks run in, as their payload describes it. root: the project's folder."""
 
     session_id: str = ""
     transcript_path: str = ""
@@ -77,11 +77,14 @@ def no_model(name: str) -> ModelHandle:
 class HookSet:
     """The hooks of a conversation, in the order of configuration; functions come after commands.
 
-    environment: returns a hook's variables, given True for the user's own hooks.
+    session: identifies the session in payloads.
+    environment: returns a hook's variables; called with True for the user's own hooks.
     cwd: returns the folder that hooks run in.
-    opened: opens the model that evaluates conditions, by name; "" for the default one. Raises ModelError.
+    open_model: opens the model that evaluates conditions, by name; "" for the default one. Raises ModelError.
     wake: sends the model a message at its next round.
-    about: returns True if a rule covers a tool call with these effects, for hooks limited to some calls.
+    call_tool: calls a tool of an MCP server.
+    turn: returns the dependencies and options of the session's turns, for hooks that are sub-agents.
+    covers: returns True if a rule covers a call with this tool and these effects, for hooks limited to some calls.
     """
 
     def __init__(
@@ -92,8 +95,8 @@ class HookSet:
         session: HookSession | None = None,
         environment: Callable[[bool], dict[str, str]] = lambda own: {},
         cwd: Callable[[], Path] = Path.cwd,
-        about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
-        opened: Callable[[str], ModelHandle] = no_model,
+        covers: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
+        open_model: Callable[[str], ModelHandle] = no_model,
         wake: Callable[[str], None] = lambda text: None,
         call_tool: CallServerTool = no_server,
         turn: Callable[[], tuple[TurnDeps, TurnOptions]] = no_session,
@@ -101,8 +104,8 @@ class HookSet:
         self.session = session or HookSession(root=Path.cwd())
         self.environment = environment
         self.cwd = cwd
-        self._about = about
-        self.opened = opened
+        self._covers = covers
+        self.open_model = open_model
         self.wake = wake
         self.call_tool = call_tool
         self.turn = turn
@@ -113,7 +116,7 @@ class HookSet:
             self._by_event.setdefault(hook.event, []).append(hook)
 
     def matching(self, event: HookEvent, subject: str = "") -> list[Hook | PythonHook]:
-        """Return the hooks that run at a step, in order; without a subject all of the event."""
+        """Return the hooks that run at a step, in order; without a subject, all hooks of the event."""
         found = [*self._by_event.get(event, ()), *(hook for hook in self._added if hook.event == event)]
         if not subject or not HOOK_EVENTS[event].matched:
             return found
@@ -130,13 +133,11 @@ class HookSet:
         if not isinstance(hook, Hook) or not hook.only:
             return True
         effects = [Effect(e["kind"], e["target"]) for e in data.get("effects", ())]
-        return self._about(hook.only, tool_name(str(data.get("tool_name", ""))), effects)
+        return self._covers(hook.only, tool_name(str(data.get("tool_name", ""))), effects)
 
 
 def matcher_matches(matcher: str, subject: str) -> bool:
-    """Return True if a matcher matches the name. A regular expression may match anywhere in it, unless it is
-    anchored.
-    """
+    """Return True if a matcher matches the name. An unanchored regular expression may match anywhere in it."""
     if matcher in ("", "*"):
         return True
     kind = tool_traits(subject)

@@ -4,8 +4,8 @@ Each hook sees the input as changed by those before it. If one changes the input
 run again, so that none has approved what another changed. The strictest verdict wins; only the user's own hooks can
 allow.
 
-Some hooks are judged by a model: a condition with one request, or a sub-agent that looks into the project itself. Both
-see what a command gets on standard input, and answer if the condition is met.
+Some hooks are conditions that a model evaluates: with one request, or as a sub-agent that can read the project. Both
+receive what a command reads from standard input, and answer whether the condition is met.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from agent_cli.hooks.handlers import (
     call_server_tool,
     clip_hook_text,
     hook_deadline,
-    post,
+    post_to_server,
     read_answer,
     read_object,
     run_hook,
@@ -49,19 +49,19 @@ from agent_tools.results import TurnOverrides
 from agent_tools.shell.state import ShellState
 from agent_tools.text import sanitize_output, shorten
 
-_ANSWER = 1_000
-_PLACE = "$ARGUMENTS"
-_ROUNDS = 50
+_MAX_ANSWER_TOKENS = 1_000
+_PLACEHOLDER = "$ARGUMENTS"
+_MAX_ROUNDS = 50
 
 Ask = Callable[[str, CancelToken, list[UsageAdded]], str]
 
 
-def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], cancel: CancelToken) -> HookRun:
-    """Ask the model about the condition. Never raises. given: JSON, inserted at $ARGUMENTS or appended."""
+def evaluate_prompt(hook: Hook, given: str, open_model: Callable[[str], ModelHandle], cancel: CancelToken) -> HookRun:
+    """Ask the model whether the condition is met. Never raises. given: JSON, inserted at $ARGUMENTS or appended."""
 
     def ask(text: str, until: CancelToken, used: list[UsageAdded]) -> str:
-        model = opened(hook.model)
-        request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_ANSWER, aside=True)
+        model = open_model(hook.model)
+        request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_MAX_ANSWER_TOKENS, aside=True)
         answer = TextCollector()
         try:
             answer.read(model.transport.stream(request, until))
@@ -71,25 +71,26 @@ def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], c
         until.check()
         return answer.text
 
-    return _judge(hook, given, ask, cancel)
+    return _evaluate(hook, given, ask, cancel)
 
 
-def judge_agent(
+def evaluate_agent(
     hook: Hook,
     given: str,
-    opened: Callable[[str], ModelHandle],
+    open_model: Callable[[str], ModelHandle],
     session: Callable[[], tuple[TurnDeps, TurnOptions]],
     transcript: str,
     cancel: CancelToken,
 ) -> HookRun:
-    """Let a sub-agent that only reads find out if the condition is met. Never raises.
+    """Let a read-only sub-agent find out whether the condition is met. Never raises.
 
-    session: what turns of the session run with. transcript: a file outside the workspace that it may read.
+    session: returns the dependencies and options of the session's turns.
+    transcript: a file outside the workspace that the sub-agent may read.
     """
 
     def ask(text: str, until: CancelToken, used: list[UsageAdded]) -> str:
         parent, options = session()
-        model = opened(hook.model)
+        model = open_model(hook.model)
         context = parent.context.nested()
         context.cancel = until
         policy = parent.policy.for_subagent(context.workspace, context.state(ShellState).exported)
@@ -111,8 +112,8 @@ def judge_agent(
         options = model.options(options).replace(
             system=f"{prompt('hook')}\n{prompt('hook_agent')}\n{parent_environment(options.system)}",
             tools=tuple(spec for spec in options.tools if spec.name in deps.tools),
-            limits=options.limits.replace(rounds=_ROUNDS), spent=Spent(), plan_review="off", after_turn="", saved={},
-            prefill="", review="off", overrides=TurnOverrides(), suspended_state={},
+            limits=options.limits.replace(rounds=_MAX_ROUNDS), spent=Spent(), plan_review="off", after_turn="",
+            saved={}, prefill="", review="off", overrides=TurnOverrides(), suspended_state={},
         )  # fmt: skip
         total = Usage()
 
@@ -132,13 +133,13 @@ def judge_agent(
         failure = result.failure if isinstance(result, Failed) else None
         raise ModelError(failure or Failure("malformed", "The check did not come to an end."))
 
-    return _judge(hook, given, ask, cancel)
+    return _evaluate(hook, given, ask, cancel)
 
 
-def _judge(hook: Hook, given: str, ask: Ask, cancel: CancelToken) -> HookRun:
-    """Put the condition to a model within the hook's time, and read its verdict."""
+def _evaluate(hook: Hook, given: str, ask: Ask, cancel: CancelToken) -> HookRun:
+    """Ask a model about the condition within the hook's time limit, and read its verdict."""
     started = monotonic()
-    text = hook.command.replace(_PLACE, given) if _PLACE in hook.command else f"{hook.command}\n\n{given}"
+    text = hook.command.replace(_PLACEHOLDER, given) if _PLACEHOLDER in hook.command else f"{hook.command}\n\n{given}"
     used: list[UsageAdded] = []
     try:
         with hook_deadline(hook.timeout, cancel) as until:
@@ -156,8 +157,8 @@ def _judge(hook: Hook, given: str, ask: Ask, cancel: CancelToken) -> HookRun:
 
 
 def read_hook_verdict(text: str) -> tuple[int | None, str]:
-    """Return the exit code that an answer stands for, and its reason; None with the text if it is invalid."""
-    # Not by a regular expression: it would try a hundred thousand opening braces as a beginning each.
+    """Return the equivalent exit code of an answer, and its reason; None and the text if it is invalid."""
+    # A regular expression would take very long for text with a hundred thousand opening braces.
     start, end = text.find("{"), text.rfind("}") + 1
     try:
         data = json.loads(text[start:end]) if 0 <= start < end else None
@@ -168,56 +169,56 @@ def read_hook_verdict(text: str) -> tuple[int | None, str]:
     return (0, "") if data["ok"] else (2, str(data.get("reason") or "the condition is not met"))
 
 
-_PASSES = 4
-_SHOWN = 4_000
-# Time that background hooks have left when the session ends.
-_LAST = 1.0
-_ORDER = ("", "allow", "ask", "defer", "deny")
+_MAX_PASSES = 4
+_MAX_LOGGED_CHARS = 4_000
+# How long the end of the session waits for background hooks.
+_CLOSE_SECONDS = 1.0
+_STRICTNESS = ("", "allow", "ask", "defer", "deny")
 EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
 
 
 class Runner:
     """Runs the hooks of one conversation."""
 
-    def __init__(self, table: HookSet) -> None:
-        self._table = table
+    def __init__(self, hooks: HookSet) -> None:
+        self._hooks = hooks
         self._hinted: set[str] = set()
-        # By identity, as two hooks may be equal; each is held here, so that no other gets its number.
+        # Hooks that ran once, by id, as two hooks may be equal. The reference keeps the id from being reused.
         self._once: dict[int, Hook] = {}
-        self._begun: list[tuple[Thread, list[Event]]] = []
+        self._background: list[tuple[Thread, list[Event]]] = []
         self._end = CancelToken()
 
     def run(
         self,
-        table: HookSet,
+        hook_set: HookSet,
         event: HookEvent,
         data: Mapping[str, Any],
         cancel: CancelToken,
         refresh: RefreshFields | None = None,
     ) -> Generator[Event, None, HookResult]:
-        """Run the hooks of a step, which are those of the conversation or of a sub-agent. Raises CancelledError."""
+        """Run the hooks of a step. Raises CancelledError. hook_set: those of the conversation or of a sub-agent."""
         given = dict(data)
-        hooks = self._left(table, event, data)
-        aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
-        if aside:
-            self._in_background(aside, event, dict(data))
+        hooks = self._hooks_to_run(hook_set, event, data)
+        background = [h for h in hooks if isinstance(h, Hook) and h.background and self._hooks.is_for(h, given)]
+        if background:
+            self._in_background(background, event, dict(data))
         hooks = [h for h in hooks if not (isinstance(h, Hook) and h.background)]
         results: dict[int, HookResult] = {}
         seen: dict[int, Any] = {}
         changed = False
-        for _ in range(_PASSES):
+        for _ in range(_MAX_PASSES):
             for number, hook in enumerate(hooks):
                 if number in seen and seen[number] == given.get("tool_input"):
                     continue
-                if not self._table.is_for(hook, given):
+                if not self._hooks.is_for(hook, given):
                     seen[number] = given.get("tool_input")
                     continue
-                result = yield from self._one(hook, event, given, cancel)
+                result = yield from self._run_one(hook, event, given, cancel)
                 if result.changed is not None and result.changed != given.get("tool_input"):
                     given["tool_input"], changed = result.changed, True
                     given |= refresh(result.changed) if refresh else {}
                 before = results.get(number)
-                # A refusal stands, whatever later hooks changed in the input.
+                # A refusal is final, whatever later hooks change in the input.
                 results[number] = before if before is not None and before.verdict == "deny" else result
                 seen[number] = given.get("tool_input")
             if all(seen[number] == given.get("tool_input") for number in seen):
@@ -228,7 +229,7 @@ class Runner:
         found = combine_results(list(results.values()))
         return found.replace(changed=given["tool_input"] if changed else None)
 
-    def _one(
+    def _run_one(
         self, hook: Hook | PythonHook, event: HookEvent, given: dict[str, Any], cancel: CancelToken
     ) -> Generator[Event, None, HookResult]:
         """Run one hook and report its events."""
@@ -238,9 +239,9 @@ class Runner:
         yield HookStarted(hook_id, event, name, hook.command)
         full = {**self._fields(event), **given}
         if isinstance(hook, Hook):
-            ran, answer = self._configured(hook, event, full, cancel)
+            ran, answer = self._run_configured(hook, event, full, cancel)
         else:
-            ran, answer = _function(hook, event, full, cancel)
+            ran, answer = _call_python_hook(hook, event, full, cancel)
         yield from ran.used
         note = answer.error
         result = answer.result
@@ -255,7 +256,7 @@ class Runner:
         yield HookFinished(
             event, hook.command, ran.code, round(ran.seconds * 1000), hook_id, name, hook.source,
             outcome,  # type: ignore[arg-type]
-            note, "" if answer.quiet else _shown(ran.out), _shown(ran.err),
+            note, "" if answer.quiet else _logged_output(ran.out), _logged_output(ran.err),
         )  # fmt: skip
         if ran.cause == "interrupted":
             raise CancelledError
@@ -266,57 +267,57 @@ class Runner:
             yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {EXIT_1}")
         return result
 
-    def _configured(
+    def _run_configured(
         self, hook: Hook, event: HookEvent, full: dict[str, Any], cancel: CancelToken
     ) -> tuple[HookRun, HookResponse]:
         payload = {name: value for name, value in full.items() if name != "env_file"}
         given = json.dumps(payload, ensure_ascii=False, default=str).encode("utf-8", "replace")
         env = self._environment(hook, full)
         if hook.kind == "http":
-            ran = post(hook, given, env, cancel)
+            ran = post_to_server(hook, given, env, cancel)
         elif hook.kind == "prompt":
-            ran = judge_prompt(hook, given.decode("utf-8"), self._table.opened, cancel)
+            ran = evaluate_prompt(hook, given.decode("utf-8"), self._hooks.open_model, cancel)
         elif hook.kind == "agent":
-            path = self._table.session.transcript_path
-            ran = judge_agent(hook, given.decode("utf-8"), self._table.opened, self._table.turn, path, cancel)
+            path = self._hooks.session.transcript_path
+            ran = evaluate_agent(hook, given.decode("utf-8"), self._hooks.open_model, self._hooks.turn, path, cancel)
         elif hook.kind == "mcp_tool":
-            ran = call_server_tool(hook, payload, self._table.call_tool, cancel)
+            ran = call_server_tool(hook, payload, self._hooks.call_tool, cancel)
         else:
             argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
-            ran = run_hook(argv, given, self._table.cwd(), env, hook.timeout, cancel, self._aside)
+            ran = run_hook(argv, given, self._hooks.cwd(), env, hook.timeout, cancel, self._run_rest_in_background)
         answer = HookResponse() if ran.cause == "interrupted" else read_answer(event, ran, strict=hook.strict)
         return ran, answer
 
     def _fields(self, event: HookEvent) -> dict[str, Any]:
-        session = self._table.session
+        session = self._hooks.session
         return {
             "session_id": session.session_id,
             "transcript_path": session.transcript_path,
-            "cwd": str(self._table.cwd()),
+            "cwd": str(self._hooks.cwd()),
             "hook_event_name": event,
         }
 
     def _environment(self, hook: Hook, full: Mapping[str, Any]) -> dict[str, str]:
-        root = str(self._table.session.root)
-        env = {**self._table.environment(hook.own), "CLAUDE_PROJECT_DIR": root, "AGENT_PROJECT_DIR": root}
+        root = str(self._hooks.session.root)
+        env = {**self._hooks.environment(hook.own), "CLAUDE_PROJECT_DIR": root, "AGENT_PROJECT_DIR": root}
         env |= {"AGENT_HOOK_EVENT": hook.event, **hook.env}
         if file := full.get("env_file"):
             env["CLAUDE_ENV_FILE"] = env["AGENT_ENV_FILE"] = str(file)
         return env
 
-    def run_in_background(self, table: HookSet, event: HookEvent, data: Mapping[str, Any]) -> None:
+    def run_in_background(self, hook_set: HookSet, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step in a background thread."""
-        hooks = [h for h in self._left(table, event, data) if self._table.is_for(h, data)]
+        hooks = [h for h in self._hooks_to_run(hook_set, event, data) if self._hooks.is_for(h, data)]
         self._in_background(hooks, event, dict(data))
 
-    def _left(self, table: HookSet, event: HookEvent, data: Mapping[str, Any]) -> list[Hook | PythonHook]:
-        """Return the hooks of a step without those that were to run once and did."""
-        return [h for h in table.matching(event, _subject(event, data)) if id(h) not in self._once]
+    def _hooks_to_run(self, hook_set: HookSet, event: HookEvent, data: Mapping[str, Any]) -> list[Hook | PythonHook]:
+        """Return the hooks of a step, except run-once hooks that have run."""
+        return [h for h in hook_set.matching(event, _subject(event, data)) if id(h) not in self._once]
 
-    def _aside(self, work: Callable[[CancelToken], None]) -> None:
+    def _run_rest_in_background(self, work: Callable[[CancelToken], None]) -> None:
         """Run the rest of a hook in a background thread, until the session ends."""
         thread = Thread(target=work, args=(self._end,), daemon=True)
-        self._begun.append((thread, []))
+        self._background.append((thread, []))
         thread.start()
 
     def _in_background(self, hooks: Sequence[Hook | PythonHook], event: HookEvent, given: dict[str, Any]) -> None:
@@ -325,71 +326,71 @@ class Runner:
         def work() -> None:
             for hook in hooks:
                 try:
-                    steps = Steps(self._one(hook, event, given, self._end))
+                    steps = Steps(self._run_one(hook, event, given, self._end))
                     events.extend(steps)
                 except CancelledError:
                     return
                 if isinstance(hook, Hook) and hook.wakes and steps.result.verdict == "deny":
                     reason = steps.result.reason
-                    self._table.wake(f"<hook>\nA {event} hook in the background reports:\n{reason}\n</hook>")
+                    self._hooks.wake(f"<hook>\nA {event} hook in the background reports:\n{reason}\n</hook>")
 
         thread = Thread(target=work, daemon=True)
-        self._begun.append((thread, events))
+        self._background.append((thread, events))
         thread.start()
 
     def drain(self) -> list[Event]:
-        done = [events for thread, events in self._begun if not thread.is_alive()]
-        self._begun = [(thread, events) for thread, events in self._begun if thread.is_alive()]
+        done = [events for thread, events in self._background if not thread.is_alive()]
+        self._background = [(thread, events) for thread, events in self._background if thread.is_alive()]
         return [event for events in done for event in events]
 
     def close(self) -> None:
-        until = monotonic() + _LAST
-        for thread, _ in self._begun:
+        until = monotonic() + _CLOSE_SECONDS
+        for thread, _ in self._background:
             thread.join(max(until - monotonic(), 0.0))
         self._end.cancel()
-        for thread, _ in self._begun:
+        for thread, _ in self._background:
             thread.join(1.0)
 
 
 def _subject(event: HookEvent, data: Mapping[str, Any]) -> str:
-    """Return what matchers are compared with; "" for an event without matchers."""
+    """Return the name that matchers are compared with; "" for an event without matchers."""
     return str(data.get(HOOK_EVENTS[event].matched, ""))
 
 
-def _function(
+def _call_python_hook(
     hook: PythonHook, event: HookEvent, full: dict[str, Any], cancel: CancelToken
 ) -> tuple[HookRun, HookResponse]:
-    """Call a Python hook; an exception is its failure."""
+    """Call a Python hook; an exception counts as its failure."""
     started = monotonic()
     given = json.loads(json.dumps(full, default=str))
     try:
-        text = _within(hook, given, cancel) if hook.timeout else hook.call(given)
-        if text is not None and not isinstance(text, Mapping):
-            raise TypeError(f"it returned {type(text).__name__}, neither a dict nor None")
+        returned = _call_with_timeout(hook, given, cancel) if hook.timeout else hook.call(given)
+        if returned is not None and not isinstance(returned, Mapping):
+            raise TypeError(f"it returned {type(returned).__name__}, neither a dict nor None")
     except CancelledError:
         return HookRun(None, "interrupted", monotonic() - started), HookResponse()
-    except _LateError:
+    except _HookTimeoutError:
         ran = HookRun(None, "time-out", monotonic() - started)
         return ran, read_answer(event, ran, strict=hook.strict)
     except Exception as error:  # noqa: BLE001 - a faulty hook must cost its answer, not the turn
         how = f"failed: {shorten(f'{type(error).__name__}: {error}', 300)}"
         ran = HookRun(None, "error", monotonic() - started, error=how)
         return ran, read_answer(event, ran, strict=hook.strict)
-    answer = read_object(event, text, strict=hook.strict) if text else HookResponse()
+    answer = read_object(event, returned, strict=hook.strict) if returned else HookResponse()
     return HookRun(0, "exit", monotonic() - started), answer
 
 
-class _LateError(Exception):
-    """A Python hook has not answered in its time."""
+class _HookTimeoutError(Exception):
+    """A Python hook has not answered within its time limit."""
 
 
-def _within(hook: PythonHook, given: dict[str, Any], cancel: CancelToken) -> Any:
-    """Return the answer of a hook with a time limit. Raises CancelledError, _LateError, and what the hook raises."""
+def _call_with_timeout(hook: PythonHook, given: dict[str, Any], cancel: CancelToken) -> Any:
+    """Return a hook's answer within its time limit. Raises CancelledError, _HookTimeoutError, and its errors."""
     steps: SimpleQueue[tuple[str, Any]] = SimpleQueue()
 
     def work() -> None:
         try:
-            steps.put(("said", hook.call(given)))
+            steps.put(("returned", hook.call(given)))
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             steps.put(("raised", error))
 
@@ -402,18 +403,18 @@ def _within(hook: PythonHook, given: dict[str, Any], cancel: CancelToken) -> Any
         kind, found = "late", None
     finally:
         forget()
-    if kind == "said":
+    if kind == "returned":
         return found
     if kind == "raised":
         raise found
     if hook.cancelled is not None:
         hook.cancelled(given)
-    raise CancelledError if kind == "cancel" else _LateError
+    raise CancelledError if kind == "cancel" else _HookTimeoutError
 
 
 def combine_results(results: list[HookResult]) -> HookResult:
     """Combine the answers of several hooks: the strictest verdict, its reasons, all additions."""
-    verdict: HookVerdict = max((r.verdict for r in results), key=_ORDER.index, default="")
+    verdict: HookVerdict = max((r.verdict for r in results), key=_STRICTNESS.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)
@@ -422,7 +423,7 @@ def combine_results(results: list[HookResult]) -> HookResult:
     return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, output, context, stop, updates)
 
 
-def _shown(data: bytes) -> str:
-    """Return the beginning of an output, for the log."""
-    text = sanitize_output(data[: _SHOWN * 4].decode("utf-8", "replace")).rstrip()
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _logged_output(data: bytes) -> str:
+    """Return the beginning of an output, to be stored in the log."""
+    text = sanitize_output(data[: _MAX_LOGGED_CHARS * 4].decode("utf-8", "replace")).rstrip()
+    return text if len(text) <= _MAX_LOGGED_CHARS else f"{text[:_MAX_LOGGED_CHARS]}…"

@@ -1,6 +1,6 @@
-"""What the program asks the host: permission for a call, an answer to a question, a hook, a message to its servers.
+"""Requests to the host: permission for a call, an answer to a question, a hook, a message to its MCP servers.
 
-Also the tool of an MCP server that is asked about calls instead: `--permission-prompt-tool mcp__SERVER__TOOL`.
+Also `--permission-prompt-tool mcp__SERVER__TOOL`: a tool of an MCP server that is asked about calls instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agent_cli.runtime.agent import Agent
     from agent_cli.runtime.mcp import SessionServers
 
-HOOK_SECONDS = 60.0
+HOOK_TIMEOUT_SECONDS = 60.0
 NOBODY_LEFT = "The host closed its input, so nobody can approve this."
 DECLINED = "The user does not want to answer."
 _SESSION = "session"
@@ -42,19 +42,19 @@ _QUESTION_TOOLS = {"questions": "AskUserQuestion", "plan": "ExitPlanMode", "revi
 
 
 class RemoteApprover(ABC):
-    """A program outside that is asked about calls; how it is asked is up to subclasses.
+    """An external program that is asked about calls; subclasses define how.
 
     conversation: set once it is open; nothing is asked before.
     """
 
     def __init__(self) -> None:
         self.conversation: Conversation | None = None
-        # Arguments that it chose, by call: they are not asked about again.
+        # Arguments that the program chose, by call; it is not asked about them again.
         self._chosen: dict[str, Fields] = {}
 
     @abstractmethod
     def _ask(self, fields: Fields) -> Fields | str:
-        """Return the reply, or why there is none. Raises CancelledError."""
+        """Return the reply, or the reason why there is none. Raises CancelledError."""
 
     @property
     def _deps(self) -> TurnDeps:
@@ -68,7 +68,7 @@ class RemoteApprover(ABC):
         fields = {
             "tool_name": request.tool,
             "input": request.arguments,
-            "permission_suggestions": suggestions(request),
+            "permission_suggestions": permission_updates(request),
             "tool_use_id": request.call_id,
             "title": request.summary,
             "display_name": request.tool,
@@ -95,7 +95,7 @@ class RemoteApprover(ABC):
         return str(reply.get("message") or "")
 
     def _apply(self, updates: Any) -> Mode | None:
-        """Apply permission updates of the reply; return the mode they set. An update that makes no sense is skipped."""
+        """Apply the permission updates of a reply; return the mode they set, or None. Invalid updates are skipped."""
         mode: Mode | None = None
         for update in updates if isinstance(updates, list) else ():
             if not isinstance(update, dict):
@@ -110,7 +110,8 @@ class RemoteApprover(ABC):
 class HostCallbacks(RemoteApprover):
     """The host as approver, asker and hooks of a conversation.
 
-    state: called with "requires_action" while the host is asked, and "running" after.
+    state: called with "requires_action" when the host is asked, and with "running" after that.
+    servers: the host's MCP servers.
     """
 
     def __init__(self, channel: HostChannel) -> None:
@@ -120,7 +121,7 @@ class HostCallbacks(RemoteApprover):
         self.servers = HostServers(self._send_to_server)
 
     def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        """Put a question of the model, a plan or a review to the host (an asker)."""
+        """Ask the host a question of the model, or about a plan or a review (an asker)."""
         given = {"plan": plan_text(asked.data)} if asked.kind == "plan" else dict(asked.data)
         name = _QUESTION_TOOLS[asked.kind]
         reply = self._ask(
@@ -138,7 +139,7 @@ class HostCallbacks(RemoteApprover):
         return QuestionReply("approve", mode=self._apply(reply.get("updatedPermissions")))
 
     def _ask(self, fields: Fields) -> Fields | str:
-        """Return the host's reply, or why there is none. Raises CancelledError."""
+        """Return the host's reply, or the reason why there is none. Raises CancelledError."""
         self.state("requires_action")
         try:
             return self._channel.request("can_use_tool", fields, self._deps.context.cancel)
@@ -150,8 +151,8 @@ class HostCallbacks(RemoteApprover):
             self.state("running")
 
     def hook(self, event: str, group: Fields, callback_id: str) -> PythonHook:
-        """Return a hook that runs in the host. group: the matcher that it stands under."""
-        seconds = float(group.get("timeout") or HOOK_SECONDS)
+        """Return a hook that runs in the host. group: the matcher that it belongs to."""
+        seconds = float(group.get("timeout") or HOOK_TIMEOUT_SECONDS)
 
         def call(given: dict[str, Any]) -> Mapping[str, Any]:
             fields = {"callback_id": callback_id, "input": given, "tool_use_id": given.get("tool_use_id")}
@@ -162,7 +163,7 @@ class HostCallbacks(RemoteApprover):
         return PythonHook(HOOK_EVENTS[event].name, call, group.get("matcher") or "", strict=strict, source="host")
 
     def hooks(self, configured: Any) -> tuple[PythonHook, ...]:
-        """Return the hooks that the host registers; events that do not exist here are skipped."""
+        """Return the hooks that the host registers; unknown events are skipped."""
         found = []
         for event, groups in configured.items() if isinstance(configured, dict) else ():
             for group in groups if event in HOOK_EVENTS and isinstance(groups, list) else ():
@@ -170,20 +171,20 @@ class HostCallbacks(RemoteApprover):
         return tuple(found)
 
     def _send_to_server(self, server: str, message: Fields) -> None:
-        """Send a JSON-RPC message to a server in the host; its answer comes to `servers`."""
+        """Send a JSON-RPC message to a server in the host; its answer goes to `servers`."""
 
-        def take(reply: Fields | None) -> None:
+        def handle(reply: Fields | None) -> None:
             answer = reply.get("mcp_response") if reply is not None else None
             if isinstance(answer, dict) and "id" in answer:
                 self.servers.receive(server, answer)
             elif reply is None:
                 self.servers.end(server)
 
-        self._channel.post("mcp_message", {"server_name": server, "message": message}, take)
+        self._channel.post("mcp_message", {"server_name": server, "message": message}, handle)
 
 
-def suggestions(request: ApprovalRequested) -> list[Fields]:
-    """Return the permission updates that would make this question unnecessary, the most useful first."""
+def permission_updates(request: ApprovalRequested) -> list[Fields]:
+    """Return the permission updates that would have made this question unnecessary, the most useful first."""
     found: list[Fields] = []
     if request.edits:
         found.append({"type": "setMode", "mode": "acceptEdits", "destination": _SESSION})
@@ -210,7 +211,7 @@ def _blocked_path(request: ApprovalRequested, roots: Sequence[Path]) -> str:
 
 
 def _answers(asked: QuestionAsked, changed: Any) -> str:
-    """Return the answers of the host as text for the model; `changed` has them by the text of the question."""
+    """Return the host's answers as text for the model. changed: contains them by the text of their question."""
     questions = asked.data["questions"]
     given = changed.get("answers") if isinstance(changed, dict) else None
     if not isinstance(given, dict):
@@ -227,7 +228,7 @@ _KEYS = ("tool_name", "input", "tool_use_id")
 
 
 class PromptTool(RemoteApprover):
-    """The tool as approver of a session: it is asked in JSON, and answers in JSON; the model cannot call it."""
+    """The tool as approver of a session: it receives and returns JSON; the model cannot call it."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -235,13 +236,12 @@ class PromptTool(RemoteApprover):
         self._servers: SessionServers | None = None
 
     def attach(self, agent: Agent) -> None:
-        """Ask on behalf of this session. Raises UsageError if no server of it could have the tool."""
+        """Ask on behalf of this session. Raises UsageError if none of its servers can have the tool."""
         names = agent.mcp.servers.all if agent.mcp is not None else {}
         if agent.mcp is None or not any(self.name.startswith(f"mcp__{name}__") for name in names):
-            there = f"; there are the servers {', '.join(names)}" if names else ", as there are no MCP servers"
-            raise UsageError(
-                f"--permission-prompt-tool: no MCP server can have the tool {shorten(one_line(self.name), 80)}{there}."
-            )
+            servers = f"; the servers are {', '.join(names)}" if names else ", as there are no MCP servers"
+            tool = shorten(one_line(self.name), 80)
+            raise UsageError(f"--permission-prompt-tool: no MCP server can have the tool {tool}{servers}.")
         agent.mcp.withhold(self.name)
         self._servers, self.conversation = agent.mcp, agent.conversation
 
@@ -265,7 +265,7 @@ class PromptTool(RemoteApprover):
 
 
 def _read_reply(text: str, message: str) -> Fields | str:
-    """Return the answer of the tool, or why it decides nothing."""
+    """Return the tool's answer, or the reason why it is invalid."""
     try:
         reply = json.loads(text)
     except (ValueError, RecursionError):

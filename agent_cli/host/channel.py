@@ -1,7 +1,7 @@
-"""The line to a host program: JSON lines on standard input and output, with requests in both directions.
+"""The connection to a host program: JSON lines on standard input and output, with requests in both directions.
 
-The format is that of Claude Code's stream-json, which the Claude Agent SDKs and editors speak. One thread reads; any
-thread writes and waits for replies.
+The format is Claude Code's stream-json, which the Claude Agent SDKs and editors speak. One thread reads; any thread may
+write and wait for replies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent_cli.core.messages import new_uuid
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.record import Value
 
-_SLICE = 0.05
+_POLL_SECONDS = 0.05
 Fields = dict[str, Any]
 
 
@@ -29,13 +29,13 @@ class HostClosedError(Exception):
 
 
 class BadLine(Value):
-    """A line that is no JSON object. number: of the line, from 1."""
+    """A line that is not a JSON object. number: of the line, counted from 1."""
 
     number: int
 
 
 class ControlRequest(Value):
-    """A request of the host. id: repeated by the answer."""
+    """A request of the host. id: repeated in the answer."""
 
     id: str
     subtype: str
@@ -45,7 +45,7 @@ class ControlRequest(Value):
 def lines_of(descriptor: int) -> Iterator[bytes]:
     """Yield the lines that arrive on a descriptor.
 
-    Without a buffered stream: its lock, held by a thread that still reads, would end the interpreter with a crash.
+    This does not use a buffered stream: if a thread still reads at exit, its lock makes the interpreter crash.
     """
     rest = b""
     while chunk := os.read(descriptor, 1 << 16):
@@ -58,7 +58,8 @@ def lines_of(descriptor: int) -> Iterator[bytes]:
 class HostChannel:
     """Lines from and to the host.
 
-    source: the lines. write: writes one object as a line; calls are serialized here.
+    source: the lines.
+    write: writes an object as a line; it is never called by two threads at once.
     """
 
     def __init__(self, source: Iterable[bytes], write: Callable[[Fields], None]) -> None:
@@ -67,12 +68,12 @@ class HostChannel:
         self._writing = threading.RLock()
         self._waiting: dict[str, threading.Event] = {}
         self._replies: dict[str, Fields] = {}
-        # What takes a reply that nobody waits for: None if the host refused, or closed its side.
-        self._takers: dict[str, Callable[[Fields | None], None]] = {}
+        # Called with the reply to a posted request; None if the host refused, or closed its side.
+        self._handlers: dict[str, Callable[[Fields | None], None]] = {}
         self.closed = False
 
-    def read(self, take: Callable[[ControlRequest | BadLine | Fields], None]) -> None:
-        """Read to the end of the stream; replies wake their requests, all else goes to `take`."""
+    def read(self, handle: Callable[[ControlRequest | BadLine | Fields], None]) -> None:
+        """Read to the end of the stream; replies wake their requests, all other lines go to `handle`."""
         try:
             for number, line in enumerate(self._source, 1):
                 if not line.strip():
@@ -82,38 +83,38 @@ class HostChannel:
                 except (ValueError, RecursionError):
                     data = None
                 if not isinstance(data, dict):
-                    take(BadLine(number))
+                    handle(BadLine(number))
                 elif data.get("type") == "control_response":
                     self._take_reply(data.get("response"))
                 elif data.get("type") == "control_request":
                     inner = data.get("request")
                     fields = inner if isinstance(inner, dict) else {}
-                    take(ControlRequest(str(data.get("request_id", "")), str(fields.get("subtype", "")), fields))
+                    handle(ControlRequest(str(data.get("request_id", "")), str(fields.get("subtype", "")), fields))
                 else:
                     data.setdefault("type", "")
-                    take({**data, "line": number})
-        except (OSError, ValueError):  # closed under the reading thread
+                    handle({**data, "line": number})
+        except (OSError, ValueError):  # closed while it was read
             pass
         finally:
             self.closed = True
             for event in list(self._waiting.values()):
                 event.set()
-            for request_id in list(self._takers):
-                self._takers.pop(request_id)(None)
+            for request_id in list(self._handlers):
+                self._handlers.pop(request_id)(None)
 
     def _take_reply(self, response: Any) -> None:
         if not isinstance(response, dict):
             return
         request_id = str(response.get("request_id", ""))
-        if (taker := self._takers.pop(request_id, None)) is not None:
+        if (handler := self._handlers.pop(request_id, None)) is not None:
             answer = response.get("response")
-            taker(answer if isinstance(answer, dict) and response.get("subtype") != "error" else None)
+            handler(answer if isinstance(answer, dict) and response.get("subtype") != "error" else None)
         elif (event := self._waiting.get(request_id)) is not None:
             self._replies[request_id] = response
             event.set()
 
     def send(self, fields: Fields) -> None:
-        """Write one line. Raises OutputError, or BrokenPipeError if the host has gone."""
+        """Write one line. Raises OutputError, or BrokenPipeError if the host is gone."""
         with self._writing:
             self._write(fields)
 
@@ -122,17 +123,19 @@ class HostChannel:
     ) -> Fields:
         """Send a request and wait for the reply.
 
-        cancel: withdraws the request. seconds: how long to wait; None for no limit. Raises HostRefusedError,
-        HostClosedError, TimeoutError, CancelledError.
+        Raises HostRefusedError, HostClosedError, TimeoutError, CancelledError.
+
+        cancel: withdraws the request when it is cancelled.
+        seconds: how long to wait; None for no limit.
         """
         request_id = new_uuid()
         done = self._waiting[request_id] = threading.Event()
         try:
             self.send({"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}})
             waited = 0.0
-            # Waits in slices: a signal handler must be able to cancel without a lock.
-            while not done.wait(_SLICE):
-                waited += _SLICE
+            # Poll, since a signal handler must be able to cancel without taking a lock.
+            while not done.wait(_POLL_SECONDS):
+                waited += _POLL_SECONDS
                 if cancel is not None and cancel.cancelled:
                     self._withdraw(request_id)
                     raise CancelledError
@@ -151,10 +154,10 @@ class HostChannel:
         answer = reply.get("response")
         return answer if isinstance(answer, dict) else {}
 
-    def post(self, subtype: str, fields: Fields, take: Callable[[Fields | None], None]) -> None:
-        """Send a request and return; `take` gets the answer on the reading thread, or None if there is none."""
+    def post(self, subtype: str, fields: Fields, handle: Callable[[Fields | None], None]) -> None:
+        """Send a request without waiting; `handle` is called on the reading thread with the answer, or None."""
         request_id = new_uuid()
-        self._takers[request_id] = take
+        self._handlers[request_id] = handle
         self.send({"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}})
 
     def _withdraw(self, request_id: str) -> None:

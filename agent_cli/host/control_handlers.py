@@ -1,18 +1,18 @@
-"""The control requests about files of the workspace, and about MCP servers."""
+"""Control requests about MCP servers, and about files of the workspace."""
 
 from __future__ import annotations
 
 import base64
 import json
 import os
-from concurrent.futures import TimeoutError as Late
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import Any
 
 from agent_cli.host.channel import Fields
 from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.config import DeclaredServer, mistake_in, read_json
+from agent_cli.mcp.config import DeclaredServer, declaration_problem, read_json
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_tools.fs.encoding import fingerprint
@@ -20,21 +20,21 @@ from agent_tools.fs.safe_files import open_regular
 from agent_tools.results import Diff
 
 SERVER_CONTROLS = ControlTable()
-SERVER_SECONDS = 30.0
-# Our words for the state of a server -> those that hosts expect.
-_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "login": "needs-auth",
+SERVER_TIMEOUT_SECONDS = 30.0
+# Our status of a server, and the word that hosts expect for it.
+_STATUS_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "login": "needs-auth",
           "unapproved": "pending"}  # fmt: skip
 
 
 def server_states(agent: Agent) -> list[Fields]:
-    """Return each MCP server with its state and tools, as hosts expect them."""
+    """Return the MCP servers with their state and tools, as hosts expect them."""
     if agent.mcp is None:
         return []
     found = []
     for name, server in agent.mcp.servers.all.items():
         state: Fields = {
             "name": name,
-            "status": _WORDS.get(server.status, server.status),
+            "status": _STATUS_WORDS.get(server.status, server.status),
             "scope": {"given": "dynamic", "own": "user"}.get(server.found.scope, server.found.scope),
         }
         if server.reason:
@@ -50,7 +50,7 @@ def server_states(agent: Agent) -> list[Fields]:
     return found
 
 
-@SERVER_CONTROLS.answers("mcp_status")
+@SERVER_CONTROLS.handles("mcp_status")
 def _mcp_status(session: OpenSession, fields: Fields) -> Fields:
     if session.agent.mcp is not None:
         session.agent.mcp.servers.begin()
@@ -65,35 +65,35 @@ def _server(session: OpenSession, fields: Fields) -> Any:
     return servers[name]
 
 
-@SERVER_CONTROLS.answers("mcp_reconnect")
+@SERVER_CONTROLS.handles("mcp_reconnect")
 def _mcp_reconnect(session: OpenSession, fields: Fields) -> Fields:
     server = _server(session, fields)
-    server.restart(SERVER_SECONDS)
-    server.wait(SERVER_SECONDS)
+    server.restart(SERVER_TIMEOUT_SECONDS)
+    server.wait(SERVER_TIMEOUT_SECONDS)
     if server.status not in ("ready", "login"):
         raise ControlError(f"{server.name} did not connect: {server.reason or server.status}")
     return {}
 
 
-@SERVER_CONTROLS.answers("mcp_toggle")
+@SERVER_CONTROLS.handles("mcp_toggle")
 def _mcp_toggle(session: OpenSession, fields: Fields) -> Fields:
     server = _server(session, fields)
     if fields.get("enabled"):
-        server.restart(SERVER_SECONDS)
-        server.wait(SERVER_SECONDS)
+        server.restart(SERVER_TIMEOUT_SECONDS)
+        server.wait(SERVER_TIMEOUT_SECONDS)
     else:
         server.disable()
     return {}
 
 
-@SERVER_CONTROLS.answers("mcp_message")
+@SERVER_CONTROLS.handles("mcp_message")
 def _mcp_message(session: OpenSession, fields: Fields) -> Fields:
-    """Take a message that a server in the host sends by itself."""
+    """Pass on a message that a server in the host sent by itself."""
     session.callbacks.servers.receive(str(fields["server_name"]), dict(fields["message"]))
     return {}
 
 
-@SERVER_CONTROLS.answers("mcp_set_servers")
+@SERVER_CONTROLS.handles("mcp_set_servers")
 def _set_servers(session: OpenSession, fields: Fields) -> Fields:
     """Replace the servers that the host added to the session."""
     if session.agent.mcp is None:
@@ -102,41 +102,41 @@ def _set_servers(session: OpenSession, fields: Fields) -> Fields:
     for name, table in dict(fields["servers"]).items():
         problems: list[str] = []
         for server in read_json(json.dumps({name: table}), "the host", "given", problems):
-            if wrong := mistake_in(server):
+            if wrong := declaration_problem(server):
                 problems.append(f"{wrong}.")
             elif why := session.agent.layers.managed.refuses_server(server.name, server.line):
                 problems.append(f"{server.name} is not used: {why}")
             else:
                 found.append(server)
         errors |= dict.fromkeys([name] if problems else (), "; ".join(problems))
-    added, removed = session.agent.mcp.set_added(found)
+    added, removed = session.agent.mcp.replace_added(found)
     return {"added": added, "removed": removed, "errors": errors}
 
 
-@SERVER_CONTROLS.answers("mcp_read_resource")
+@SERVER_CONTROLS.handles("mcp_read_resource")
 def _read_resource(session: OpenSession, fields: Fields) -> Fields:
     """Read a resource of a server, for a host that shows it."""
     server, uri = _server(session, fields), str(fields["uri"])
     if not uri.startswith("ui://"):
-        raise ControlError(f"{uri} is not read: hosts are given resources of the scheme ui: only.")
+        raise ControlError(f"{uri} cannot be read: hosts get only resources with the scheme ui:.")
     if server.status != "ready":
         raise ControlError(f"{server.name} is not connected: {server.reason or server.status}")
     reading = server.read(uri)
     try:
-        answer: Fields = reading.result(SERVER_SECONDS)
-    except (Late, McpRequestError) as error:
+        answer: Fields = reading.result(SERVER_TIMEOUT_SECONDS)
+    except (FutureTimeoutError, McpRequestError) as error:
         reading.cancel()
         raise ControlError(f"{uri} cannot be read: {error or 'no answer in time'}") from None
     return {"contents": answer.get("contents") or []}
 
 
 FILE_CONTROLS = ControlTable()
-_MOST_READ = 1 << 20
+_MAX_READ_BYTES = 1 << 20
 
 
-@FILE_CONTROLS.answers("rewind_files")
+@FILE_CONTROLS.handles("rewind_files")
 def _rewind_files(session: OpenSession, fields: Fields) -> Fields:
-    """Restore the files as they were before a message of the user, as far as no file changed since."""
+    """Restore the files to their state before a message of the user, unless they were changed since."""
     agent = session.agent
     at = session.messages.get(str(fields["user_message_id"]))
     if at is None:
@@ -168,26 +168,26 @@ def _in_workspace(session: OpenSession, fields: Fields) -> Path:
     return path
 
 
-@FILE_CONTROLS.answers("read_file")
+@FILE_CONTROLS.handles("read_file")
 def _read_file(session: OpenSession, fields: Fields) -> Fields:
     """Return a file of the workspace, for a host that shows it."""
     path = _in_workspace(session, fields)
-    most = int(fields.get("max_bytes") or _MOST_READ)
+    max_bytes = int(fields.get("max_bytes") or _MAX_READ_BYTES)
     try:
         with os.fdopen(open_regular(path), "rb") as file:
-            data = file.read(most + 1)
+            data = file.read(max_bytes + 1)
     except OSError as error:
         raise ControlError(f"{fields['path']} cannot be read: {error.strerror}") from None
-    shown, found = data[:most], {"absPath": str(path), "truncated": len(data) > most}
+    shown, found = data[:max_bytes], {"absPath": str(path), "truncated": len(data) > max_bytes}
     if fields.get("encoding") == "base64":
         return {"contents": base64.b64encode(shown).decode(), "encoding": "base64", **found}
     text = shown.decode("utf-8", "replace")
     return {"contents": text, "lossy": text.encode() != shown, **found}
 
 
-@FILE_CONTROLS.answers("seed_read_state")
+@FILE_CONTROLS.handles("seed_read_state")
 def _seed_read(session: OpenSession, fields: Fields) -> Fields:
-    """Count a file as read, unless it changed since `mtime`, in milliseconds."""
+    """Mark a file as read, unless it changed after `mtime`, in milliseconds."""
     path = _in_workspace(session, fields)
     try:
         with os.fdopen(open_regular(path), "rb") as file:

@@ -1,4 +1,4 @@
-"""What control requests are made of: the session they act on, and the table that each module of them fills."""
+"""The basis of control requests: the session that they act on, and the table of functions that handle them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from agent_cli.runtime.agent import Agent
 
 
 class OpenSession(Protocol):
-    """What a control request can use of a session.
+    """The part of a session that control requests use.
 
-    usage, by_model, api_ms: of its turns. options: of the command line.
+    usage: of all turns.
+    by_model: usage of all turns, by model.
+    api_ms: duration of the model calls of all turns.
     messages: the length of the history before each message, by the message's ID.
     first_model: the model to return to for the host's "default".
+    options: those of the command line.
     """
 
     place: RunEnvironment
@@ -65,14 +68,14 @@ Control = Callable[[OpenSession, Fields], Fields]
 
 
 class ControlError(Exception):
-    """A request cannot be carried out; the message is a sentence for the host."""
+    """A request cannot be carried out; the message is for the host."""
 
 
 class ControlTable(dict[str, Control]):
-    """Functions by the subtype that they answer."""
+    """Functions by the subtype of request that they handle."""
 
-    def answers(self, subtype: str) -> Callable[[Control], Control]:
-        """Register a function under a subtype (a decorator)."""
+    def handles(self, subtype: str) -> Callable[[Control], Control]:
+        """Register a function for a subtype (a decorator)."""
 
         def register(function: Control) -> Control:
             self[subtype] = function

@@ -1,8 +1,8 @@
-"""The control requests of a host, those about the session here; an unknown one gets an error.
+"""The control requests of a host, here those about the session; an unknown one gets an error.
 
-A function gets the open session and the fields of the request and returns the fields of the answer. It runs on the
-reading thread, beside the running turn; those in `SLOW` run on a thread of their own, and those in `BETWEEN_TURNS`
-once the running turn has ended.
+A function receives the open session and the fields of the request, and returns the fields of the answer. It runs on the
+reading thread while a turn may be running; those in `SLOW_CONTROLS` run in a separate thread, and those in
+`BETWEEN_TURNS` after the running turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent_cli.config.run_options import reads_source
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
 from agent_cli.core.place import UsageError
-from agent_cli.engine.compaction.controls import filling
+from agent_cli.engine.compaction.controls import context_usage
 from agent_cli.headless.result_object import model_usage
 from agent_cli.host.channel import Fields
 from agent_cli.host.control_handlers import FILE_CONTROLS, SERVER_CONTROLS, server_states
@@ -30,7 +30,7 @@ from agent_tools.base import ToolError
 from agent_tools.record import to_json
 from agent_tools.shell.jobs import Jobs
 
-SLOW = frozenset({"mcp_reconnect", "mcp_toggle", "rewind_files", "mcp_read_resource", "get_usage"})
+SLOW_CONTROLS = frozenset({"mcp_reconnect", "mcp_toggle", "rewind_files", "mcp_read_resource", "get_usage"})
 BETWEEN_TURNS = frozenset({"mcp_set_servers"})
 _SESSION = ControlTable()
 _COLORS = ("promptBorder", "inactive", "cyan", "claude", "warning", "purple")
@@ -49,57 +49,57 @@ def run_control(session: OpenSession, subtype: str, fields: Fields) -> Fields:
         raise ControlError(f"The request {subtype} is not valid: {type(error).__name__} {error}") from None
 
 
-@_SESSION.answers("interrupt")
+@_SESSION.handles("interrupt")
 def _interrupt(session: OpenSession, fields: Fields) -> Fields:
     cancelled = session.drop_queued() if fields.get("cancel_queued") else []
     session.interrupt()
     return {"still_queued": session.queued(), **({"cancelled": cancelled} if cancelled else {})}
 
 
-@_SESSION.answers("cancel_async_message")
+@_SESSION.handles("cancel_async_message")
 def _cancel_message(session: OpenSession, fields: Fields) -> Fields:
     return {"cancelled": bool(session.drop_queued(str(fields["message_uuid"])))}
 
 
-@_SESSION.answers("set_permission_mode")
+@_SESSION.handles("set_permission_mode")
 def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     mode = str(fields["mode"])
     mode = MODE_ALIASES.get(mode, mode)
     if mode not in MODES:
-        raise ControlError(f"{mode} is not a permission mode; there are {', '.join(MODES)}.")
+        raise ControlError(f"{mode} is not a permission mode. Available: {', '.join(MODES)}.")
     check_mode(mode, session.place.env, session.agent.layers.managed)
     session.agent.conversation.deps.policy.mode = mode
     return {"mode": mode}
 
 
-@_SESSION.answers("set_model")
+@_SESSION.handles("set_model")
 def _set_model(session: OpenSession, fields: Fields) -> Fields:
     name = fields.get("model")
     switch_model(session.agent, session.first_model if name in (None, "", "default") else str(name))
     return {}
 
 
-@_SESSION.answers("set_max_thinking_tokens")
+@_SESSION.handles("set_max_thinking_tokens")
 def _set_thinking(session: OpenSession, fields: Fields) -> Fields:
     tokens = fields.get("max_thinking_tokens")
     conversation = session.agent.conversation
     if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
-        raise ControlError("max_thinking_tokens is a number of tokens, or null for the default.")
+        raise ControlError("max_thinking_tokens must be a number of tokens, or null for the default.")
     changed = {"effort": "none", "thinking_tokens": None} if tokens == 0 else {"thinking_tokens": tokens}
     conversation.options = conversation.options.replace(**changed)
     return {}
 
 
-@_SESSION.answers("rename_session")
+@_SESSION.handles("rename_session")
 def _rename(session: OpenSession, fields: Fields) -> Fields:
     session.agent.rename(SessionNamed(" ".join(str(fields["title"]).split())))
     return {}
 
 
-@_SESSION.answers("get_context_usage")
+@_SESSION.handles("get_context_usage")
 def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     agent = session.agent
-    found = filling(agent.conversation)
+    found = context_usage(agent.conversation)
     size = found.size or 0
     categories = [
         {"name": name, "tokens": count, "color": _COLORS[n % len(_COLORS)], "kind": "used"}
@@ -129,14 +129,14 @@ def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     }
 
 
-@_SESSION.answers("get_session_cost")
+@_SESSION.handles("get_session_cost")
 def _session_cost(session: OpenSession, fields: Fields) -> Fields:
     return {"text": session.cost_words(), "total_cost_usd": session.usage.cost}
 
 
-@_SESSION.answers("get_usage")
+@_SESSION.handles("get_usage")
 def _usage(session: OpenSession, fields: Fields) -> Fields:
-    """Return what the session used so far. No subscription is known here, so there are no limits of one."""
+    """Return the session's usage so far. There is no subscription here, and so no rate limits."""
     agent = session.agent
     seconds = time.time() - agent.conversation.deps.state.began
     work = undo_manager(agent.place, agent.settings, agent.header.session_id)
@@ -157,17 +157,17 @@ def _usage(session: OpenSession, fields: Fields) -> Fields:
     }
 
 
-@_SESSION.answers("list_models")
+@_SESSION.handles("list_models")
 def _list_models(session: OpenSession, fields: Fields) -> Fields:
     return {"models": session.models()}
 
 
-@_SESSION.answers("get_binary_version")
+@_SESSION.handles("get_binary_version")
 def _version(session: OpenSession, fields: Fields) -> Fields:
     return {"version": session.version}
 
 
-@_SESSION.answers("stop_task")
+@_SESSION.handles("stop_task")
 def _stop_task(session: OpenSession, fields: Fields) -> Fields:
     conversation, task = session.agent.conversation, str(fields["task_id"])
     if conversation.stop_subagent(task):
@@ -180,27 +180,27 @@ def _stop_task(session: OpenSession, fields: Fields) -> Fields:
     return {}
 
 
-@_SESSION.answers("background_tasks")
+@_SESSION.handles("background_tasks")
 def _background(session: OpenSession, fields: Fields) -> Fields:
-    """Say that nothing was moved: a running call stays in the foreground here."""
+    """Answer that nothing was moved to the background, which is not supported."""
     return {"backgrounded": False}
 
 
-@_SESSION.answers("get_task_output")
+@_SESSION.handles("get_task_output")
 def _task_output(session: OpenSession, fields: Fields) -> Fields:
     text = session.agent.conversation.deps.context.state(Jobs).find(str(fields["task_id"])).output()
     return {"output": text, "total_bytes": len(text.encode()), "truncated": False}
 
 
-@_SESSION.answers("get_settings")
+@_SESSION.handles("get_settings")
 def _get_settings(session: OpenSession, fields: Fields) -> Fields:
     settings = cast(dict[str, Any], to_json(session.agent.settings))
     return {"effective": settings, "sources": sorted(set(session.agent.layers.origins.values()))}
 
 
-@_SESSION.answers("apply_flag_settings")
+@_SESSION.handles("apply_flag_settings")
 def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
-    """Apply settings to the running session: model, permission mode and rules, effort. Others hold from the start."""
+    """Apply model, permission mode and rules, and effort to the running session. Other settings cannot be changed."""
     settings: Mapping[str, Any] = fields["settings"]
     ignored = []
     for name, value in settings.items():
@@ -214,7 +214,7 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
                 _set_permission_mode(session, {"mode": value["defaultMode"]})
         elif name in ("effort", "effortLevel") and value is not None:
             if value not in get_args(Effort):
-                raise ControlError(f"{value} is not a level of effort; there are {', '.join(get_args(Effort))}.")
+                raise ControlError(f"{value} is not a level of effort. Available: {', '.join(get_args(Effort))}.")
             conversation = session.agent.conversation
             conversation.options = conversation.options.replace(effort=value)
         else:
@@ -222,13 +222,13 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
     return {"ignored": ignored} if ignored else {}
 
 
-@_SESSION.answers("update_settings")
+@_SESSION.handles("update_settings")
 def _update_settings(session: OpenSession, fields: Fields) -> Fields:
     """Save a setting: the output style in the project's own local file, or the effort in the user's."""
     source, settings = str(fields["source"]), dict(fields["settings"])
     known = {"localSettings": ("outputStyle", "output_style"), "userSettings": ("effortLevel", "effort")}
     if source not in known:
-        raise ControlError(f"{source} cannot be written; there are {', '.join(known)}.")
+        raise ControlError(f"{source} cannot be written. Available: {', '.join(known)}.")
     name, ours = known[source]
     if [*settings] != [name] or not isinstance(settings[name], str):
         raise ControlError(f"In {source} only {name} can be set, as text.")
@@ -249,21 +249,21 @@ def _update_settings(session: OpenSession, fields: Fields) -> Fields:
     return {}
 
 
-@_SESSION.answers("list_permission_rules")
+@_SESSION.handles("list_permission_rules")
 def _list_rules(session: OpenSession, fields: Fields) -> Fields:
     policy = session.agent.conversation.deps.policy
     rules = [{"behavior": r.list, "rule": r.text, "source": r.source} for r in policy.rules]
     return {"state": {"mode": policy.mode, "rules": rules}}
 
 
-@_SESSION.answers("reload_skills")
+@_SESSION.handles("reload_skills")
 def _reload_skills(session: OpenSession, fields: Fields) -> Fields:
     session.reload()
     names = set(session.agent.added.skills)
     return {"skills": [c for c in session.commands() if c["name"] in names]}
 
 
-@_SESSION.answers("reload_plugins")
+@_SESSION.handles("reload_plugins")
 def _reload_plugins(session: OpenSession, fields: Fields) -> Fields:
     problems = session.reload()
     return {
@@ -275,17 +275,17 @@ def _reload_plugins(session: OpenSession, fields: Fields) -> Fields:
     }
 
 
-@_SESSION.answers("reload_output_styles")
+@_SESSION.handles("reload_output_styles")
 def _reload_styles(session: OpenSession, fields: Fields) -> Fields:
     return {"available_output_styles": session.output_styles()}
 
 
-@_SESSION.answers("set_has_subscribers")
+@_SESSION.handles("set_has_subscribers")
 def _has_subscribers(session: OpenSession, fields: Fields) -> Fields:
     return {}
 
 
-@_SESSION.answers("end_session")
+@_SESSION.handles("end_session")
 def _end_session(session: OpenSession, fields: Fields) -> Fields:
     session.end()
     return {}

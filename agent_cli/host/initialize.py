@@ -1,4 +1,4 @@
-"""The host's `initialize`: what it brings to the session, as options and additions of ours."""
+"""The host's `initialize` request, translated to options and additions of ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import Fields
 from agent_tools.record import Value
 
-# What an answer confirms, and what it is called in the request.
+# The parts that the answer confirms, and their keys in the request.
 _APPLIED = {
     "hooks": "hooks",
     "plugins": "plugins",
@@ -26,13 +26,22 @@ _APPLIED = {
 
 
 class Initialized(Value):
-    """What a host brings.
+    """The content of an `initialize` request.
 
-    skills: names of the skills to offer; None for all. schema: JSON schema of the answer, as text; "" for none.
-    system_prompt: replaces ours; None for no change. appended: is added to it. plugins: folders.
-    aliases: names that the model may use for tools. plan_workflow: how to work in plan mode; "" for our own words.
-    forward_subagents: it wants the text of sub-agents, too. settings, managed_settings, disallowed: as the flags have
-    them. request: all of it.
+    skills: names of the skills to offer; None for all.
+    schema: JSON schema of the answer, as text; "" for none.
+    system_prompt: replaces ours; None for no change.
+    append_system_prompt: text to add to it.
+    aliases: names that the model may use for tools.
+    plan_workflow: instructions for plan mode; "" for the default ones.
+    servers: MCP servers by name.
+    plugins: folders of plugins.
+    forward_subagents: the host wants the text of sub-agents as well.
+    settings: as given to `--settings`.
+    managed_settings: as given to `--managed-settings`.
+    disallowed: as given to `--disallowedTools`.
+    plugins_without_servers: folders of plugins whose MCP servers are ignored.
+    request: the whole request.
     """
 
     hooks: tuple[PythonHook, ...] = ()
@@ -40,7 +49,7 @@ class Initialized(Value):
     skills: tuple[str, ...] | None = None
     schema: str = ""
     system_prompt: str | None = None
-    appended: str = ""
+    append_system_prompt: str = ""
     title: str = ""
     aliases: dict[str, str] = {}  # noqa: RUF012 - never changed
     plan_workflow: str = ""
@@ -54,20 +63,22 @@ class Initialized(Value):
     request: Fields = {}  # noqa: RUF012 - never changed
 
     def applied(self, fields: Fields) -> dict[str, bool]:
-        """Return which parts of a request took effect: those that the first one had, for what it lists."""
+        """Return, for the parts that a request lists, True if they are in effect: equal to those of the first one."""
         return {
             f"{name}_applied": fields[key] == self.request.get(key) for name, key in _APPLIED.items() if fields.get(key)
         }
 
     def change(self, options: RunOptions) -> RunOptions:
-        """Return the options of the session."""
+        """Return the options with the request's changes."""
         changed: dict[str, Any] = {}
         if self.schema:
             changed["json_schema"] = self.schema
         if self.system_prompt is not None:
             changed["system_prompt"] = self.system_prompt
-        if self.appended:
-            changed["append_system_prompt"] = "\n\n".join(filter(None, [options.append_system_prompt, self.appended]))
+        if self.append_system_prompt:
+            changed["append_system_prompt"] = "\n\n".join(
+                filter(None, [options.append_system_prompt, self.append_system_prompt])
+            )
         if self.servers:
             changed["mcp_config"] = (*options.mcp_config, json.dumps({"mcpServers": self.servers}))
         if self.settings:
@@ -84,7 +95,7 @@ class Initialized(Value):
 
 
 def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
-    """Read the request. Raises UsageError for an agent that cannot be used."""
+    """Read the request. Raises UsageError if it is invalid."""
     prompt = fields.get("systemPrompt")
     servers = dict(fields.get("mcpServers") or {})
     for name in fields.get("sdkMcpServers") or ():
@@ -98,7 +109,7 @@ def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
             skills=tuple(map(str, skills)) if isinstance(skills, list) else None,
             schema=json.dumps(fields["jsonSchema"]) if fields.get("jsonSchema") else "",
             system_prompt="\n\n".join(map(str, prompt)) if isinstance(prompt, list) else prompt,
-            appended=str(fields.get("appendSystemPrompt") or ""),
+            append_system_prompt=str(fields.get("appendSystemPrompt") or ""),
             title=str(fields.get("title") or ""),
             aliases={str(name): str(tool) for name, tool in (fields.get("toolAliases") or {}).items()},
             plan_workflow=str(fields.get("planModeInstructions") or ""),
@@ -116,5 +127,5 @@ def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
 
 
 def _text(settings: Any) -> str:
-    """Return settings as the text that a flag has; they come as an object, or as text."""
+    """Return settings, an object or text, as the text of an option."""
     return settings if isinstance(settings, str) else json.dumps(settings) if settings else ""

@@ -1,4 +1,4 @@
-"""A session of a host program: messages and control requests in, frames out, turn after turn.
+"""A session of a host program: read messages and control requests, run turns, write frames.
 
 A reading thread takes what the host sends; the main thread runs the turns, in a conversation built at the first of it.
 """
@@ -30,7 +30,7 @@ from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks, PromptTool
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
 from agent_cli.host.control_table import ControlError
-from agent_cli.host.controls import BETWEEN_TURNS, SLOW, run_control
+from agent_cli.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_control
 from agent_cli.host.initialize import Initialized, read_initialize
 from agent_cli.host.session_commands import run_session_command
 from agent_cli.providers.catalog import newest_claude
@@ -45,9 +45,10 @@ from agent_tools.text import one_line
 
 
 class HostSetup(Value):
-    """What the command line decides about a host session.
+    """What the command line determines about a host session.
 
-    report: returns the facts of an agent for frames and results. unattended: approver and asker without the host.
+    report: returns the facts of an agent for frames and results.
+    unattended: approver and asker if the host is not asked.
     begun: called with each new agent, before its first message; it may raise UsageError.
     """
 
@@ -63,7 +64,7 @@ _FAMILIES = ("opus", "sonnet", "haiku")
 
 
 class UserLine(Value):
-    """A message of the user as the host sent it. fields: of its line."""
+    """A message of the user from the host. fields: those of its line."""
 
     message: InputMessage
     uuid: str
@@ -94,12 +95,7 @@ class _End:
 
 
 class HostSession:
-    """One connection with a host. `run` returns the exit code.
-
-    usage, by_model, api_ms: of the session's turns.
-    messages: the length of the history before each message, by the message's ID.
-    first_model: the model to return to for the host's "default".
-    """
+    """One connection with a host; for its fields see `OpenSession`."""
 
     def __init__(self, setup: HostSetup) -> None:
         self.setup, self.place = setup, setup.place
@@ -114,13 +110,13 @@ class HostSession:
         self.callbacks = HostCallbacks(self._channel)
         self._queue: queue.SimpleQueue[Fields | ControlRequest | BadLine | _End] = queue.SimpleQueue()
         self._dropped: set[str] = set()
-        self._known: list[str] = []
+        self._message_ids: list[str] = []
         self._initialized = Initialized()
         self._agent: Agent | None = None
         self._stream: StreamJson | None = None
         self._code = 0
         self._ended = False
-        # An interrupt holds for the message it came after, also where its turn is still to begin.
+        # An interrupt applies to the message before it, even if that one's turn has not begun yet.
         self._interrupted = self._turning = False
 
     @property
@@ -129,8 +125,6 @@ class HostSession:
         if self._agent is None:
             raise ControlError("The session is not open yet: send initialize or a message first.")
         return self._agent
-
-    # The two threads.
 
     def run(self) -> int:
         """Serve the host until it closes its input; return the exit code. Raises UsageError, OutputError."""
@@ -144,10 +138,10 @@ class HostSession:
                     item = self._queue.get()
                     if isinstance(item, _End):
                         break
-                    self._take(item, watch)
+                    self._handle(item, watch)
             return 128 + watch.caught if watch.caught else self._code
         except UsageError as error:
-            # What a host reads as the reason for the exit.
+            # Tell the host the reason for the exit.
             end = TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", "failed"))
             failed = Failed(end, text=str(error))
             self._channel.send(result_object(failed, "failed", "", ResultBuilder(), (None, None), structured=False))
@@ -175,17 +169,17 @@ class HostSession:
             self._queue.put(_End())
 
     def _on_line(self, item: ControlRequest | BadLine | Fields) -> None:
-        """Take a line on the reading thread."""
+        """Handle a line on the reading thread."""
         if not isinstance(item, ControlRequest):
             if isinstance(item, dict) and item["type"] == "user":
                 item.setdefault("uuid", new_uuid())
-                self._known.append(str(item["uuid"]))
+                self._message_ids.append(str(item["uuid"]))
                 if item.get("priority") == "now" and self._agent is not None:
                     self._agent.conversation.interrupt()
             self._queue.put(item)
         elif item.subtype == "initialize" or item.subtype in BETWEEN_TURNS or self._agent is None:
             self._queue.put(item)
-        elif item.subtype in SLOW:
+        elif item.subtype in SLOW_CONTROLS:
             threading.Thread(target=self._answer, args=(item,), name=item.subtype, daemon=True).start()
         else:
             self._answer(item)
@@ -203,17 +197,15 @@ class HostSession:
 
     def queued(self) -> list[str]:
         """Return the IDs of the messages that wait for their turn."""
-        return [name for name in self._known if name not in self._dropped]
+        return [name for name in self._message_ids if name not in self._dropped]
 
     def drop_queued(self, name: str = "") -> list[str]:
         """Drop a waiting message, or all of them; return the IDs of those dropped."""
-        gone = [known for known in self.queued() if name in ("", known)]
-        self._dropped.update(gone)
-        return gone
+        dropped = [known for known in self.queued() if name in ("", known)]
+        self._dropped.update(dropped)
+        return dropped
 
-    # What the main thread takes.
-
-    def _take(self, item: Fields | ControlRequest | BadLine, watch: Signals) -> None:
+    def _handle(self, item: Fields | ControlRequest | BadLine, watch: Signals) -> None:
         if isinstance(item, BadLine):
             raise UsageError(f"Line {item.number} of standard input is not a JSON object.")
         if isinstance(item, ControlRequest):
@@ -224,7 +216,7 @@ class HostSession:
                 self._answer(item)
         elif item["type"] == "user":
             line = read_user_line(item)
-            self._known.remove(line.uuid)
+            self._message_ids.remove(line.uuid)
             if line.uuid not in self._dropped and (line.message.text.strip() or line.message.media):
                 self._open()
                 self._turning = True
@@ -238,7 +230,7 @@ class HostSession:
 
     def _initialize(self, request: ControlRequest) -> None:
         if self._agent is not None:
-            # Sent again for the answer, by a host that connects anew: the session stays as it is.
+            # A host that reconnects sends it again for the answer; the session does not change.
             self._channel.answer(request, self._about(request))
             return
         self._initialized = read_initialize(request.fields, self.callbacks)
@@ -263,7 +255,7 @@ class HostSession:
         }
 
     def _open(self) -> None:
-        """Build the agent, if that is still to be done. Raises UsageError."""
+        """Build the agent if there is none yet. Raises UsageError."""
         if self._agent is not None:
             return
         options = self._initialized.change(self.setup.options)
@@ -302,7 +294,7 @@ class HostSession:
         self.setup.begun(agent)
 
     def _mirror(self, path: str, entries: list[Fields]) -> None:
-        """Write entries of the transcript as they are written to its file."""
+        """Send entries of the transcript to the host when they are written to its file."""
         self._channel.send({"type": "transcript_mirror", "filePath": path, "entries": entries})
 
     def _turn(self, line: UserLine, watch: Signals) -> None:
@@ -310,16 +302,16 @@ class HostSession:
         agent = self.agent
         if agent.mcp is not None:
             agent.mcp.wait_ready()
-        asked, report = self._asked(agent), self.setup.report(agent)
+        options, report = self._headless_options(agent), self.setup.report(agent)
         if self._frames and self._stream is None:
-            self._stream = open_lines(asked, agent.conversation, report, self._channel.send)
+            self._stream = open_lines(options, agent.conversation, report, self._channel.send)
             self.callbacks.state = self._stream.state
         stream = self._stream
         if stream is not None:
-            announce_turn(stream, asked, report, line.fields)
+            announce_turn(stream, options, report, line.fields)
         # Costs add up over the turns of a session.
         tally = ResultBuilder(self.by_model, self.usage)
-        listener = stream or ProgressPrinter(print_notice, asked.verbose)
+        listener = stream or ProgressPrinter(print_notice, options.verbose)
 
         def show(event: Event) -> None:
             if self._interrupted:
@@ -337,19 +329,19 @@ class HostSession:
         agent.record_unsaid()
         # After /clear the frames belong to the new session.
         report = self.setup.report(self.agent)
-        self._code = finish(asked, report, result, tally, stream, watch.caught, pending, line.fields)
+        self._code = finish(options, report, result, tally, stream, watch.caught, pending, line.fields)
 
-    def _asked(self, agent: Agent) -> HeadlessOptions:
+    def _headless_options(self, agent: Agent) -> HeadlessOptions:
         options = self.setup.headless(agent)
         return options.replace(subagent_text=options.subagent_text or self._initialized.forward_subagents)
 
     def _run(self, line: UserLine, show: Callable[[Event], None]) -> TurnResult:
-        """Run the turn, or the session's command, that a message asks for."""
+        """Run the turn for a message, or the session command in it."""
         agent = self.agent
         conversation = agent.conversation
         text, media = line.message.text, line.message.media
         self.messages[line.uuid] = len(conversation.history)
-        # A message that a program composed, with the SDK's `verbatim_prompts`.
+        # The message was composed by a program, with the SDK's `verbatim_prompts`.
         verbatim = line.fields.get("client_composed") is True
         if text.startswith("/") and not verbatim:
             answer = run_session_command(self, text, show)
@@ -374,11 +366,11 @@ class HostSession:
 
     @property
     def conversation(self) -> Conversation:
-        """The open agent's."""
+        """The conversation of the open agent."""
         return self.agent.conversation
 
     def clear(self) -> None:
-        """Start a new conversation with the same options, in a session of its own."""
+        """Start a new conversation with the same options, in a new session."""
         old, options = self.agent, self._initialized.change(self.setup.options)
         model, mode = old.conversation.options.label, old.conversation.deps.policy.mode
         old.close("clear")
@@ -389,8 +381,6 @@ class HostSession:
         if self._stream is not None:
             self._stream.reset(self.agent.header.session_id)
             self._stream = None
-
-    # What a host is shown.
 
     @property
     def output_style(self) -> str:
@@ -417,9 +407,9 @@ class HostSession:
         return [{"name": name, "path": path} for name, path in self.setup.report(self.agent).plugins]
 
     def models(self) -> list[Fields]:
-        """Return the models to offer: the session's own, the newest Claude of each family, those of the settings.
+        """Return the models to offer: the session's own, the newest Claude of each family, those in the settings.
 
-        Not all that the catalog knows: reading it takes longer than the rest of the handshake.
+        The rest of the catalog is left out: reading it takes longer than the rest of the handshake.
         """
         own, settings = self.agent.model, self.agent.settings
         claude = [f"anthropic/{n}" for family in _FAMILIES if (n := newest_claude(family))]
@@ -433,7 +423,7 @@ class HostSession:
         return f"{used.input:,} tokens in, {used.output:,} out; {used.cost_words}"
 
     def reload(self) -> list[str]:
-        """Read commands, skills and types of sub-agents again; return the problems with them."""
+        """Reload commands, skills and types of sub-agents; return problems with them."""
         agent, problems = self.agent, list[str]()
         found = load_extensions(self.setup.options, self.place, agent.layers, agent.settings, problems.append)
         agent.reload(found)

@@ -1,5 +1,6 @@
-"""Slash commands about the session itself, in a message of a host or of -p: the others are prompts, which the
-conversation expands."""
+"""Slash commands that act on the session, in a message of a host or of -p. All others are prompts, which the
+conversation expands.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from agent_cli.core.events import Event
-from agent_cli.engine.compaction.controls import compact_now, filling
+from agent_cli.engine.compaction.controls import compact_now, context_usage
 from agent_cli.engine.conversation import Conversation
 
 
 class CommandedSession(Protocol):
-    """What the commands act on."""
+    """The session that the commands act on."""
 
     @property
     def conversation(self) -> Conversation: ...
@@ -23,7 +24,7 @@ class CommandedSession(Protocol):
 
 
 def run_session_command(session: CommandedSession, text: str, show: Callable[[Event], None]) -> str | None:
-    """Run `/name words` and return what to say; None if it is no command of the session."""
+    """Run `/name words` and return the answer; None if it is not a command of the session."""
     name, _, words = text[1:].partition(" ")
     match name:
         case "clear" | "new" | "reset":
@@ -34,7 +35,7 @@ def run_session_command(session: CommandedSession, text: str, show: Callable[[Ev
         case "cost" | "usage":
             return session.cost_words()
         case "context":
-            found = filling(session.conversation)
+            found = context_usage(session.conversation)
             size = f" of {found.size:,}" if found.size else ""
             parts = "\n".join(f"- {part}: {count:,}" for part, count in found.parts)
             return f"Context: {found.used:,}{size} tokens\n\n{parts}"

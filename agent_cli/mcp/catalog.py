@@ -1,6 +1,6 @@
-"""The offers of a server as plain values: its tools under the names that the model and the rules use.
+"""The tools that a server offers, as plain values, under the names that the model and the rules use.
 
-Also a cache of what servers listed last, so that a one-shot run need not start one to know its tools.
+Also a cache of the latest offers, so that a one-shot run knows a server's tools without starting it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import Value, to_json
 from agent_tools.text import escape_controls, shorten
 
-DESCRIPTION = 2_000
-SCHEMA = 100_000
-_LONGEST = 64
+MAX_DESCRIPTION_CHARS = 2_000
+MAX_SCHEMA_CHARS = 100_000
+MAX_NAME_CHARS = 64
 
 
 class McpRequestError(Exception):
@@ -31,6 +31,7 @@ class Offer(Value):
     """A tool of a server.
 
     full: mcp__server__tool.
+    read_only: the server claims that it changes nothing.
     mark: fingerprint of the description and schema that the model gets.
     """
 
@@ -57,13 +58,13 @@ def data_fingerprint(data: Any) -> str:
 
 
 def full_name(server: str, tool: str) -> str:
-    """Return our name of a tool: at most 64 characters that every provider accepts."""
+    """Return the full name of a tool: at most 64 characters, all of which every provider accepts."""
     name = f"mcp__{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}_{data_fingerprint(tool)[:8]}"
+    return name if len(name) <= MAX_NAME_CHARS else f"{name[: MAX_NAME_CHARS - 9]}_{data_fingerprint(tool)[:8]}"
 
 
 def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]) -> dict[str, Offer]:
-    """Return the tools that a server lists, by full name; append unusable ones to `problems`."""
+    """Return the tools that a server lists, by full name; append a phrase about each unusable one to `problems`."""
     found: dict[str, Offer] = {}
     for raw in listed:
         name = str(raw.get("name", ""))
@@ -77,38 +78,38 @@ def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]
             continue
         harmless = schema if schema.get("type") == "object" else {"type": "object", "properties": {}}
         try:
-            text, spelled = json.dumps(schema), _spelled(harmless)
+            text, escaped = json.dumps(schema), _escape(harmless)
         except RecursionError:
             problems.append(f"the tool {shorten(name, 60)} was left out: its schema is nested too deeply")
             continue
-        if len(text) > SCHEMA:
+        if len(text) > MAX_SCHEMA_CHARS:
             problems.append(f"the tool {shorten(name, 60)} was left out: its schema has {len(text):,} characters")
             continue
         hints = raw.get("annotations") or {}
-        words = raw.get("description") or raw.get("title")
-        message = escape_controls(str(words or ""))
-        mark = data_fingerprint([name, words, schema, hints])
-        more = f"{message[:DESCRIPTION]} [cut]" if len(message) > DESCRIPTION else message
-        found[full] = Offer(server, name, full, more, spelled, hints.get("readOnlyHint") is True, mark)
+        declared = raw.get("description") or raw.get("title")
+        text = escape_controls(str(declared or ""))
+        mark = data_fingerprint([name, declared, schema, hints])
+        description = f"{text[:MAX_DESCRIPTION_CHARS]} [cut]" if len(text) > MAX_DESCRIPTION_CHARS else text
+        found[full] = Offer(server, name, full, description, escaped, hints.get("readOnlyHint") is True, mark)
     return found
 
 
-def _spelled(value: Any) -> Any:
-    """Return plain data with the controls and invisible characters in its texts spelled out. Raises RecursionError."""
+def _escape(value: Any) -> Any:
+    """Return plain data with control and invisible characters in its strings escaped. Raises RecursionError."""
     if isinstance(value, str):
         return escape_controls(value)
     if isinstance(value, list):
-        return [_spelled(entry) for entry in value]
+        return [_escape(entry) for entry in value]
     if isinstance(value, dict):
-        return {escape_controls(name): _spelled(entry) for name, entry in value.items()}
+        return {escape_controls(name): _escape(entry) for name, entry in value.items()}
     return value
 
 
-LIMIT = 4 << 20
+MAX_BYTES = 4 << 20
 
 
 class ServerListing(Value, tag="Listing"):
-    """What a server listed when it was last up."""
+    """The offers of a server when it last ran."""
 
     definition: str
     offers: tuple[Offer, ...]
@@ -126,10 +127,10 @@ def _path(folder: Path, definition: str, found: DeclaredServer) -> Path:
 
 
 def load_listing(folder: Path, found: DeclaredServer) -> ServerListing | None:
-    """Return the last listing of the server as declared; None if it is unknown."""
+    """Return the latest listing of a server with this declaration; None if there is none."""
     definition = _definition(found)
     try:
-        data = json.loads(read_regular(_path(folder, definition, found), LIMIT))
+        data = json.loads(read_regular(_path(folder, definition, found), MAX_BYTES))
         # Built by hand: `from_json` takes three times as long, in every one-shot run.
         offers = tuple(Offer(**{name: raw[name] for name in Offer._fields}) for raw in data["offers"])
         listing = ServerListing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]))
@@ -145,11 +146,11 @@ def save_listing(
     prompts: dict[str, dict[str, Any]],
     resources: dict[str, dict[str, Any]],
 ) -> None:
-    """Cache what the server lists. Failures to write are ignored."""
+    """Cache a server's offers. Failures to write are ignored."""
     listing = ServerListing(_definition(found), tuple(offers), prompts, resources)
     path = _path(folder, listing.definition, found)
     data = json.dumps(to_json(listing))
-    if len(data) > LIMIT or load_listing(folder, found) == listing:
+    if len(data) > MAX_BYTES or load_listing(folder, found) == listing:
         return
     with suppress(OSError):
         write_atomic(path, data.encode("ascii"), sync=False)

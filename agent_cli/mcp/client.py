@@ -1,9 +1,9 @@
-"""The only user of the SDK's client: one connection to a server, with plain data on our side.
+"""One connection to a server, with plain data on our side. No other file uses the SDK's client.
 
-Runs on the loop's thread only. A server may request the workspace directories, and ask the user a question while a call
-runs. Sampling (use of our model) is not offered.
+Runs on the loop's thread only. A server may request the workspace directories, and ask the user a question during a
+call. Sampling (use of our model) is not offered.
 
-Also the HTTP client for servers: answers have the same size limit as lines of a process.
+Also the HTTP client for servers, whose answers have the same size limit as lines from a process.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ from agent_cli.config.schema import McpServer
 from agent_cli.core.host_servers import HostServers
 from agent_cli.core.version import __version__
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.stdio import LINE_LIMIT, ServerProcess, host_pipe, pipe
+from agent_cli.mcp.stdio import MAX_LINE_BYTES, ServerProcess, host_pipe, pipe
 from agent_tools.text import shorten
 
-# Possible expansion factor of a compressed answer; compression is never requested.
-_PACKED = 1_000
-_CONNECT = 30.0
+# How much a compressed answer may grow; compression is never requested.
+_MAX_COMPRESSION = 1_000
+_CONNECT_SECONDS = 30.0
 
 
 class MessageTooLongError(httpx2.StreamError):
     """An answer exceeds the size limit."""
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+class _LimitedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
         self._stream = stream
-        self._most = most
+        self._most = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._stream:
             size += len(chunk)
             if size > self._most:
-                raise MessageTooLongError(f"the answer has more than {LINE_LIMIT >> 20} MB, and was discarded")
+                raise MessageTooLongError(f"the answer has more than {MAX_LINE_BYTES >> 20} MB, and was discarded")
             yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-async def _bound(response: httpx2.Response) -> None:
+async def _limit_response(response: httpx2.Response) -> None:
     if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
         return
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream, LINE_LIMIT // _PACKED if packed else LINE_LIMIT)
+    response.stream = _LimitedStream(response.stream, MAX_LINE_BYTES // _MAX_COMPRESSION if packed else MAX_LINE_BYTES)
 
 
 def make_client(
@@ -70,16 +70,16 @@ def make_client(
 ) -> httpx2.AsyncClient:
     """Return an HTTP client as the SDK expects it."""
     # No read timeout: the caller limits the time of an answer.
-    timeout = timeout or httpx2.Timeout(_CONNECT, read=None)
+    timeout = timeout or httpx2.Timeout(_CONNECT_SECONDS, read=None)
     client = create_mcp_http_client({"Accept-Encoding": "identity", **(headers or {})}, timeout, auth)
-    client.event_hooks["response"].append(_bound)
+    client.event_hooks["response"].append(_limit_response)
     return client
 
 
-MOST_LISTED = 2_000
-_PAGES = 50
+MAX_LISTED = 2_000
+_MAX_PAGES = 50
 Elicit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-Heard = Callable[[str], None]
+TextListener = Callable[[str], None]
 # The SDK logs errors of servers with tracebacks, which must not reach the terminal.
 for _name in ("mcp", "client", "httpx2", "httpcore2", "asyncio"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
@@ -113,32 +113,32 @@ class McpConnection:
             return []
         found: list[dict[str, Any]] = []
         cursor: str | None = None
-        for _ in range(_PAGES):
-            page = await _asked(ask(cursor=cursor, cache_mode="refresh"))
+        for _ in range(_MAX_PAGES):
+            page = await _await_answer(ask(cursor=cursor, cache_mode="refresh"))
             found += [_plain(entry) for entry in getattr(page, field)]
             cursor = page.next_cursor
-            if cursor is None or len(found) >= MOST_LISTED:
+            if cursor is None or len(found) >= MAX_LISTED:
                 break
-        return found[:MOST_LISTED]
+        return found[:MAX_LISTED]
 
-    async def call(self, tool: str, arguments: dict[str, Any], heard: Heard) -> dict[str, Any]:
-        """Call a tool and return the answer in the form of the protocol. heard: called with progress, in words."""
+    async def call(self, tool: str, arguments: dict[str, Any], on_progress: TextListener) -> dict[str, Any]:
+        """Call a tool and return the answer in the form of the protocol. on_progress: called with progress, as text."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-            heard(f"{message} ({share})" if message else share)
+            on_progress(f"{message} ({share})" if message else share)
 
-        return _plain(await _asked(self._client.call_tool(tool, arguments, progress_callback=report)))
+        return _plain(await _await_answer(self._client.call_tool(tool, arguments, progress_callback=report)))
 
     async def read(self, uri: str) -> dict[str, Any]:
-        return _plain(await _asked(self._client.read_resource(uri)))
+        return _plain(await _await_answer(self._client.read_resource(uri)))
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        return _plain(await _asked(self._client.get_prompt(name, arguments)))
+        return _plain(await _await_answer(self._client.get_prompt(name, arguments)))
 
-    async def listen(self, changed: Heard) -> None:
+    async def listen(self, changed: TextListener) -> None:
         """Report changed lists until the stream ends, if the server's protocol has one."""
-        # Errors here only cost notifications.
+        # After an error there are no more notifications, which does no harm.
         with suppress(Exception):
             async with self._client.listen(
                 tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
@@ -147,7 +147,7 @@ class McpConnection:
                     changed(type(event).__name__)
 
 
-async def _asked(answer: Awaitable[Any]) -> Any:
+async def _await_answer(answer: Awaitable[Any]) -> Any:
     try:
         return await answer
     except MCPError as error:
@@ -171,63 +171,70 @@ async def connected(
     env: Mapping[str, str],
     cwd: Path,
     roots: tuple[Path, ...],
-    spawned: ServerProcess,
+    process: ServerProcess,
     gone: Callable[[], None],
     elicit: Elicit,
-    changed: Heard,
+    changed: TextListener,
     auth: Any = None,
     answered: Callable[[int], None] = lambda status: None,
     name: str = "",
     host: HostServers | None = None,
 ) -> AsyncGenerator[McpConnection, None]:
-    """Connect to a server whose declaration has its variables substituted. Raises transport errors; see `reason`.
+    """Connect to a server whose declaration has its variables substituted.
 
+    Raises errors of the connection, which `reason` describes.
+
+    process: receives the state of a server that runs as a process.
+    gone: called when the server's output ends.
+    elicit: asks the user a question of the server.
+    changed: called when the server reports a changed list.
     auth: adds the login to HTTP requests.
     answered: called with the status of each HTTP answer.
-    name, host: for a server in the host process.
+    name: of a server in the host process.
+    host: the host process.
     """
     if kind == "sdk" and host is None:
         raise ConnectionError(None, "it is a server of a host process, and there is none")
 
-    async def asked_for_roots(context: Any) -> mcp_types.ListRootsResult:
+    async def list_roots(context: Any) -> mcp_types.ListRootsResult:
         return mcp_types.ListRootsResult(
             roots=[mcp_types.Root(uri=path.as_uri(), name=path.name) for path in roots]  # type: ignore[arg-type]
         )
 
-    async def asked(context: Any, params: Any) -> mcp_types.ElicitResult:
+    async def ask_user(context: Any, params: Any) -> mcp_types.ElicitResult:
         return mcp_types.ElicitResult(**await elicit(_plain(params)))
 
-    async def heard(message: Any) -> None:
+    async def on_message(message: Any) -> None:
         method = getattr(message, "method", "")
         if method.endswith("/list_changed"):
             changed(method)
 
-    async def told_status(response: Any) -> None:
+    async def report_status(response: Any) -> None:
         answered(response.status_code)
 
     def http_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
         http = make_client(headers, timeout, auth)
-        http.event_hooks["response"].append(told_status)
+        http.event_hooks["response"].append(report_status)
         return http
 
     async with AsyncExitStack() as stack, anyio.create_task_group() as group:
         if host is not None and kind == "sdk":
             transport: Any = host_pipe(name, host, gone)
         elif kind == "stdio":
-            transport = pipe([server.command, *server.args], env, cwd, spawned, gone)
+            transport = pipe([server.command, *server.args], env, cwd, process, gone)
         elif kind == "sse":
             transport = sse_client(server.url, dict(server.headers), httpx_client_factory=http_client, auth=auth)
         else:
             http = await stack.enter_async_context(http_client(dict(server.headers), auth=auth))
-            transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=LINE_LIMIT)
+            transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=MAX_LINE_BYTES)
         client = Client(
             transport,
-            elicitation_callback=asked,
-            list_roots_callback=asked_for_roots,
+            elicitation_callback=ask_user,
+            list_roots_callback=list_roots,
             # Without a sampling callback the SDK does not declare the capability.
-            message_handler=heard,
+            message_handler=on_message,
             client_info=mcp_types.Implementation(name="agent", version=__version__),
-            # Hosts answer the handshake, and may not answer anything before it.
+            # A host may answer nothing before the handshake.
             mode="legacy" if kind == "sdk" else "auto",
         )
         async with client:
@@ -238,13 +245,13 @@ async def connected(
 
 
 def reason(error: BaseException) -> str:
-    """Return why a connection failed, on one line without a traceback; the server may have written it."""
+    """Return why a connection failed, on one line; the text may come from the server."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return shorten(_words_of(error), 300)
+    return shorten(_describe(error), 300)
 
 
-def _words_of(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, MCPError):
         return error.error.message
     if isinstance(error, OSError) and error.strerror:

@@ -1,6 +1,6 @@
-"""Find declared MCP servers: of the command line, the user's settings and the project's files, in that order.
+"""Find declared MCP servers: on the command line, in the user's settings and in the project's files, in that order.
 
-The first declaration of a name wins, so a project cannot take the name of a server that the user's own rules mention.
+The first declaration of a name wins, so a project cannot take over a name that the user's rules mention.
 
 Also adds and removes servers in the user's `.agentrc`, whose formatting is preserved, and in a project's `.mcp.json`.
 """
@@ -20,16 +20,16 @@ from agent_cli.config.parsing import SettingsError, decode_json, nearest_key_hin
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.mcp.credentials import mistake_in_terms
+from agent_cli.mcp.credentials import oauth_problem
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import one_line, shorten
 
-FILE = ".mcp.json"
-LIMIT = 1 << 20
-MOST = 100
-_LONGEST = 40
+PROJECT_FILE = ".mcp.json"
+MAX_BYTES = 1 << 20
+MAX_SERVERS = 100
+MAX_NAME_CHARS = 40
 _VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
 Scope = Literal["given", "own", "project"]
 
@@ -54,13 +54,13 @@ class DeclaredServer(Value, tag="Found"):
         return "http" if self.server.url else "stdio"
 
     @property
-    def needs_yes(self) -> bool:
+    def needs_approval(self) -> bool:
         """True if it starts only after the user has approved its declaration."""
         return self.scope == "project"
 
     @property
     def line(self) -> str:
-        """The command or URL as written, on one safe line."""
+        """The command or URL as written, on one printable line."""
         server = self.server
         if self.kind == "sdk":
             return "(in the host process)"
@@ -71,10 +71,10 @@ class DeclaredServer(Value, tag="Found"):
         return one_line(shlex.join([server.command, *server.args]))
 
     @property
-    def given(self) -> dict[str, str]:
-        """Describe the environment and headers it gets.
+    def described_inputs(self) -> dict[str, str]:
+        """The environment, headers and oauth that it gets, each as one line.
 
-        For a project's server with the values as written, since approving a `${NAME}` hands its value over.
+        A project's server is described with the values as written, since its approval hands over those of `${NAME}`.
         """
         tables: dict[str, dict[str, Any]] = {
             "environment": self.server.env,
@@ -89,11 +89,11 @@ class DeclaredServer(Value, tag="Found"):
 
 
 def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> tuple[list[DeclaredServer], list[str]]:
-    """Return the servers by name, and problems of declarations. Raises UsageError for an invalid --mcp-config."""
+    """Return the servers, and problems with declarations. Raises UsageError for an invalid --mcp-config."""
     found: list[DeclaredServer] = []
     problems: list[str] = []
     for text in options.mcp_config:
-        found += _given(text)
+        found += _servers_from_option(text)
     if not options.strict_mcp_config:
         for own in (True, False):
             scope: Scope = "own" if own else "project"
@@ -102,41 +102,41 @@ def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> 
             found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
         if reads_source(options, "project") and layers.trust.trusted and place.root != place.home:
             found += _project_file(place.root, problems)
-    kept: dict[str, DeclaredServer] = {}
+    servers: dict[str, DeclaredServer] = {}
     for server in found:
-        if why := mistake_in(server):
+        if why := declaration_problem(server):
             if server.scope == "given":
                 raise UsageError(f"--mcp-config: {why}")
-            problems.append(f"{server.source}: {why}, and was left out")
+            problems.append(f"{server.source}: {why}; it was left out")
         elif why := layers.managed.refuses_server(server.name, server.line):
             problems.append(f"{server.source}: the MCP server {server.name} was left out: {why}")
-        elif server.name in kept and kept[server.name].scope != server.scope:
+        elif server.name in servers and servers[server.name].scope != server.scope:
             problems.append(
-                f"{server.source}: the MCP server {server.name} was left out: {kept[server.name].source} has one"
+                f"{server.source}: the MCP server {server.name} was left out: {servers[server.name].source} has one"
             )
         else:
-            kept.setdefault(server.name, server)
-    if len(kept) > MOST:
-        problems.append(f"of {len(kept)} MCP servers the first {MOST} are used")
-    return list(kept.values())[:MOST], problems
+            servers.setdefault(server.name, server)
+    if len(servers) > MAX_SERVERS:
+        problems.append(f"there are {len(servers)} MCP servers; only the first {MAX_SERVERS} are used")
+    return list(servers.values())[:MAX_SERVERS], problems
 
 
 def servers_of_host(names: Iterable[str], known: Iterable[str] = ()) -> list[DeclaredServer]:
-    """Return the host's servers of those names, but for known ones. Raises UsageError for a name that is none."""
+    """Return the host's servers of these names, except known ones. Raises UsageError for an invalid name."""
     found = [DeclaredServer(n, McpServer(type="sdk"), "the host", "given") for n in names if n not in set(known)]
-    if why := next(filter(None, map(mistake_in, found)), ""):
+    if why := next(filter(None, map(declaration_problem, found)), ""):
         raise UsageError(f"The host: {why}.")
     return found
 
 
-def _given(text: str) -> list[DeclaredServer]:
+def _servers_from_option(text: str) -> list[DeclaredServer]:
     """Return the servers of one --mcp-config. Raises UsageError."""
     source = "--mcp-config"
     if not text.lstrip().startswith("{"):
         path = Path(os.path.expanduser(text))
         source = str(path)
         try:
-            text = read_regular(path, LIMIT).decode("utf-8")
+            text = read_regular(path, MAX_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise UsageError(f"--mcp-config: {path}: {why}") from None
@@ -148,9 +148,9 @@ def _given(text: str) -> list[DeclaredServer]:
 
 
 def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
-    path = root / FILE
+    path = root / PROJECT_FILE
     try:
-        text = read_regular(path, LIMIT, root).decode("utf-8")
+        text = read_regular(path, MAX_BYTES, root).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, UnicodeDecodeError) as error:
@@ -195,12 +195,12 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
     return found
 
 
-def mistake_in(found: DeclaredServer) -> str:
+def declaration_problem(found: DeclaredServer) -> str:
     """Return what is wrong with a declaration; "" for nothing."""
     server = found.server
     name = f"the MCP server {shorten(found.name, 60)}"
     if not _is_name(found.name):
-        return f"{name} has a name with more than {_LONGEST} characters or others than letters, digits, - and single _"
+        return f"{name} needs a name of letters, digits, - and single _, with at most {MAX_NAME_CHARS} characters"
     if server.type == "sdk":
         if server.command or server.url:
             return f"{name} is of type sdk, so it has neither a command nor a url"
@@ -211,17 +211,17 @@ def mistake_in(found: DeclaredServer) -> str:
         return f"{name} has a url that is not http"
     if server.command and server.type not in ("", "stdio"):
         return f"{name} has a command, so its type cannot be {server.type}"
-    if server.oauth and (why := mistake_in_terms(server)):
+    if server.oauth and (why := oauth_problem(server)):
         return f"{name} has {why}"
     return ""
 
 
 def _is_name(text: str) -> bool:
-    """Return True for letters, digits and - (not first), with single _ between them."""
+    """Return True for letters, digits and - (not at the start), with single _ between them."""
     parts = text.split("_")
     letters = "".join(parts)
     plain = text.isascii() and letters.replace("-", "x").isalnum()
-    return plain and all(parts) and text[0] != "-" and len(letters) <= _LONGEST
+    return plain and all(parts) and text[0] != "-" and len(letters) <= MAX_NAME_CHARS
 
 
 class MissingVariableError(ValueError):
@@ -229,10 +229,7 @@ class MissingVariableError(ValueError):
 
 
 def substitute_env(server: McpServer, env: Mapping[str, str]) -> McpServer:
-    """Return the declaration with `${NAME}` and `${NAME:-default}` replaced.
-
-    Raises MissingVariableError, which names the variable.
-    """
+    """Return the declaration with `${NAME}` and `${NAME:-default}` replaced. Raises MissingVariableError."""
 
     def fill(text: str) -> str:
         def value(match: re.Match[str]) -> str:
@@ -264,7 +261,7 @@ def server_data(server: McpServer) -> dict[str, Any]:
 def change_json(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
     """Add a server to a file {"mcpServers": {...}}, or remove it if None. Raises McpEditError."""
     try:
-        text = read_regular(path, LIMIT, path.parent).decode("utf-8")
+        text = read_regular(path, MAX_BYTES, path.parent).decode("utf-8")
         data = decode_json(text, path.name)
     except FileNotFoundError:
         data = {}
@@ -285,7 +282,7 @@ def change_toml(path: Path, name: str, server: McpServer | None, *, replace: boo
     # Edit the target of a symbolic link in place.
     path = Path(os.path.realpath(path))
     try:
-        text = read_regular(path, LIMIT).decode("utf-8")
+        text = read_regular(path, MAX_BYTES).decode("utf-8")
     except FileNotFoundError:
         text = ""
     except (OSError, UnicodeDecodeError) as error:
@@ -316,7 +313,7 @@ def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, rep
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Replace the file atomically, keeping its mode. Raises McpEditError."""
+    """Replace the file atomically, preserving its mode. Raises McpEditError."""
     try:
         write_atomic(path, text.encode(), mode, keep=True)
     except OSError as error:

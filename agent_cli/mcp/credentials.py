@@ -1,9 +1,9 @@
-"""Store logins to servers: one file each, readable only by the user, bound to an address and its terms.
+"""Store logins to servers: one file each, readable only by the user, bound to an address and a client.
 
-A declaration with another address or client does not find the login. Beside the logins is a marker for each server that
-answered that it wants one, so that it can be named without asking it again.
+A declaration with another address or client does not find the login. The same folder has a marker for each server that
+demanded a login, so that it can be reported without contacting it again.
 
-Also the terms of a login, `oauth` in a server's declaration, and which addresses a login may use.
+Also validates `oauth` in a server's declaration, and the addresses that login data may go to.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _KINDS: dict[str, type] = {
 }
 
 
-def mistake_in_terms(server: McpServer) -> str:
+def oauth_problem(server: McpServer) -> str:
     """Return what is wrong with `oauth` in a declaration; "" for nothing."""
-    terms: dict[str, Any] = server.oauth
-    if terms and not server.url:
+    oauth: dict[str, Any] = server.oauth
+    if oauth and not server.url:
         return "oauth, which is for a server with a url"
-    for key, value in terms.items():
+    for key, value in oauth.items():
         if key not in _KINDS:
             return f"oauth.{shorten(key, 40)}, which is not a known key"
         if type(value) is not _KINDS[key]:
-            return f"an oauth.{key} that is no {'text' if _KINDS[key] is str else 'number'}"
-    if not 0 < terms.get("callbackPort", 1) < 65536:
+            return f"an oauth.{key} that is not {'text' if _KINDS[key] is str else 'a number'}"
+    if not 0 < oauth.get("callbackPort", 1) < 65536:
         return "an oauth.callbackPort that is not a port"
-    if not terms.get("scopes", "").isprintable() or '"' in terms.get("scopes", ""):
+    if not oauth.get("scopes", "").isprintable() or '"' in oauth.get("scopes", ""):
         return "oauth.scopes with characters that a scope cannot have"
-    if not terms.get("authServerMetadataUrl", "https://").startswith(("https://", "http://", "${")):
+    if not oauth.get("authServerMetadataUrl", "https://").startswith(("https://", "http://", "${")):
         return "an oauth.authServerMetadataUrl that is not http"
     return ""
 
@@ -77,15 +77,18 @@ def _is_loopback(host: str) -> bool:
     return len(parts) == 4 and parts[0] == "127" and all(p.isascii() and p.isdigit() for p in parts)
 
 
-LIMIT = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 class Login(Value):
     """A stored login.
 
-    key: what it is valid for, see `key_of`.
-    tokens, client, metadata, resource: as received from the servers.
+    key: identifies what it is valid for; see `key_of`.
+    tokens: as received from the authorization server.
     expires: seconds since the epoch; 0 if unknown.
+    client: the registered client, as received.
+    metadata: of the authorization server, as received.
+    resource: metadata of the server, as received.
     """
 
     key: tuple[str, ...]
@@ -105,15 +108,15 @@ class Login(Value):
 
 
 def key_of(server: McpServer) -> tuple[str, ...]:
-    """Return what a login is valid for: the server's URL, the client, and the location of the metadata."""
+    """Return the key of a server's login: the server's URL, the client, and the location of the metadata."""
     return server.url, *(str(server.oauth.get(name, "")) for name in ("clientId", "authServerMetadataUrl"))
 
 
-class TokenStoreError(Exception):
+class LoginStoreError(Exception):
     """A login could not be stored; the message says why."""
 
 
-class Logins:
+class LoginStore:
     """The directory of logins. Declarations passed in have their variables substituted."""
 
     def __init__(self, folder: Path) -> None:
@@ -122,38 +125,38 @@ class Logins:
     def _path(self, server: McpServer, ending: str = ".json") -> Path:
         return self.folder / f"{crc32(json.dumps(key_of(server)).encode()):08x}{ending}"
 
-    def of(self, server: McpServer) -> Login | None:
+    def find(self, server: McpServer) -> Login | None:
         """Return the login for this server; None if there is no valid one."""
         if not server.url or has_own_key(server):
             return None
         try:
-            login: Login = from_json(Login, json.loads(read_regular(self._path(server), LIMIT)))
+            login: Login = from_json(Login, json.loads(read_regular(self._path(server), MAX_BYTES)))
         except (OSError, ValueError, RecursionError, DecodeError):
             return None
         return login if login.key == key_of(server) else None
 
-    def keep(self, server: McpServer, login: Login) -> None:
-        """Store a login, replacing the previous one. Raises TokenStoreError."""
+    def save(self, server: McpServer, login: Login) -> None:
+        """Store a login, replacing the previous one. Raises LoginStoreError."""
         try:
             self._make_folder()
             write_atomic(self._path(server), json.dumps(to_json(login)).encode("ascii"))
         except OSError as error:
-            raise TokenStoreError(f"{self.folder}: {error.strerror or error}") from None
+            raise LoginStoreError(f"{self.folder}: {error.strerror or error}") from None
         self.mark(server, wanted=False)
 
     def forget(self, server: McpServer) -> bool:
-        """Remove the login of a server; return True if there was one. Raises TokenStoreError if it stays."""
+        """Remove the login of a server; return True if there was one. Raises LoginStoreError if it stays."""
         self.mark(server, wanted=False)
         try:
             self._path(server).unlink()
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise TokenStoreError(f"{self.folder}: {error.strerror or error}") from None
+            raise LoginStoreError(f"{self.folder}: {error.strerror or error}") from None
         return True
 
     def mark(self, server: McpServer, *, wanted: bool) -> None:
-        """Record whether the server wants a login. Failures to write are ignored."""
+        """Record whether the server demands a login. Failures to write are ignored."""
         path = self._path(server, ".wanted")
         with suppress(OSError):
             if wanted:
@@ -162,14 +165,14 @@ class Logins:
             else:
                 path.unlink()
 
-    def state(self, server: McpServer) -> Literal["", "there", "wanted"]:
-        """Return "wanted" if the server wanted a login when last asked, "there" if a login is stored, else ""."""
+    def state(self, server: McpServer) -> Literal["", "stored", "wanted"]:
+        """Return "wanted" if the server demanded a login when last contacted, "stored" if there is a login; else ""."""
         if not server.url or has_own_key(server):
             return ""
         # os.path instead of Path, whose method raises in an unreadable directory.
         if os.path.exists(self._path(server, ".wanted")):  # noqa: PTH110
             return "wanted"
-        return "there" if self.of(server) is not None else ""
+        return "stored" if self.find(server) is not None else ""
 
     def _make_folder(self) -> None:
         private_folder(self.folder)
@@ -188,15 +191,15 @@ class Logins:
             return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            alone = True
+            locked = True
         except OSError:
-            alone = False
+            locked = False
         try:
-            yield alone
+            yield locked
         finally:
             os.close(descriptor)
 
 
-def wants_login(name: str, subject: str = "") -> str:
-    """Return the message that names a server wanting a login. subject: used instead of its name."""
+def login_message(name: str, subject: str = "") -> str:
+    """Return the message about a server that needs a login. subject: replaces its name at the beginning."""
     return f"{subject or name} needs a login: agent mcp login {name}"

@@ -1,11 +1,11 @@
-"""All MCP servers of a session: started in the background, waited for and stopped within time limits.
+"""All MCP servers of a session: started in the background; waiting for them and stopping them has a time limit.
 
-ToolSearch and UseTool give access to tools that are not sent with the request. Their schemas would take too much of the
-window, or their server came up later: the list sent stays the same, so that provider caches stay valid. Permissions are
-decided for the tool that UseTool names.
+ToolSearch and UseTool give access to tools that are not in the requests, because their schemas would take too much of
+the window or their server started late: the tools in the requests stay the same, so that provider caches stay valid.
+Permissions are decided for the tool that UseTool names.
 
-Two more tools list and read the resources of servers, offered while a server has any. They have the names that models
-know from Claude Code.
+Two more tools list and read the resources of servers, if any server has some. They have the names that models know from
+Claude Code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent_tools.record import Value
 from agent_tools.results import Media, Note
 from agent_tools.text import counted, escape_controls, one_line, shorten
 
-_MOST_LISTED = 500
+_MAX_LISTED = 500
 _FIELDS = ("uri", "name", "mimeType", "description")
 
 
@@ -65,15 +65,15 @@ class ListMcpResources(Tool[ListResourcesArgs]):
         return f"List the resources of {shorten(args.server, 40) or 'all servers'}"
 
     def run(self, args: ListResourcesArgs, ctx: ToolContext) -> ToolResult:
-        servers = [_named(self._servers, args.server)] if args.server else list(self._servers.values())
+        servers = [_find_server(self._servers, args.server)] if args.server else list(self._servers.values())
         found = [
             {**{k: shorten(str(raw[k]), 300) for k in _FIELDS if raw.get(k)}, "uri": str(raw["uri"]), "server": s.name}
             for s in servers
             if s.status in ("ready", "waiting", "starting")
             for raw in s.resources.values()
         ]
-        more = f"\n{len(found) - _MOST_LISTED} more were left out; name a server." if len(found) > _MOST_LISTED else ""
-        lines = [escape_controls(json.dumps(entry, ensure_ascii=False)) for entry in found[:_MOST_LISTED]]
+        more = f"\n{len(found) - _MAX_LISTED} more were left out; name a server." if len(found) > _MAX_LISTED else ""
+        lines = [escape_controls(json.dumps(entry, ensure_ascii=False)) for entry in found[:_MAX_LISTED]]
         return ToolResult("\n".join(lines) + more or "There are no resources.", Note(counted(len(found), "resource")))
 
 
@@ -97,7 +97,7 @@ class ReadMcpResource(Tool[ReadResourceArgs]):
         return f"{shorten(args.server, 40)}: read {shorten(args.uri, 100)}"
 
     def run(self, args: ReadResourceArgs, ctx: ToolContext) -> ToolResult:
-        server = _named(self._servers, args.server)
+        server = _find_server(self._servers, args.server)
         wait_for(server, ctx.cancel)
         data = result_within(server.read(args.uri), ctx.cancel, server.name)
         media: list[Media] = []
@@ -106,7 +106,7 @@ class ReadMcpResource(Tool[ReadResourceArgs]):
         return ToolResult(text, Note(shorten(text, 160)), media=tuple(media))
 
 
-def _named(servers: Mapping[str, Server], name: str) -> Server:
+def _find_server(servers: Mapping[str, Server], name: str) -> Server:
     """Return the server of that name. Raises ToolError."""
     if name not in servers:
         raise ToolError(f"There is no MCP server {shorten(name, 60)!r}. The servers are: {', '.join(servers)}.")
@@ -126,15 +126,15 @@ READ_SCHEMA: dict[str, Any] = {
 }
 
 
-_MOST = 5
-_NAMES = 6_000
+_DEFAULT_RESULTS = 5
+_MAX_NAMES_CHARS = 6_000
 
 
 class ToolSearchArgs(Value):
     """The arguments of ToolSearch."""
 
     query: Annotated[str, "Words of the task, or select: and names of tools with commas between"]
-    max_results: Annotated[int, "How many tools to show"] = _MOST
+    max_results: Annotated[int, "How many tools to show"] = _DEFAULT_RESULTS
 
 
 class ToolSearch(Tool[ToolSearchArgs]):
@@ -151,14 +151,14 @@ class ToolSearch(Tool[ToolSearchArgs]):
         return SEARCH_SCHEMA
 
     def dynamic_description(self, ctx: ToolContext) -> str:
-        """Return the names of the tools that can be found, as far as there is room."""
+        """Return the names of the tools that can be found, up to a limit."""
         lines = []
-        room = _NAMES
+        room = _MAX_NAMES_CHARS
         for server in self._servers():
             if server.status in ("disabled", "unapproved"):
                 continue
             names = ", ".join(offer.name for offer in server.tools.values())
-            listed = names or ("still starting" if server.status in ("starting", "waiting") else "not there")
+            listed = names or ("still starting" if server.status in ("starting", "waiting") else "not running")
             line = shorten(f"{server.name}: {listed}", max(80, min(room, 1_500)))
             room -= len(line)
             lines.append(line)
@@ -184,11 +184,11 @@ class ToolSearch(Tool[ToolSearchArgs]):
         text = "\n\n".join(blocks) + f"\n\nCall one with UseTool.{late}"
         return ToolResult(text, Note(", ".join(t.name for t in found)))
 
-    def _found(self, query: str, most: int) -> list[McpTool]:
+    def _found(self, query: str, limit: int) -> list[McpTool]:
         tools = self._find()
         if query.startswith("select:"):
             wanted = [name.strip() for name in query.removeprefix("select:").split(",")]
-            return [t for t in tools.values() if t.name in wanted or t.offer.name in wanted][:most]
+            return [t for t in tools.values() if t.name in wanted or t.offer.name in wanted][:limit]
         words = set(_words(query))
 
         def score(tool: McpTool) -> int:
@@ -197,7 +197,7 @@ class ToolSearch(Tool[ToolSearchArgs]):
             return 6 * len(words & name) + 2 * near + len(words & described)
 
         ranked = sorted(((score(t), t.name) for t in tools.values()), key=lambda pair: (-pair[0], pair[1]))
-        return [tools[name] for points, name in ranked if points][:most]
+        return [tools[name] for points, name in ranked if points][:limit]
 
 
 def _words(text: str) -> list[str]:
@@ -235,7 +235,7 @@ class UseTool(Tool[UseToolArgs]):
         return tool, tool.read(args.arguments)
 
     def wrap_call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
-        # An unknown name gets an answer that says how tools are found.
+        # An unknown name gets an error that says how to find tools.
         return {"tool": name, "arguments": arguments} if name.startswith("mcp__") or name in self._find() else None
 
     def effects(self, args: UseToolArgs, ctx: ToolContext) -> tuple[Effect, ...]:
@@ -254,7 +254,7 @@ SEARCH_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "query": {"type": "string", "description": "Words of the task, or select: and names with commas between"},
-        "max_results": {"type": "integer", "description": "How many tools to show", "default": _MOST},
+        "max_results": {"type": "integer", "description": "How many tools to show", "default": _DEFAULT_RESULTS},
     },
     "required": ["query"],
 }
@@ -268,11 +268,11 @@ USE_SCHEMA: dict[str, Any] = {
 }
 
 
-# Seconds in which all servers are stopped, whatever they do.
-CLOSE = 1.7
-# Characters per token, and the window size if the model's is unknown.
-_PER_TOKEN = 4
-_WINDOW = 128_000
+# All servers are stopped within this time.
+CLOSE_SECONDS = 1.7
+# Assumed characters per token, and window of a model of unknown size.
+_CHARS_PER_TOKEN = 4
+_ASSUMED_WINDOW = 128_000
 
 
 class Servers:
@@ -282,8 +282,8 @@ class Servers:
         self._loop = Loop()
         self._news: list[str] = []
         self._guard = threading.Lock()
-        self._begun = self._closed = False
-        self._made: dict[str, McpTool] = {}
+        self._started = self._closed = False
+        self._tools: dict[str, McpTool] = {}
         self._added: set[str] = set()
         off = set(disabled)
         self._changed: Callable[[], None] = lambda: None
@@ -308,7 +308,7 @@ class Servers:
         """Start all servers that may start, without waiting.
 
         after: delay in seconds.
-        needed: only servers whose offers are unknown.
+        needed: start only servers whose offers are unknown.
         """
         if after:
             timer = threading.Timer(after, self.begin)
@@ -316,19 +316,19 @@ class Servers:
             timer.start()
             return
         with self._guard:
-            if self._begun or self._closed:
+            if self._started or self._closed:
                 return
-            self._begun = not needed
-            # Inside the lock, so that none starts after `close`.
+            self._started = not needed
+            # Hold the lock, so that none starts after `close`.
             for server in self.all.values():
-                if not (needed and server.recalled and not server.may_start):
+                if not (needed and server.from_cache and not server.may_start):
                     server.start()
 
-    def set_added(self, found: Iterable[DeclaredServer]) -> tuple[list[str], list[str]]:
+    def replace_added(self, found: Iterable[DeclaredServer]) -> tuple[list[str], list[str]]:
         """Replace the servers that were added during the session; return the names of the new and the removed ones.
 
-        Those that stay as they are declared go on. The new ones are started at once; `wait` waits for them. A name that
-        the session began with stays with its server, and is neither new nor removed.
+        Servers with the same declaration keep running. New ones are started at once; `wait` waits for them. The servers
+        that the session started with are not replaced.
         """
         wanted = {f.name: f for f in found if f.name in self._added or f.name not in self.all}
         gone = [n for n in self.all if n in self._added and (n not in wanted or self.all[n].found != wanted[n])]
@@ -345,23 +345,23 @@ class Servers:
         return list(made), gone
 
     def wait(self, seconds: float, *, needed: bool = False) -> None:
-        """Start the servers if needed and wait until all are up or have failed, for at most `seconds`.
+        """Start the servers if needed, and wait until all are running or have failed, for at most `seconds`.
 
         needed: do not wait for servers whose offers are known.
         """
         self.begin(needed=needed)
         end = time.monotonic() + seconds
         for server in self.all.values():
-            if server.status == "starting" and not (needed and server.recalled):
+            if server.status == "starting" and not (needed and server.from_cache):
                 server.wait(max(0.0, end - time.monotonic()))
 
-    def come_back(self, seconds: float) -> None:
-        """Restart servers that wanted a login if the user has logged in since, and wait up to `seconds` for them."""
-        came = [s for s in self.all.values() if s.status == "login" and s.login_state() == "there"]
-        for server in came:
+    def restart_logged_in(self, seconds: float) -> None:
+        """Restart servers that needed a login if the user has logged in since; wait up to `seconds` for them."""
+        logged_in = [s for s in self.all.values() if s.status == "login" and s.login_state() == "stored"]
+        for server in logged_in:
             server.restart(0.0)
         end = time.monotonic() + seconds
-        for server in came:
+        for server in logged_in:
             server.wait(max(0.0, end - time.monotonic()))
 
     def tools(self) -> dict[str, McpTool]:
@@ -370,31 +370,33 @@ class Servers:
         for server in list(self.all.values()):
             for full, offer in list(server.tools.items()):
                 if full not in found and self._offered(full):
-                    known = self._made.get(full)
+                    known = self._tools.get(full)
                     found[full] = known if known is not None and known.offer == offer else McpTool(server, offer)
-        self._made = found
+        self._tools = found
         return found
 
-    def sent(self, how: Literal["auto", "always", "never"], share: float, window: int | None) -> list[Tool[Any]]:
-        """Return the tools sent with every request: those of the servers, or ToolSearch and UseTool to find them."""
+    def request_tools(
+        self, how: Literal["auto", "always", "never"], share: float, window: int | None
+    ) -> list[Tool[Any]]:
+        """Return the tools for every request: those of the servers, or ToolSearch and UseTool to find them."""
         tools = list(self.tools().values())
         size = sum(tool.offer.size for tool in tools)
-        if how == "always" or (how == "auto" and size > share * (window or _WINDOW) * _PER_TOKEN):
+        if how == "always" or (how == "auto" and size > share * (window or _ASSUMED_WINDOW) * _CHARS_PER_TOKEN):
             return self._finders()
         known = ("ready", "disabled")
-        late = any(s.status not in known and not (s.recalled and not s.may_start) for s in self.all.values())
+        late = any(s.status not in known and not (s.from_cache and not s.may_start) for s in self.all.values())
         return [*tools, *(self._finders() if late else [])]
 
     def _finders(self) -> list[Tool[Any]]:
         return [ToolSearch(self.all.values, self.tools), UseTool(self.tools)]
 
-    def news(self) -> list[str]:
-        """Return and clear the pending notifications for the user, a sentence each."""
+    def take_notifications(self) -> list[str]:
+        """Return and clear the pending notifications for the user; each is a sentence."""
         news, self._news[:] = self._news[:], []
         return news
 
     def close(self) -> None:
-        """Stop all servers and their processes within CLOSE seconds."""
+        """Stop all servers and their processes within CLOSE_SECONDS."""
         with self._guard:
             if self._closed:
                 return
@@ -404,7 +406,7 @@ class Servers:
             return
         from concurrent.futures import wait as wait_for_all
 
-        wait_for_all(running, CLOSE)
+        wait_for_all(running, CLOSE_SECONDS)
         for server in self.all.values():
             server.end_at_once()
         self._loop.stop(0.2)

@@ -1,7 +1,7 @@
-"""The only user of the SDK's OAuth client: interactive logins, and their tokens on the requests of a session.
+"""Interactive logins, and their tokens on the requests of a session. No other file uses the SDK's OAuth client.
 
-Loaded only for a login and for a server that has one. Every address that login data goes to is checked here, and
-redirects out of an origin are not followed. Runs on the loop's thread only.
+Loaded only for a login and for servers that have one. Every address that login data goes to is checked here, and
+redirects to another origin are not followed. Runs on the loop's thread only.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from pydantic import AnyUrl, ValidationError
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.client import make_client, reason
-from agent_cli.mcp.credentials import Login, Logins, TokenStoreError, is_secure_url, key_of
+from agent_cli.mcp.credentials import Login, LoginStore, LoginStoreError, is_secure_url, key_of
 from agent_tools.text import shorten
 
-# From this protocol version on, token requests name the server that they are for.
+# Since this protocol version, token requests name their server.
 PROTOCOL = "2025-06-18"
 _ACCEPT = "application/json, text/event-stream"
-# Seconds before expiry in which a token is renewed first.
-_MARGIN = 10.0
-# Seconds for one answer, and for waiting for another process to renew a login.
-_ANSWER = 30.0
-_REVOCATION = 5.0
-_BROKEN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
+# How long before its expiry a token is renewed.
+_RENEW_BEFORE_SECONDS = 10.0
+# Time limit for one answer, and for another process to renew a login.
+_ANSWER_SECONDS = 30.0
+_REVOCATION_SECONDS = 5.0
+_HTTP_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _METHODS: tuple[TokenEndpointAuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")
 _WELL_KNOWN = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
@@ -69,12 +69,12 @@ class InMemoryTokens:
 
 
 class _InteractiveProvider(OAuthClientProvider):
-    """The SDK's provider, restricted to addresses that may carry login data and to the declared terms."""
+    """The SDK's provider, restricted to addresses that may receive login data, and to the declared `oauth`."""
 
     def __init__(self, server: McpServer, *args: Any, **kwargs: Any) -> None:
         super().__init__(server.url, *args, **kwargs)
         self._server = server
-        self.asked_for = False
+        self.login_demanded = False
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         declared = str(self._server.oauth.get("authServerMetadataUrl", ""))
@@ -82,19 +82,19 @@ class _InteractiveProvider(OAuthClientProvider):
         flow = super().async_auth_flow(request)
         try:
             response = yield await flow.__anext__()
-            self.asked_for = response.status_code == 401
+            self.login_demanded = response.status_code == 401
             outgoing = await flow.asend(self._challenge(response))
             while True:
                 path = outgoing.url.path
                 if declared and outgoing is not request and _RESOURCE in path:
-                    # The metadata location is declared, so the server is not asked.
-                    found = yield self._checked(create_oauth_metadata_request(declared))
+                    # The metadata location is declared, so do not ask the server for it.
+                    found = yield self._check_address(create_oauth_metadata_request(declared))
                     metadata = await found.aread()
-                    response = self._resource(found, metadata)
+                    response = self._resource_response(found, metadata)
                 elif declared and outgoing is not request and any(part in path for part in _WELL_KNOWN):
                     response = httpx2.Response(200, content=metadata, request=outgoing)
                 else:
-                    response = yield self._checked(outgoing)
+                    response = yield self._check_address(outgoing)
                     metadata = await response.aread() if any(part in path for part in _WELL_KNOWN) else b""
                 self._choose_auth_method(metadata)
                 outgoing = await flow.asend(response)
@@ -104,34 +104,34 @@ class _InteractiveProvider(OAuthClientProvider):
             await flow.aclose()
 
     def _challenge(self, response: httpx2.Response) -> httpx2.Response:
-        """Return the authentication challenge, even if the server accepts a first request: the user wants a login."""
+        """Return an authentication challenge even if the server accepts the first request: the user wants a login."""
         scopes = self._server.oauth.get("scopes")
         if not scopes:
-            return response if self.asked_for else httpx2.Response(401, request=response.request)
+            return response if self.login_demanded else httpx2.Response(401, request=response.request)
         address = extract_resource_metadata_from_www_auth(response)
-        words = f'Bearer scope="{scopes}"' + (f', resource_metadata="{address}"' if address else "")
-        return httpx2.Response(401, headers={"WWW-Authenticate": words}, request=response.request)
+        challenge = f'Bearer scope="{scopes}"' + (f', resource_metadata="{address}"' if address else "")
+        return httpx2.Response(401, headers={"WWW-Authenticate": challenge}, request=response.request)
 
     def _choose_auth_method(self, metadata: bytes) -> None:
-        """Choose the client type to register: without a secret if the server's metadata allow it."""
+        """Choose the type of client to register: without a secret if the server's metadata allows it."""
         with suppress(ValidationError):
             known = OAuthMetadata.model_validate_json(metadata).token_endpoint_auth_methods_supported or ["none"]
             method = next((m for m in _METHODS if m in known), None)
             self.context.client_metadata.token_endpoint_auth_method = method
 
-    def _checked(self, request: httpx2.Request) -> httpx2.Request:
+    def _check_address(self, request: httpx2.Request) -> httpx2.Request:
         """Return the request if it may be sent. Raises McpRequestError."""
         if not is_secure_url(str(request.url), self._server.url):
             raise McpRequestError(f"{shorten(str(request.url), 200)} is not https, so no login is sent there")
         return request
 
-    def _resource(self, found: httpx2.Response, metadata: bytes) -> httpx2.Response:
-        """Build the answer a server would give about its authorization server, from the declared metadata."""
+    def _resource_response(self, found: httpx2.Response, metadata: bytes) -> httpx2.Response:
+        """Build a server's answer about its authorization server from the declared metadata."""
         if found.status_code != 200:
             raise McpRequestError(f"oauth.authServerMetadataUrl answers {found.status_code}")
         issuer = str(OAuthMetadata.model_validate_json(metadata).issuer)
         if httpx2.URL(issuer).host != found.request.url.host:
-            raise McpRequestError(f"the metadata belong to another authorization server, {shorten(issuer, 200)}")
+            raise McpRequestError(f"the metadata belongs to another authorization server, {shorten(issuer, 200)}")
         data = {"resource": self._server.url, "authorization_servers": [issuer]}
         return httpx2.Response(200, json=data, request=found.request)
 
@@ -148,7 +148,7 @@ async def authorize(
     show: called with the URL that the user has to open.
     answer: future of the browser's answer.
     """
-    terms = {key: value for key, value in server.oauth.items() if isinstance(value, str)}
+    declared = {key: value for key, value in server.oauth.items() if isinstance(value, str)}
     uri = AnyUrl(redirect)
 
     async def open_address(address: str) -> None:
@@ -158,7 +158,7 @@ async def authorize(
             raise McpRequestError("the authorization server has no PKCE with S256, without which a login can be stolen")
         if not is_secure_url(address, server.url) or not address.isascii() or not address.isprintable():
             raise McpRequestError(f"the sign-in address {shorten(address, 200)} is not https")
-        if context.client_info is not None and terms.get("clientSecret"):
+        if context.client_info is not None and declared.get("clientSecret"):
             supported = context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
             method = next((m for m in _METHODS[1:] if m in (supported or ())), "client_secret_basic")
             context.client_info.token_endpoint_auth_method = method
@@ -172,14 +172,17 @@ async def authorize(
         return AuthorizationCodeResult(code=text["code"], state=text.get("state"), iss=text.get("iss"))
 
     client = None
-    if terms.get("clientId"):
+    if declared.get("clientId"):
         client = OAuthClientInformationFull(
-            client_id=terms["clientId"], client_secret=terms.get("clientSecret") or None, redirect_uris=[uri],
-            token_endpoint_auth_method=None if terms.get("clientSecret") else "none",
+            client_id=declared["clientId"], client_secret=declared.get("clientSecret") or None, redirect_uris=[uri],
+            token_endpoint_auth_method=None if declared.get("clientSecret") else "none",
         )  # fmt: skip
     memory = InMemoryTokens(client)
     metadata = OAuthClientMetadata(
-        client_name="agent", redirect_uris=[uri], token_endpoint_auth_method="none", scope=terms.get("scopes") or None
+        client_name="agent",
+        redirect_uris=[uri],
+        token_endpoint_auth_method="none",
+        scope=declared.get("scopes") or None,
     )
     provider = _InteractiveProvider(
         server, metadata, memory, redirect_handler=open_address, callback_handler=wait_for_browser
@@ -187,13 +190,13 @@ async def authorize(
     status = await _first_request(server, provider)
     context = provider.context
     if memory.tokens is None or memory.client is None:
-        raise McpRequestError("it gave no token")
+        raise McpRequestError("it issued no token")
     if status == 401:
-        raise McpRequestError("it does not accept the token that its own authorization server gave")
+        raise McpRequestError("it does not accept the token that its own authorization server issued")
     return Login(
         key_of(server),
         _plain(memory.tokens),
-        _end_of(memory.tokens),
+        _expiry_of(memory.tokens),
         _plain(memory.client),
         _plain(context.oauth_metadata) if context.oauth_metadata else None,
         _plain(context.protected_resource_metadata) if context.protected_resource_metadata else None,
@@ -201,7 +204,7 @@ async def authorize(
 
 
 async def _first_request(server: McpServer, provider: _InteractiveProvider) -> int:
-    """Send the server a request, which makes it demand a login; return the status of its final answer.
+    """Send the server a request, so that it demands a login; return the status of its final answer.
 
     Raises McpRequestError.
     """
@@ -211,26 +214,26 @@ async def _first_request(server: McpServer, provider: _InteractiveProvider) -> i
     }  # fmt: skip
     headers = {**server.headers, "Accept": _ACCEPT, "MCP-Protocol-Version": PROTOCOL}
     try:
-        async with make_client(timeout=httpx2.Timeout(_ANSWER), auth=provider) as http:
+        async with make_client(timeout=httpx2.Timeout(_ANSWER_SECONDS), auth=provider) as http:
             method, content = ("GET", None) if server.type == "sse" else ("POST", body)
             async with http.stream(method, server.url, headers=headers, json=content) as response:
                 return response.status_code
     except OAuthFlowError as error:
-        raise McpRequestError(_why(error, provider)) from None
+        raise McpRequestError(_flow_error_text(error, provider)) from None
     except ValidationError:
         raise McpRequestError("its login metadata does not follow the protocol") from None
-    except (*_BROKEN, ValueError) as error:
+    except (*_HTTP_ERRORS, ValueError) as error:
         raise McpRequestError(reason(error)) from None
 
 
-def _why(error: OAuthFlowError, provider: _InteractiveProvider) -> str:
+def _flow_error_text(error: OAuthFlowError, provider: _InteractiveProvider) -> str:
     # Details of a malformed answer may contain a token.
     if isinstance(error.__context__, ValidationError):
         return "its login metadata does not follow the protocol"
     text = shorten(str(error), 300)
     if isinstance(error, OAuthRegistrationError):
         text = f"no client could be registered ({text}); set oauth.clientId to one that is already registered"
-    return text if provider.asked_for else f"it did not ask for a login and offers none ({text})"
+    return text if provider.login_demanded else f"it did not ask for a login and offers none ({text})"
 
 
 def _plain(model: Any) -> dict[str, Any]:
@@ -238,46 +241,46 @@ def _plain(model: Any) -> dict[str, Any]:
     return data
 
 
-def _end_of(tokens: OAuthToken) -> float:
+def _expiry_of(tokens: OAuthToken) -> float:
     return time.time() + tokens.expires_in if tokens.expires_in else 0.0
 
 
 class TokenAuth(httpx2.Auth):
-    """Adds a server's login to requests and renews it when it has expired. Never interacts with the user.
+    """Adds a server's login to requests, and renews it when it expires. Never interacts with the user.
 
-    The file is read for each request, so a login or logout in another terminal takes effect without a restart.
+    The file is read for each request, so that a login or logout in another terminal takes effect at once.
     """
 
-    def __init__(self, server: McpServer, logins: Logins) -> None:
+    def __init__(self, server: McpServer, logins: LoginStore) -> None:
         self._server = server
         self._logins = logins
         self._origin = _origin(httpx2.URL(server.url))
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        login = self._logins.of(self._server) if _origin(request.url) == self._origin else None
-        if login is not None and 0 < login.expires < time.time() + _MARGIN:
-            login = await self._renewed(login) or login
+        login = self._logins.find(self._server) if _origin(request.url) == self._origin else None
+        if login is not None and 0 < login.expires < time.time() + _RENEW_BEFORE_SECONDS:
+            login = await self._renew(login) or login
         if login is None:
             yield request
             return
-        used = _carry(request, login)
+        used = _add_token(request, login)
         response = yield request
         if response.status_code == 401:
-            newer = await self._renewed(login)
+            newer = await self._renew(login)
             if newer is not None and newer.tokens.get("access_token") != used:
-                _carry(request, newer)
+                _add_token(request, newer)
                 yield request
 
-    async def _renewed(self, stale: Login) -> Login | None:
-        """Return a newer login: from another process, else by the refresh token; None if there is none."""
-        end = time.monotonic() + _ANSWER
+    async def _renew(self, stale: Login) -> Login | None:
+        """Return a newer login, from another process or by the refresh token; None if there is none."""
+        end = time.monotonic() + _ANSWER_SECONDS
         while time.monotonic() < end:
             # A server may accept a refresh token only once, so two processes must not use the same one.
-            with self._logins.exclusive(self._server) as alone:
-                now = self._logins.of(self._server)
+            with self._logins.exclusive(self._server) as locked:
+                now = self._logins.find(self._server)
                 if now is None or now.tokens != stale.tokens:
                     return now
-                if alone:
+                if locked:
                     return await self._refresh(now)
             await asyncio.sleep(0.05)
         return None
@@ -287,26 +290,26 @@ class TokenAuth(httpx2.Auth):
             request = _refresh_request(login)
             if request is None or not is_secure_url(str(request.url), self._server.url):
                 return None
-            async with make_client(timeout=httpx2.Timeout(_ANSWER)) as http:
+            async with make_client(timeout=httpx2.Timeout(_ANSWER_SECONDS)) as http:
                 response = await http.send(request)
             if response.status_code != 200:
                 return None
             tokens = OAuthToken.model_validate_json(response.content)
-        except (*_BROKEN, OAuthFlowError, ValueError):
-            # Whatever the reason: the server will answer 401 and is then reported.
+        except (*_HTTP_ERRORS, OAuthFlowError, ValueError):
+            # Whatever the reason, the server will answer 401, which is reported.
             return None
-        # Values missing in the answer stay as they were.
+        # Values that the answer omits stay as they were.
         merged = {**login.tokens, **_plain(tokens)}
-        newer = login.replace(tokens=merged, expires=_end_of(tokens))
+        newer = login.replace(tokens=merged, expires=_expiry_of(tokens))
         # A logout meanwhile takes precedence.
-        if self._logins.of(self._server) == login:
-            with suppress(TokenStoreError):
-                self._logins.keep(self._server, newer)
+        if self._logins.find(self._server) == login:
+            with suppress(LoginStoreError):
+                self._logins.save(self._server, newer)
         return newer
 
 
 def _refresh_request(login: Login) -> httpx2.Request | None:
-    """Return the request for a refresh; None without a refresh token. Raises ValidationError."""
+    """Return the request for new tokens; None without a refresh token. Raises ValidationError."""
     token = login.tokens.get("refresh_token")
     if not token:
         return None
@@ -316,11 +319,11 @@ def _refresh_request(login: Login) -> httpx2.Request | None:
     else:
         address = f"{context.get_authorization_base_url(login.url)}/token"
     data = {"grant_type": "refresh_token", "refresh_token": str(token), "resource": context.get_resource_url()}
-    return _form(context, address, data)
+    return _form_request(context, address, data)
 
 
 def _context(login: Login) -> OAuthContext:
-    """Rebuild the SDK's context at the time of the login. Raises ValidationError."""
+    """Rebuild the SDK's context of the login. Raises ValidationError."""
     client = OAuthClientInformationFull.model_validate(login.client)
     context = OAuthContext(
         login.url, OAuthClientMetadata(redirect_uris=client.redirect_uris), InMemoryTokens(client), None, None
@@ -333,7 +336,7 @@ def _context(login: Login) -> OAuthContext:
     return context
 
 
-def _form(context: OAuthContext, address: str, data: dict[str, str]) -> httpx2.Request:
+def _form_request(context: OAuthContext, address: str, data: dict[str, str]) -> httpx2.Request:
     """Return a form request of the registered client to its authorization server."""
     assert context.client_info is not None
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -342,7 +345,7 @@ def _form(context: OAuthContext, address: str, data: dict[str, str]) -> httpx2.R
 
 
 async def revoke(login: Login) -> bool:
-    """Revoke the tokens at the authorization server; False if that failed, True if it offers no revocation."""
+    """Revoke the tokens at the authorization server; return False if that failed, True if it offers no revocation."""
     try:
         context = _context(login)
         if context.oauth_metadata is None or context.oauth_metadata.revocation_endpoint is None:
@@ -350,18 +353,19 @@ async def revoke(login: Login) -> bool:
         address = str(context.oauth_metadata.revocation_endpoint)
         if not is_secure_url(address, login.url):
             return False
-        async with make_client(timeout=httpx2.Timeout(_REVOCATION)) as http:
+        async with make_client(timeout=httpx2.Timeout(_REVOCATION_SECONDS)) as http:
             for kind in ("refresh_token", "access_token"):
                 if token := login.tokens.get(kind):
                     data = {"token": str(token), "token_type_hint": kind}
-                    if (await http.send(_form(context, address, data))).status_code != 200:
+                    if (await http.send(_form_request(context, address, data))).status_code != 200:
                         return False
-    except (*_BROKEN, OAuthFlowError, ValueError):
+    except (*_HTTP_ERRORS, OAuthFlowError, ValueError):
         return False
     return True
 
 
-def _carry(request: httpx2.Request, login: Login) -> str:
+def _add_token(request: httpx2.Request, login: Login) -> str:
+    """Add the access token to the request, and return it."""
     token = str(login.tokens.get("access_token", ""))
     request.headers["Authorization"] = f"Bearer {token}"
     return token

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer
-from agent_cli.mcp.server_state import Asking, ServerSettings, ServerState
+from agent_cli.mcp.server_state import CallListener, ServerSettings, ServerState
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ with lazy_imports():
 
 
 class Loop:
-    """The thread. It starts on first use and never keeps the program from ending."""
+    """The event loop and its thread, which starts on first use and does not keep the program alive."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -65,7 +65,7 @@ class Loop:
         loop.close()
 
     def stop(self, seconds: float) -> None:
-        """Cancel what runs and join the thread, for at most `seconds`."""
+        """Cancel all tasks and join the thread, for at most `seconds`."""
         with self._guard:
             self._stopped = True
         if self._loop is not None and self._thread is not None:
@@ -74,7 +74,7 @@ class Loop:
 
 
 async def _end_others() -> None:
-    """Cancel the remaining tasks: dropped tasks would close nothing and leave coroutines never awaited."""
+    """Cancel the remaining tasks: abandoned tasks would not close what they opened."""
     import asyncio
 
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -85,53 +85,53 @@ async def _end_others() -> None:
 
 
 class Server(ServerState):
-    """One server, with its supervisor on the loop while it runs."""
+    """One server, and its supervisor while it runs."""
 
     def __init__(
         self,
         found: DeclaredServer,
         setup: ServerSettings,
         loop: Loop,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         changed: Callable[[], None],
-        off: bool = False,
+        disabled: bool = False,
     ) -> None:
-        super().__init__(found, setup, tell, changed, off)
+        super().__init__(found, setup, notify, changed, disabled)
         self._loop = loop
-        self._keeper: ServerSupervisor | None = None
+        self._supervisor: ServerSupervisor | None = None
         self._running: Future[Any] | None = None
 
     def start(self) -> None:
-        """Start it in the background, if it may start and is not up already."""
+        """Start it in the background, if it may start and is not running already."""
         if self.status in ("starting", "ready", "disabled"):
             return
         if why := self.may_start:
-            self.become("unapproved", why)
-            self.tell(
+            self.set_status("unapproved", why)
+            self.notify(
                 f"the MCP server {self.name} of this project {why}, and was not started ({self.found.line}); "
                 f"to start it: agent mcp approve {self.name}, or --trust for one run"
             )
             return
-        self.become("starting")
-        self._running = self._loop.submit(self._keep())
+        self.set_status("starting")
+        self._running = self._loop.submit(self._supervise())
 
-    async def _keep(self) -> None:
-        # Imports the SDK on the loop's own thread: half a second that delays nobody.
-        self._keeper = supervisor.ServerSupervisor(self)
-        await self._keeper.run()
+    async def _supervise(self) -> None:
+        # This imports the SDK, which takes half a second, on the loop's thread.
+        self._supervisor = supervisor.ServerSupervisor(self)
+        await self._supervisor.run()
 
     def stop(self) -> Future[Any] | None:
-        """Ask it to stop; return a future that is done when it has stopped."""
-        if self._keeper is not None:
-            self._loop.call(self._keeper.stop)
+        """Request a stop; return a future that is done when the server has stopped."""
+        if self._supervisor is not None:
+            self._loop.call(self._supervisor.stop)
         elif self._running is not None:
             self._running.cancel()
         return self._running
 
     def end_at_once(self) -> None:
         """Kill its process group."""
-        if self._keeper is not None and self._keeper.spawned.pid and self._keeper.spawned.code is None:
-            stdio.end_group(self._keeper.spawned.pid, 9)
+        if self._supervisor is not None and self._supervisor.process.pid and self._supervisor.process.code is None:
+            stdio.end_group(self._supervisor.process.pid, 9)
 
     def restart(self, seconds: float) -> None:
         """Restart it on the user's request."""
@@ -141,7 +141,7 @@ class Server(ServerState):
                 running.result(seconds)
             except (Exception, TimeoutError):  # noqa: BLE001 - however it ended
                 self.end_at_once()
-        self._keeper = self._running = None
+        self._supervisor = self._running = None
         self.restarts = 0
         self._settled.clear()
         self.status = "waiting"
@@ -150,34 +150,34 @@ class Server(ServerState):
     def disable(self) -> None:
         """Stop it for the rest of the session."""
         self.stop()
-        self.become("disabled")
+        self.set_status("disabled")
 
     # Requests. Each returns a future of plain data that may raise McpRequestError or CancelledError.
 
-    def call(self, tool: str, arguments: dict[str, Any], asking: Asking) -> Future[Any]:
-        async def work(keeper: ServerSupervisor) -> Any:
+    def call(self, tool: str, arguments: dict[str, Any], asking: CallListener) -> Future[Any]:
+        async def work(active: ServerSupervisor) -> Any:
             self._asking.append(asking)
             try:
-                return await keeper.link().call(tool, arguments, lambda text: asking("progress", text))
+                return await active.link().call(tool, arguments, lambda text: asking("progress", text))
             finally:
                 self._asking.remove(asking)
 
-        return self._ask(work, self.found.server.timeout or self.setup.call_timeout)
+        return self._request(work, self.found.server.timeout or self.setup.call_timeout)
 
     def read(self, uri: str) -> Future[Any]:
-        return self._ask(lambda keeper: keeper.link().read(uri), self.setup.start_timeout)
+        return self._request(lambda active: active.link().read(uri), self.setup.start_timeout)
 
     def prompt(self, name: str, arguments: dict[str, str]) -> Future[Any]:
-        return self._ask(lambda keeper: keeper.link().prompt(name, arguments), self.setup.start_timeout)
+        return self._request(lambda active: active.link().prompt(name, arguments), self.setup.start_timeout)
 
-    def _ask(self, work: Callable[[ServerSupervisor], Any], seconds: float) -> Future[Any]:
+    def _request(self, work: Callable[[ServerSupervisor], Any], seconds: float) -> Future[Any]:
         async def asked() -> Any:
-            if self._keeper is None:
+            if self._supervisor is None:
                 raise McpRequestError(f"the MCP server {self.name} is not running: {self.reason or self.status}")
-            return await self._keeper.bounded(_made(work, self._keeper), seconds)
+            return await self._supervisor.bounded(_invoke(work, self._supervisor), seconds)
 
         return self._loop.submit(asked())
 
 
-async def _made(work: Callable[[ServerSupervisor], Any], keeper: ServerSupervisor) -> Any:
-    return await work(keeper)
+async def _invoke(work: Callable[[ServerSupervisor], Any], active: ServerSupervisor) -> Any:
+    return await work(active)

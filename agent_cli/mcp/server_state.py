@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent_cli.mcp.approvals import Approvals, changed_tools, changes_phrase, may_start
 from agent_cli.mcp.catalog import Offer, load_listing, offers_of, save_listing
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
-from agent_cli.mcp.credentials import Logins, wants_login
+from agent_cli.mcp.credentials import LoginStore, login_message
 
 if TYPE_CHECKING:
     from agent_cli.core.host_servers import HostServers
@@ -19,19 +19,22 @@ if TYPE_CHECKING:
 
 Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved", "login"]
 # Receives events of a running call: ("progress", text) or ("ask", (what, a future for the answer)).
-Asking = Callable[[str, Any], None]
+CallListener = Callable[[str, Any], None]
 
 
 class ServerSettings:
     """Settings for all servers of a session.
 
     env: environment for `${NAME}`.
-    server_env: returns the environment of server processes, to which the declared one is added.
+    server_env: returns the environment of server processes, without what is declared for a server.
     roots: directories that servers may work in.
     logs: directory for their error output.
-    logins: directory of logins to servers.
-    host: the host process, if it has servers.
+    approvals: loads the user's approvals.
     trusted_for_run: the command line trusts the project.
+    start_timeout: in seconds.
+    call_timeout: in seconds.
+    logins: directory of logins to servers.
+    host: the host process, if it may have servers.
     """
 
     def __init__(
@@ -63,45 +66,49 @@ class ServerSettings:
         self.host = host
 
     def listings(self, found: DeclaredServer) -> Path | None:
-        """Return the directory with the last listing of a server; None if it must be asked each time.
+        """Return the directory of cached listings; None for a server whose offers are not cached.
 
-        The declaration of a host's server says nothing about it.
+        That is the case for a host's server, whose declaration says nothing about its tools.
         """
         return None if found.kind == "sdk" else self._listings
 
     @cached_property
     def approvals(self) -> Approvals:
-        """The user's approvals; loaded lazily, as known servers of the user's own do not need them."""
+        """The user's approvals, loaded on first use: cached servers of the user do not need them."""
         return self._approvals()
 
     @cached_property
-    def logins(self) -> Logins | None:
+    def logins(self) -> LoginStore | None:
         """The logins to servers; only servers with a URL have one."""
-        return Logins(self._logins) if self._logins is not None else None
+        return LoginStore(self._logins) if self._logins is not None else None
 
 
 class ServerState:
     """One server.
 
+    notify: reports a sentence to the user.
     changed: called, on any thread, when its offers or state change.
+    status: where it is in its life.
+    reason: why it has that status; "" for no particular reason.
     tools: usable tools, by full name.
-    withheld: tools that are new or changed since they were approved, with a word each.
+    withheld: tools that are "new" or "changed" since they were approved, by full name.
+    from_cache: its offers are known from an earlier run; it is started on first use.
     """
 
     def __init__(
         self,
         found: DeclaredServer,
         setup: ServerSettings,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         changed: Callable[[], None],
-        off: bool = False,
+        disabled: bool = False,
     ) -> None:
         self.found = found
         self.name = found.name
         self.setup = setup
-        self.tell = tell
+        self.notify = notify
         self.changed = changed
-        self.status: Status = "disabled" if off else "waiting"
+        self.status: Status = "disabled" if disabled else "waiting"
         self.reason = ""
         self.tools: dict[str, Offer] = {}
         self.withheld: dict[str, str] = {}
@@ -110,33 +117,32 @@ class ServerState:
         self.problems: list[str] = []
         self.about = self.protocol = self.instructions = ""
         self.restarts = 0
-        self._asking: list[Asking] = []
+        self._asking: list[CallListener] = []
         self._allowed = self._login_named = False
         self.log = setup.logs / f"{found.name}.log" if setup.logs is not None else None
         self._all: dict[str, Offer] = {}
         self._baseline: dict[str, str] | None = None
         self._settled = threading.Event()
-        if off:
+        if disabled:
             self._settled.set()
 
         if self.login_state() == "wanted" and not self.may_start:
-            self.name_login()
-        # If its offers are known from an earlier run, it is started on first use.
-        self.recalled = False
+            self.report_login()
+        self.from_cache = False
         folder = setup.listings(found)
-        if not off and folder is not None and (listing := load_listing(folder, found)) is not None:
-            self.recalled = True
+        if not disabled and folder is not None and (listing := load_listing(folder, found)) is not None:
+            self.from_cache = True
             self._all = {offer.full: offer for offer in listing.offers}
             self.tools, self.prompts, self.resources = dict(self._all), listing.prompts, listing.resources
 
     @property
     def may_start(self) -> str:
-        """ "" if it may start, else the reason why not."""
-        if not self.found.needs_yes:
+        """Why it may not start; "" if it may."""
+        if not self.found.needs_approval:
             return ""
         return may_start(self.found, self.setup.approvals, self.setup.trusted_for_run or self._allowed)
 
-    def become(self, status: Status, reason: str = "") -> None:
+    def set_status(self, status: Status, reason: str = "") -> None:
         """Change the status. A server disabled by the user stays disabled until it is restarted."""
         if self.status == "disabled" and status != "disabled":
             return
@@ -144,9 +150,9 @@ class ServerState:
         if status != "ready":
             self.tools = {} if status in ("disabled", "unapproved") else self.tools
         if status == "failed" and before == "starting":
-            self.tell(f"the MCP server {self.name} did not start: {reason}")
+            self.notify(f"the MCP server {self.name} did not start: {reason}")
         if status == "login":
-            self.name_login()
+            self.report_login()
         elif status == "ready":
             self._login_named = False
         if status == "starting":
@@ -155,14 +161,14 @@ class ServerState:
             self._settled.set()
         self.changed()
 
-    def name_login(self) -> None:
-        """Report that the server wants a login, once until it is up."""
+    def report_login(self) -> None:
+        """Report that the server needs a login, once until it is running."""
         if not self._login_named:
             self._login_named = True
-            self.tell(f"the MCP server {wants_login(self.name)}")
+            self.notify(f"the MCP server {login_message(self.name)}")
 
-    def login_state(self) -> Literal["", "there", "wanted"]:
-        """Return the login state, as far as known without asking the server."""
+    def login_state(self) -> Literal["", "stored", "wanted"]:
+        """Return the known login state, without contacting the server."""
         if not self.found.server.url or self.status == "disabled" or self.setup.logins is None:
             return ""
         try:
@@ -171,40 +177,40 @@ class ServerState:
             return ""
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait up to `seconds`; return True if the server is up or has failed."""
+        """Wait up to `seconds`; return True if the server is running or has failed."""
         return self._settled.wait(seconds)
 
     # Offers.
 
-    def learn(
+    def update_offers(
         self,
         tools: list[dict[str, Any]],
         prompts: list[dict[str, Any]],
         resources: list[dict[str, Any]],
         link: McpConnection,
     ) -> None:
-        """Take over what the server lists; withhold tools that are new or changed since they were approved."""
+        """Record what the server lists; withhold tools that are new or changed since they were approved."""
         problems: list[str] = []
         self._all = offers_of(self.name, tools, problems)
         self.prompts = {str(p["name"]): p for p in prompts if p.get("name")}
         self.resources = {str(r["uri"]): r for r in resources if r.get("uri")}
         self.about, self.protocol, self.instructions = link.about, link.protocol, link.instructions
-        marks = self.marks
-        before = self._agreed()
+        marks = self.fingerprints
+        before = self._approved_tools()
         if before is None:
             self._baseline = marks
-            if self._remembers and (why := self.setup.approvals.approve(self.found, marks)):
-                problems.append(f"its tools were not remembered: {why}")
-        # A host changes its own servers as it likes: it also answers for their calls.
+            if self._stores_approvals and (why := self.setup.approvals.approve(self.found, marks)):
+                problems.append(f"the approval of its tools was not saved: {why}")
+        # A host may change its own servers at any time, and is responsible for their calls.
         withheld = {} if self.found.kind == "sdk" else changed_tools(before, marks)
         if withheld and withheld != self.withheld:
-            self.tell(
+            self.notify(
                 f"tools of the MCP server {self.name} have changed since they were approved and are disabled: "
                 f"{changes_phrase(withheld)}; to review them: agent mcp approve {self.name}"
             )
         for problem in problems:
             if problem not in self.problems:
-                self.tell(f"the MCP server {self.name}: {problem}")
+                self.notify(f"the MCP server {self.name}: {problem}")
         self.problems, self.withheld = problems, withheld
         self.tools = {full: offer for full, offer in self._all.items() if full not in withheld}
         if (folder := self.setup.listings(self.found)) is not None:
@@ -212,36 +218,36 @@ class ServerState:
         self.changed()
 
     @property
-    def _remembers(self) -> bool:
-        """True if approvals are stored beyond this run."""
+    def _stores_approvals(self) -> bool:
+        """True if approvals outlive this run."""
         return self.found.scope == "own" or (self.found.scope == "project" and not self.setup.trusted_for_run)
 
-    def _agreed(self) -> dict[str, str] | None:
-        """Return the approved tools, of this session or before; None if no tools were seen yet."""
-        if self._baseline is not None or not self._remembers:
+    def _approved_tools(self) -> dict[str, str] | None:
+        """Return the fingerprints of the tools approved in this session or before; None if no tools were seen yet."""
+        if self._baseline is not None or not self._stores_approvals:
             return self._baseline
-        entry = self.setup.approvals.of(self.found)
+        entry = self.setup.approvals.find(self.found)
         self._baseline = entry.tools if entry is not None else None
         return self._baseline
 
     @property
-    def listed(self) -> list[Offer]:
-        """All tools it lists, including withheld ones."""
+    def all_offers(self) -> list[Offer]:
+        """All tools that it lists, including withheld ones."""
         return list(self._all.values())
 
     @property
-    def marks(self) -> dict[str, str]:
-        """Fingerprints of all tools it lists."""
+    def fingerprints(self) -> dict[str, str]:
+        """Fingerprints of all tools that it lists, by full name."""
         return {full: offer.mark for full, offer in self._all.items()}
 
     @property
-    def held(self) -> list[Offer]:
+    def withheld_offers(self) -> list[Offer]:
         """The withheld tools."""
         return [offer for full, offer in self._all.items() if full in self.withheld]
 
     def approve(self) -> str:
         """Approve the declaration and the tools as listed now; return "" or why that could not be saved."""
-        marks = self.marks if self.status == "ready" else None
+        marks = self.fingerprints if self.status == "ready" else None
         why = self.setup.approvals.approve(self.found, marks)
         self._baseline, self._allowed = marks, True
         self.withheld, self.tools = {}, dict(self._all)
@@ -249,6 +255,6 @@ class ServerState:
         return why
 
     @property
-    def asking(self) -> Asking | None:
-        """Receiver of questions for the newest running call, which may be a cancelled one that is still ending."""
+    def asking(self) -> CallListener | None:
+        """The listener of the newest running call, which may be a cancelled one that has not ended yet."""
         return self._asking[-1] if self._asking else None

@@ -1,7 +1,7 @@
-"""A server's process and its streams: one JSON message a line, with limits on lines and error output.
+"""A server's process and its streams: one JSON message per line, with limits on lines and error output.
 
-The process leads its own group, and the whole group has ended when `pipe` is left, after at most LEAVE seconds.
-Of a line that is too long only the request id is extracted, so that only this request fails.
+The process leads its own group, and the whole group has ended when `pipe` exits. From a line that is too long only the
+request id is extracted, so that only this request fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PIPE_ENDS = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResource
 
 @asynccontextmanager
 async def host_pipe(name: str, host: HostServers, gone: Callable[[], None]) -> AsyncGenerator[Any, None]:
-    """Yield the two message streams of the host's server. gone: called when the host reports its end."""
+    """Provide the two message streams of a server in the host process. gone: called when the host reports its end."""
     loop = asyncio.get_running_loop()
     into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     outgoing, written = anyio.create_memory_object_stream[SessionMessage](0)
@@ -47,7 +47,7 @@ async def host_pipe(name: str, host: HostServers, gone: Callable[[], None]) -> A
                 into.send_nowait(read)
 
     def receive(message: Message | None) -> None:
-        # Messages that come after the loop has ended have no reader.
+        # After the loop has ended, messages have no reader.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(deliver, message)
 
@@ -57,7 +57,7 @@ async def host_pipe(name: str, host: HostServers, gone: Callable[[], None]) -> A
                 async for message in written:
                     try:
                         host.send(name, message.message.model_dump(mode="json", by_alias=True, exclude_unset=True))
-                    except Exception:  # noqa: BLE001 - the host's own function; its end is that of this server
+                    except Exception:  # noqa: BLE001 - the host's function may raise anything; this ends the server
                         deliver(None)
                         return
 
@@ -77,7 +77,7 @@ async def host_pipe(name: str, host: HostServers, gone: Callable[[], None]) -> A
 
 
 def _read(message: Message) -> SessionMessage | None:
-    """Return a message of the host; an error for a malformed answer, None for others that are no messages."""
+    """Parse a message of the host; return an error for a malformed answer, None for anything else malformed."""
     try:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_python(message, by_name=False))
     except ValueError:
@@ -88,16 +88,16 @@ def _read(message: Message) -> SessionMessage | None:
         return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
-LINE_LIMIT = 16 << 20
-LOG_LIMIT = 1 << 20
-# Seconds after closing its input, after TERM, after KILL: together less than the program takes to exit.
-POLITE, TERM, KILL = 0.4, 0.4, 0.4
+MAX_LINE_BYTES = 16 << 20
+MAX_LOG_BYTES = 1 << 20
+# How long to wait after closing its input, after TERM, and after KILL: together less than `manager.CLOSE_SECONDS`.
+STDIN_CLOSED_SECONDS, TERM_SECONDS, KILL_SECONDS = 0.4, 0.4, 0.4
 _ENDS = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,80}")'
 
 
 class StderrTail:
-    """Writes a server's error output to a file of at most twice LOG_LIMIT, the older half in a second file."""
+    """Writes a server's error output to a file of at most MAX_LOG_BYTES, and keeps one older file of that size."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -111,7 +111,7 @@ class StderrTail:
         if self._path is None:
             return
         try:
-            if self._fd >= 0 and self._size + len(data) > LOG_LIMIT:
+            if self._fd >= 0 and self._size + len(data) > MAX_LOG_BYTES:
                 os.close(self._fd)
                 self._fd = -1
                 self._path.replace(self._path.with_suffix(".old"))
@@ -136,7 +136,12 @@ class StderrTail:
 
 
 class ServerProcess:
-    """A server's process: pid, end of its error output, exit code."""
+    """A server's process.
+
+    errors: its error output.
+    pid: 0 before it is started.
+    code: its exit code; None while it runs.
+    """
 
     def __init__(self, log: Path | None) -> None:
         self.errors = StderrTail(log)
@@ -146,11 +151,12 @@ class ServerProcess:
 
 @asynccontextmanager
 async def pipe(
-    command: list[str], env: Mapping[str, str], cwd: Path, spawned: ServerProcess, gone: Callable[[], None]
+    command: list[str], env: Mapping[str, str], cwd: Path, server: ServerProcess, gone: Callable[[], None]
 ) -> AsyncGenerator[Any, None]:
-    """Run the server and yield its two message streams. gone: called when its output ends.
+    """Run the server and provide its two message streams. Raises OSError if it cannot be run.
 
-    Raises OSError if it cannot be run.
+    server: receives the state of the process.
+    gone: called when its output ends.
     """
     mark = os.urandom(8).hex()
     REAPER.expect(mark)
@@ -158,11 +164,11 @@ async def pipe(
         process = await anyio.open_process(
             command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=marked(env, mark), cwd=cwd, start_new_session=True
         )
-    except BaseException:  # nothing started is left to watch; the caller shows the error
+    except BaseException:  # no process was started; the caller reports the error
         REAPER.give_up(mark)
         raise
     REAPER.watch(process.pid, mark)
-    spawned.pid, spawned.code = process.pid, None
+    server.pid, server.code = process.pid, None
     into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, written = anyio.create_memory_object_stream[SessionMessage](0)
     assert process.stdin is not None
@@ -185,14 +191,14 @@ async def pipe(
                     await stdin.send(f"{text}\n".encode())
 
     async def log() -> None:
-        heard = 0
+        received = 0
         with suppress(*_ENDS):
             while True:
                 data = await stderr.receive(65_536)
-                spawned.errors.write(data)
-                heard += len(data)
-                if heard > LOG_LIMIT:
-                    # It writes more than anyone reads: slow down reading, which makes it wait.
+                server.errors.write(data)
+                received += len(data)
+                if received > MAX_LOG_BYTES:
+                    # It writes too much: read slowly, which makes it wait.
                     await anyio.sleep(0.02)
 
     async with anyio.create_task_group() as group:
@@ -206,8 +212,8 @@ async def pipe(
                 outgoing.close()
                 await _end(process)
             REAPER.forget(process.pid)
-            spawned.code = process.returncode
-            spawned.errors.close()
+            server.code = process.returncode
+            server.errors.close()
             group.cancel_scope.cancel()
 
 
@@ -216,12 +222,16 @@ async def _end(process: Process) -> None:
     assert process.stdin is not None
     with suppress(*_ENDS), anyio.move_on_after(0.1):
         await process.stdin.aclose()
-    for seconds, number in ((POLITE, signal.SIGTERM), (TERM, signal.SIGKILL), (KILL, None)):
-        if await _ended(process, seconds):
+    for seconds, number in (
+        (STDIN_CLOSED_SECONDS, signal.SIGTERM),
+        (TERM_SECONDS, signal.SIGKILL),
+        (KILL_SECONDS, None),
+    ):
+        if await _wait_for_exit(process, seconds):
             break
         if number is not None:
             end_group(process.pid, number)
-    # Kill what it left behind in its group.
+    # Kill the processes that it left behind in its group.
     end_group(process.pid, signal.SIGKILL)
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
@@ -229,8 +239,8 @@ async def _end(process: Process) -> None:
             transport.close()
 
 
-async def _ended(process: Process, seconds: float) -> bool:
-    # Not `wait`, which also waits for pipes that a grandchild may hold open.
+async def _wait_for_exit(process: Process, seconds: float) -> bool:
+    # Not `wait`, which also waits for pipes that other processes may hold open.
     with anyio.move_on_after(seconds):
         while process.returncode is None:
             await anyio.sleep(0.01)
@@ -244,7 +254,7 @@ def end_group(pid: int, number: int) -> None:
 
 
 async def lines(stream: ByteReceiveStream) -> AsyncGenerator[SessionMessage | Exception, None]:
-    """Yield the messages of a stream, one a line. Other lines are skipped; too long ones become an error."""
+    """Yield the messages of a stream, one per line. Other lines are skipped; too long ones become an error."""
     parts: list[bytes] = []
     size = 0
     while True:
@@ -256,15 +266,15 @@ async def lines(stream: ByteReceiveStream) -> AsyncGenerator[SessionMessage | Ex
         for end in ended:
             parts.append(end)
             size += len(end)
-            message = _too_long(parts) if size > LINE_LIMIT else _message(b"".join(parts))
+            message = _error_for_long_line(parts) if size > MAX_LINE_BYTES else _message(b"".join(parts))
             parts, size = [], 0
             if message is not None:
                 yield message
         if rest:
             parts.append(rest)
             size += len(rest)
-        if size > LINE_LIMIT and len(parts) > 2:
-            # The first and the latest chunk may contain the request id.
+        if size > MAX_LINE_BYTES and len(parts) > 2:
+            # The first and the last chunks may contain the request id.
             parts = [parts[0], parts[-2], parts[-1]]
 
 
@@ -278,11 +288,11 @@ def _message(line: bytes) -> SessionMessage | None:
         return None
 
 
-def _too_long(parts: list[bytes]) -> SessionMessage | None:
-    """Return the error answer for a line above LINE_LIMIT; None if it answers no request."""
+def _error_for_long_line(parts: list[bytes]) -> SessionMessage | None:
+    """Return the error answer for a line above MAX_LINE_BYTES; None if it answers no request."""
     found = re.search(_ID, parts[0][:200]) or re.search(_ID, b"".join(parts[-2:])[-200:])
     if found is None:
         return None
-    text = f"the answer has more than {LINE_LIMIT >> 20} MB, and was discarded"
+    text = f"the answer has more than {MAX_LINE_BYTES >> 20} MB, and was discarded"
     error = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=text)
     return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))

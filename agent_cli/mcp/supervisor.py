@@ -1,6 +1,6 @@
-"""Runs on the loop: start one server, learn its offers, watch it, and restart it if it ends unexpectedly.
+"""Run one server on the loop: start it, read its offers, watch it, and restart it if it ends unexpectedly.
 
-A server that fails to start is not retried; one that was up and ended is restarted up to MOST_RESTARTS times.
+A server that fails to start is not retried; one that ran and ended is restarted up to MAX_RESTARTS times.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.client import McpConnection, connected, reason
 from agent_cli.mcp.config import MissingVariableError, substitute_env
-from agent_cli.mcp.credentials import has_own_key, wants_login
-from agent_cli.mcp.server_state import Asking, ServerState
+from agent_cli.mcp.credentials import has_own_key, login_message
+from agent_cli.mcp.server_state import CallListener, ServerState
 from agent_cli.mcp.stdio import ServerProcess
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
     from agent_cli.mcp import oauth
 
-MOST_RESTARTS = 3
-_PAUSE = 0.2
-# Minimum seconds between reads of the lists, however often a server reports changes.
-_RELIST = 1.0
+MAX_RESTARTS = 3
+_RESTART_PAUSE_SECONDS = 0.2
+# Time between reads of the lists, however often a server reports changes.
+_RELIST_SECONDS = 1.0
 
 
 class ServerSupervisor:
@@ -41,7 +41,7 @@ class ServerSupervisor:
         self._changed = False
         self._gone = False
         self._denied = False
-        self.spawned = ServerProcess(server.log)
+        self.process = ServerProcess(server.log)
 
     def stop(self) -> None:
         """Stop the server without a restart."""
@@ -51,31 +51,31 @@ class ServerSupervisor:
     async def run(self) -> None:
         """Run the server until it is stopped or has ended for good."""
         server = self._server
-        for restart in range(MOST_RESTARTS + 1):
+        for restart in range(MAX_RESTARTS + 1):
             if restart:
                 server.restarts = restart
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stop.wait(), _PAUSE * 2**restart)
-            if self._stop.is_set() or not await self._once(restart):
+                    await asyncio.wait_for(self._stop.wait(), _RESTART_PAUSE_SECONDS * 2**restart)
+            if self._stop.is_set() or not await self._run_once(restart):
                 return
             how = self._how_it_ended()
-            again = "it is started again" if restart < MOST_RESTARTS else f"and was started again {restart} times"
-            server.become("starting" if restart < MOST_RESTARTS else "failed", f"{how}, {again}")
-            server.tell(f"the MCP server {server.name} {how}; {again}")
+            again = "it is started again" if restart < MAX_RESTARTS else f"and was started again {restart} times"
+            server.set_status("starting" if restart < MAX_RESTARTS else "failed", f"{how}, {again}")
+            server.notify(f"the MCP server {server.name} {how}; {again}")
 
     def _how_it_ended(self) -> str:
-        code = self.spawned.code
-        last = self.spawned.errors.last
+        code = self.process.code
+        last = self.process.errors.last
         words = "ended" if code is None else f"ended with code {code}"
         return f"{words} ({last})" if last else words
 
-    async def _once(self, restart: int) -> bool:
-        """Start and run it once; return True if it was up and ended by itself."""
+    async def _run_once(self, restart: int) -> bool:
+        """Start and run it once; return True if it ran and ended by itself."""
         server = self._server
         self._gone = self._changed = self._denied = False
         up = False
         try:
-            # A stop requested while the SDK was imported takes effect first: nothing is started.
+            # Let a stop that was requested while the SDK was imported take effect before anything is started.
             await asyncio.sleep(0)
             declared = substitute_env(server.found.server, self._setup.env)
             async with AsyncExitStack() as stack:
@@ -87,7 +87,7 @@ class ServerSupervisor:
                             env=self._setup.server_env() | declared.env,
                             cwd=self._setup.cwd / declared.cwd,
                             roots=self._setup.roots,
-                            spawned=self.spawned,
+                            process=self.process,
                             gone=self._on_gone,
                             elicit=self._elicit,
                             changed=self._on_changed,
@@ -97,33 +97,33 @@ class ServerSupervisor:
                             host=self._setup.host,
                         )
                     )
-                    await self._learn(link)
+                    await self._update_offers(link)
                 self._link, up = link, True
                 self._mark(declared, wanted=False)
-                server.become("ready")
+                server.set_status("ready")
                 await self._wait(link)
         except MissingVariableError as error:
-            server.become("failed", str(error))
+            server.set_status("failed", str(error))
         except asyncio.CancelledError:
-            server.become("failed", "it was ended")
+            server.set_status("failed", "it was ended")
             raise
-        except Exception as error:  # noqa: BLE001 - errors of a server or its transport affect that server only
+        except Exception as error:  # noqa: BLE001 - errors of a server or its connection affect that server only
             if not up and self._denied and has_own_key(server.found.server):
-                server.become("failed", "it rejects the declared Authorization header (401)")
+                server.set_status("failed", "it rejects the declared Authorization header (401)")
             elif not up and self._denied:
                 self._mark(declared, wanted=True)
-                server.become("login", wants_login(server.name, "it"))
+                server.set_status("login", login_message(server.name, "it"))
             elif not up:
-                last = self.spawned.errors.last
-                server.become("failed", f"{reason(error)}{f' ({last})' if last else ''}")
+                last = self.process.errors.last
+                server.set_status("failed", f"{reason(error)}{f' ({last})' if last else ''}")
         finally:
             self._link = None
         return up and not self._stop.is_set()
 
     def _login(self, declared: McpServer) -> Any:
-        """Return the auth that adds the login to requests; None, without loading oauth, if there is no login."""
+        """Return an object that adds the login to requests; None, without loading oauth, if there is no login."""
         logins = self._setup.logins
-        if logins is None or logins.of(declared) is None:
+        if logins is None or logins.find(declared) is None:
             return None
         return oauth.TokenAuth(declared, logins)
 
@@ -154,10 +154,10 @@ class ServerSupervisor:
                 self._changed = False
                 with suppress(McpRequestError, TimeoutError):
                     async with asyncio.timeout(self._setup.start_timeout):
-                        await self._learn(link)
-                await asyncio.sleep(0 if self._gone else _RELIST)
+                        await self._update_offers(link)
+                await asyncio.sleep(0 if self._gone else _RELIST_SECONDS)
 
-    async def _learn(self, link: McpConnection) -> None:
+    async def _update_offers(self, link: McpConnection) -> None:
         tools = await link.tools()
         # Servers without these often answer with an error.
         prompts: list[dict[str, Any]] = []
@@ -166,21 +166,21 @@ class ServerSupervisor:
             prompts = await link.prompts()
         with suppress(McpRequestError):
             resources = await link.resources()
-        self._server.learn(tools, prompts, resources, link)
+        self._server.update_offers(tools, prompts, resources, link)
 
     async def _elicit(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Pass a question of the server to the running call; without one it is cancelled."""
-        asking: Asking | None = self._server.asking
+        """Pass a question of the server to the running call; cancel it if no call runs."""
+        asking: CallListener | None = self._server.asking
         if asking is None:
             return {"action": "cancel"}
         reply: Future[dict[str, Any]] = Future()
         asking("ask", (params, reply))
         return await asyncio.wrap_future(reply)
 
-    def _shut_out(self) -> str:
-        """Report that the login is no longer valid; return the error of the request."""
-        self._server.reason = wants_login(self._server.name, "it")
-        self._server.name_login()
+    def _report_denied(self) -> str:
+        """Report that the login is no longer valid; return the error text for the request."""
+        self._server.reason = login_message(self._server.name, "it")
+        self._server.report_login()
         return self._server.reason
 
     def link(self) -> McpConnection:
@@ -203,7 +203,7 @@ class ServerSupervisor:
             ) from None
         except McpRequestError as error:
             if self._denied and was_open and not has_own_key(self._server.found.server):
-                raise McpRequestError(self._shut_out()) from None
+                raise McpRequestError(self._report_denied()) from None
             if self._gone and was_open:
                 raise McpRequestError(f"the server {self._how_it_ended()} before it answered") from None
             raise error

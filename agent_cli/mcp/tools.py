@@ -1,7 +1,7 @@
-"""What a server offers, as the session uses it: its tools, with the same permissions, events and limits as our own.
+"""The tools, resources and prompts of servers in a session, with the same permissions, events and limits as our own.
 
-Answers are sanitized for the conversation: text bounded and escaped, images as attachments, all counted.
-Questions of a server while a tool runs are put to the user field by field.
+Answers are sanitized for the conversation: text is truncated and escaped, images become attachments, up to a limit.
+When a server asks a question during a call, the user is asked about one field after another.
 
 In user input, `@server:uri` refers to a resource, and `/mcp__server__prompt words` to a prompt.
 """
@@ -31,7 +31,7 @@ from agent_tools.text import HeadTail, counted, escape_controls, one_line, sanit
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_BETWEEN = 0.2
+_PROGRESS_INTERVAL_SECONDS = 0.2
 
 
 class McpArgs(Value):
@@ -75,7 +75,7 @@ class McpTool(Tool[McpArgs]):
     def _steps(self, args: McpArgs, ctx: ToolContext) -> Generator[Any, Any, ToolResult]:
         wait_for(self.server, ctx.cancel)
         self._check()
-        # Lazy: most runs make no call.
+        # Imported here because most runs make no call.
         from concurrent.futures import CancelledError as FutureCancelledError
         from concurrent.futures import InvalidStateError
         from queue import SimpleQueue
@@ -98,7 +98,7 @@ class McpTool(Tool[McpArgs]):
                     # The server may have stopped waiting meanwhile.
                     with suppress(InvalidStateError):
                         reply.set_result(answer)
-                elif (now := time.monotonic()) - shown_at >= _BETWEEN:
+                elif (now := time.monotonic()) - shown_at >= _PROGRESS_INTERVAL_SECONDS:
                     shown_at = now
                     yield Progress(f"{shorten(str(what), 200)}\n")
             return mcp_result(call.result(), self.server.name, ctx)
@@ -122,7 +122,7 @@ class McpTool(Tool[McpArgs]):
 
 
 def wait_for(server: Server, cancel: CancelToken) -> None:
-    """Wait for a starting server. Raises CancelledError, and ToolError if it does not start."""
+    """Start a server if needed and wait for it. Raises CancelledError, and ToolError if it does not start."""
     if server.status == "waiting":
         server.start()
     while server.status == "starting" and not server.wait(0.05):
@@ -136,7 +136,7 @@ def _cancel(future: Future[Any]) -> None:
 
 
 def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
-    """Return the result of a request that is not a tool call. Raises CancelledError and ToolError."""
+    """Wait for the result of a request that is not a tool call. Raises CancelledError, ToolError."""
     from concurrent.futures import CancelledError as FutureCancelledError
 
     undo = cancel.on_cancel(partial(_cancel, future))
@@ -151,12 +151,12 @@ def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
         undo()
 
 
-HEAD, TAIL = 40_000, 10_000
-MOST_IMAGES = 10
+HEAD_CHARS, TAIL_CHARS = 40_000, 10_000
+MAX_IMAGES = 10
 
 
 def mcp_result(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResult:
-    """Convert an answer in the form of the protocol to a tool result."""
+    """Convert an answer in the protocol's form to a tool result."""
     media: list[Media] = []
     parts = [_part(block, media, ctx) for block in data.get("content") or []]
     structured = data.get("structuredContent")
@@ -177,9 +177,9 @@ def _size_of(text: str, media: list[Media]) -> str:
 
 
 def truncated_result(text: str, ctx: ToolContext) -> str:
-    """Return text for a user's message escaped, and truncated in the middle if long, with the full text in a file."""
+    """Escape text for a user's message; truncate long text in the middle and save all of it in a file."""
     search = ctx.workspace.advice("Grep Read", "; {} shows any part of it").lstrip()
-    room = HeadTail(HEAD, TAIL, ctx.workspace.scratch, search=search)
+    room = HeadTail(HEAD_CHARS, TAIL_CHARS, ctx.workspace.scratch, search=search)
     room.feed(text.encode("utf-8", "replace"))
     room.close()
     return room.text("ask for less of it").rstrip("\n")
@@ -232,8 +232,8 @@ def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:
     message = f"{image.name} image, {image.size}, {len(data):,} bytes"
     if "image" not in ctx.input_modalities:
         return f"[a {message}; this model takes no images]"
-    if len(media) >= MOST_IMAGES:
-        return f"[a {message}, left out: there are more than {MOST_IMAGES}]"
+    if len(media) >= MAX_IMAGES:
+        return f"[a {message}, left out: there are more than {MAX_IMAGES}]"
     try:
         shown, text = show_image(data, image, f"image {len(media) + 1}")
     except ToolError as error:
@@ -243,12 +243,12 @@ def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:
 
 
 DECLINE = "Decline"
-_MOST_FIELDS = 20
+_MAX_FIELDS = 20
 Answers = Generator[Any, Any, dict[str, Any]]
 
 
 def answer_form(server: str, params: dict[str, Any]) -> Answers:
-    """Return the reply to an elicitation, in the form of the protocol. Yields AskUser and is sent the user's reply."""
+    """Return the reply to an elicitation in the protocol's form. Yields AskUser, and is sent the user's reply."""
     message = escape_controls(str(params.get("message", "")))[:2_000]
     head = f"The MCP server {server} asks: {message}"
     if params.get("mode") == "url":
@@ -257,7 +257,7 @@ def answer_form(server: str, params: dict[str, Any]) -> Answers:
         )
         return {"action": "accept" if reply == "Done" else "decline"}
     schema = params.get("requestedSchema") or {}
-    fields = list((schema.get("properties") or {}).items())[:_MOST_FIELDS]
+    fields = list((schema.get("properties") or {}).items())[:_MAX_FIELDS]
     if not fields:
         reply = yield AskUser(head, ("Accept", DECLINE))
         return {"action": "accept", "content": {}} if reply == "Accept" else {"action": "decline"}
@@ -269,16 +269,16 @@ def answer_form(server: str, params: dict[str, Any]) -> Answers:
             return {"action": "decline"}
         if value != "":
             content[name] = value
-        head = f"The MCP server {server} asks on"
+        head = f"The MCP server {server} also asks:"
     return {"action": "accept", "content": content}
 
 
 def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generator[Any, Any, Any]:
-    """Return the value of one field; "" if it is left empty; None if the user declines."""
+    """Ask for the value of one field; return "" if it is left empty, None if the user declines."""
     words = shorten(" - ".join(str(field[k]) for k in ("title", "description") if field.get(k)) or name, 400)
     labels = _labels(field)
     options = (*labels, DECLINE)
-    note = "" if needed else " (may stay empty)"
+    note = "" if needed else " (optional)"
     question = f"{head}\n{shorten(name, 80)}: {words}{note}"
     for _ in range(3):
         text = yield AskUser(question, options if labels else ())
@@ -295,7 +295,7 @@ def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generat
 
 
 def _labels(field: dict[str, Any]) -> dict[str, Any]:
-    """Return the values to choose from by label; empty for a free answer."""
+    """Return the values to choose from, by label; empty for a free answer."""
     if field.get("type") == "boolean":
         return {"Yes": True, "No": False}
     items = field.get("items") if field.get("type") == "array" else field
@@ -307,7 +307,7 @@ def _labels(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(field: dict[str, Any], labels: dict[str, Any], text: str) -> Any:
-    """Convert an answer to a value. Raises ValueError with a message about what was expected."""
+    """Convert an answer to a value of the field's type. Raises ValueError, which says what was expected."""
     if field.get("type") == "array":
         chosen = [part.strip() for part in text.split(",")]
         if all(part in labels for part in chosen):
@@ -324,11 +324,11 @@ def _value(field: dict[str, Any], labels: dict[str, Any], text: str) -> Any:
 
 
 _MENTION = r"(?<![\w@`])@([A-Za-z0-9][A-Za-z0-9_-]*):([^\s`'\"<>|]+)"
-_MOST = 10
+_MAX_RESOURCES = 10
 
 
 def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> tuple[str, tuple[Media, ...]]:
-    """Return the message with the text of its resources appended, and their images.
+    """Return the message with the text of the resources that it mentions appended, and their images.
 
     Unknown server names stay plain text. Raises ToolError for a resource that cannot be read, CancelledError.
     """
@@ -337,7 +337,7 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
     seen: set[tuple[str, str]] = set()
     for mention in re.finditer(_MENTION, text):
         server = servers.get(mention[1])
-        if server is None or len(seen) >= _MOST:
+        if server is None or len(seen) >= _MAX_RESOURCES:
             continue
         uri = mention[2] if mention[2] in server.resources else mention[2].rstrip(".,;:!?)]}")
         if (server.name, uri) in seen:
@@ -352,7 +352,7 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
 
 
 class ServerPrompt(Value):
-    """A server's prompt as a slash command, for the user and not for the model."""
+    """A server's prompt as a slash command for the user; the model cannot call it."""
 
     name: str
     server: Server
@@ -374,7 +374,7 @@ class ServerPrompt(Value):
         return " ".join(f"<{shorten(str(a.get('name')), 40)}>" for a in self._arguments)
 
     def expand(self, arguments: str, ctx: ToolContext) -> str:
-        """Return the prompt as expanded by the server. Raises ToolError, CancelledError."""
+        """Have the server expand the prompt. Raises ToolError, CancelledError."""
         import shlex
 
         try:
@@ -404,7 +404,7 @@ def _message_text(message: dict[str, Any]) -> str:
 
 
 def prompts_of(servers: dict[str, Server]) -> dict[str, ServerPrompt]:
-    """Return the prompts of all servers that are up, by the name of their slash command."""
+    """Return the prompts of all servers that run or may run, by the name of their slash command."""
     found = {}
     for server in servers.values():
         if server.status not in ("ready", "waiting", "starting"):

@@ -17,7 +17,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Check
-from agent_cli.engine.checks import judge
+from agent_cli.engine.checks import evaluate_check
 from agent_cli.reports.findings import ReviewFinding, read_findings
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs
@@ -104,7 +104,7 @@ class RunCollector:
         if isinstance(shown, CommandOutput):
             output = self._redact(shown.output)[-_OUTPUT:]
             self._change(event.call_id, output=output)
-            if check := judge(shown.command, shown.exit_code, shown.pipe):
+            if check := evaluate_check(shown.command, shown.exit_code, shown.pipe):
                 command = self._redact(check.command)
                 self._checks[command] = check.replace(command=command)
                 self._outputs[command] = output

@@ -19,9 +19,12 @@ with lazy_imports():
 def attach_images(
     paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str = "--image: "
 ) -> tuple[Media, ...]:
-    """Load the images at these paths for a model. named: prefix of error messages.
+    """Load the images at these paths for a model.
 
     Raises UsageError for an image that cannot be read, or that the model does not accept.
+
+    takes: the media that the model accepts.
+    named: prefix of error messages.
     """
     return tuple(_attach(path, workspace, model, takes, named) for path in paths)
 

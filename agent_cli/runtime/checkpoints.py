@@ -1,4 +1,4 @@
-"""Checkpoints of a conversation. Their code is loaded before the first call that may change files."""
+"""Checkpoints of a conversation. Most of the code is loaded before the first call that may change files."""
 
 from __future__ import annotations
 
@@ -99,17 +99,17 @@ class CheckpointKeeper(ChangeObserver):
 
 
 def checkpoint_keeper(place: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
-    """Return the observer of a session's calls; one that does nothing if no checkpoints are to be stored."""
+    """Return the observer of a session's calls; it does nothing if checkpoints are turned off."""
     if not settings.undo.keep or not settings.save_sessions:
         return ChangeObserver()
-    folder = kept_folder(place)
-    # Check here: most starts have no leftovers and need not load the module.
+    folder = store_folder(place)
+    # Usually there are no leftovers, and the module need not be loaded.
     if os.path.lexists(folder / "restoring"):
         checkpoints_store.remove_at_start(folder)
     return CheckpointKeeper(place, settings, session)
 
 
-def kept_folder(place: RunEnvironment) -> Path:
+def store_folder(place: RunEnvironment) -> Path:
     """Return the folder of a project's checkpoints."""
     state = state_folder(place.env)
     return state / "snapshots" / SessionStore(state, place.root).folder.name
@@ -121,15 +121,15 @@ def store_config(place: RunEnvironment, settings: Settings, session: str) -> Sto
     undo = settings.undo
     bounds = scanner.SizeLimits(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
     path = place.env.get("PATH", os.defpath)
-    # Of nested folders the outer one is enough.
+    # An outer folder covers those inside it.
     outer = tuple(r for r in roots if not any(r != o and r.is_relative_to(o) for o in roots))
     return checkpoints_store.StoreConfig(
-        kept_folder(place), outer or roots, path, str(place.home or ""), session, bounds
+        store_folder(place), outer or roots, path, str(place.home or ""), session, bounds
     )
 
 
 def undo_manager(place: RunEnvironment, settings: Settings, session: str) -> UndoManager:
-    """Return undo and redo for a session of the project. Raises UsageError if the store cannot be opened."""
+    """Return the undo manager of a session of the project. Raises UsageError if the store cannot be opened."""
     try:
         return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(place, settings, session)))
     except git_store.StoreError as error:

@@ -1,6 +1,6 @@
-"""Edit a call before it runs: its main argument, or which hunks of its change are made.
+"""Edit a call before it runs: change its main argument, or select hunks of its change.
 
-For a change in parts, the user selects hunks of the diff and the call is rewritten to make only those.
+If the user selects hunks of the diff, the call is rewritten to make only those.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _NO_END = "\\"
 class Hunk(Value):
     """One hunk of a change.
 
-    first: index of its first old line, from 0.
+    first: index of its first old line, counted from 0.
+    old: the lines that it replaces.
+    new: the lines that replace them.
     patch: its text in the diff.
     """
 
@@ -44,7 +46,7 @@ class Hunk(Value):
 
 
 def hunks_of(tool: str, preview: Display | None, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> list[Hunk]:
-    """Return the hunks of a proposed change if it has several that can be applied separately; else none."""
+    """Return the hunks of a proposed change if there are several and each can be applied separately; else none."""
     diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
     if not traits_of(tool).in_parts or any(diff.created for diff in diffs):
         return []
@@ -59,33 +61,37 @@ def hunks_of(tool: str, preview: Display | None, workspace: Workspace, traits_of
     return found
 
 
-def only(kept: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+def _arguments_for(selected: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
     """Return the arguments of a call that makes only these hunks. arguments: of the call that proposed all."""
     if "content" in arguments:
-        lines = _lines(kept[0].path, workspace) or []
-        for hunk in sorted(kept, key=lambda h: -h.first):
+        lines = _lines(selected[0].path, workspace) or []
+        for hunk in sorted(selected, key=lambda h: -h.first):
             lines[hunk.first : hunk.first + len(hunk.old)] = hunk.new
         return {**arguments, "content": "".join(lines)}
-    files = dict.fromkeys(hunk.path for hunk in kept)
-    edits = [_edit([hunk for hunk in kept if hunk.path == path], workspace) for path in files]
+    files = dict.fromkeys(hunk.path for hunk in selected)
+    edits = [_edit([hunk for hunk in selected if hunk.path == path], workspace) for path in files]
     return {"edits": edits} if "edits" in arguments else edits[0]
 
 
-def taken(kept: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> Answer:
-    """Return the answer for a call of which the user selected these hunks."""
-    if not kept:
+def answer_for_hunks(
+    selected: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace
+) -> Answer:
+    """Return the answer to a call from which the user selected these hunks."""
+    if not selected:
         return Reject("took none of the parts of this change")
-    if len(kept) == len(every):
+    if len(selected) == len(every):
         return Approve()
-    return EditedCall(only(kept, arguments, workspace), describe_selection(kept, every), settled=True)
+    return EditedCall(
+        _arguments_for(selected, arguments, workspace), _describe_selection(selected, every), settled=True
+    )
 
 
-def describe_selection(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
+def _describe_selection(selected: Sequence[Hunk], every: Sequence[Hunk]) -> str:
     """Describe the selection for the model: the number of applied hunks, and the rejected ones in full."""
-    left = [hunk for hunk in every if hunk not in kept]
-    shown = "\n".join(f"{hunk.path}\n{hunk.patch}" for hunk in left)
+    rejected = [hunk for hunk in every if hunk not in selected]
+    shown = "\n".join(f"{hunk.path}\n{hunk.patch}" for hunk in rejected)
     return (
-        f"[The user took {len(kept)} of the {len(every)} parts of this change. "
+        f"[The user took {len(selected)} of the {len(every)} parts of this change. "
         f"These were not made, and are not wanted:\n{shown}]"
     )
 
@@ -129,29 +135,29 @@ def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
 
 
 def _end_near(lines: list[str], at: int) -> str:
-    """Return the line end used near a line; neither a diff nor a last line without line end tells it."""
+    """Return the line end used near a line, which the diff does not show."""
     near = next(
         (line for line in (*lines[at : at + 1], *reversed(lines[max(at - 2, 0) : at])) if line.endswith("\n")), ""
     )
     return "\r\n" if near.endswith("\r\n") else "\n"
 
 
-def _edit(kept: Sequence[Hunk], workspace: Workspace) -> dict[str, Any]:
+def _edit(selected: Sequence[Hunk], workspace: Workspace) -> dict[str, Any]:
     """Return one edit from the first to the last hunk, with enough context to make its old text unique."""
-    lines = _lines(kept[0].path, workspace) or []
-    first, end = min(h.first for h in kept), max(h.first + len(h.old) for h in kept)
+    lines = _lines(selected[0].path, workspace) or []
+    first, end = min(h.first for h in selected), max(h.first + len(h.old) for h in selected)
     whole = "".join(lines)
     while (first > 0 or end < len(lines)) and not _once("".join(lines[first:end]), whole):
         first, end = max(first - 1, 0), min(end + 1, len(lines))
     region = lines[first:end]
-    for hunk in sorted(kept, key=lambda h: -h.first):
+    for hunk in sorted(selected, key=lambda h: -h.first):
         at = hunk.first - first
         region[at : at + len(hunk.old)] = hunk.new
-    return {"file_path": kept[0].path, "old_string": "".join(lines[first:end]), "new_string": "".join(region)}
+    return {"file_path": selected[0].path, "old_string": "".join(lines[first:end]), "new_string": "".join(region)}
 
 
 def _once(part: str, whole: str) -> bool:
-    """Return True if a part occurs exactly once, counting overlaps."""
+    """Return True if a part occurs exactly once, even with overlaps."""
     return bool(part) and whole.find(part, whole.find(part) + 1) < 0
 
 
@@ -159,13 +165,14 @@ def _once(part: str, whole: str) -> bool:
 _PATHS = ("file_path", "notebook_path", "path")
 
 
-class Changeable:
+class EditableCall:
     """The editable parts of a call.
 
-    name: argument that may be edited; "" if there is none.
-    in_line: its text fits into an input line.
-    hunks: parts of its change that can be applied separately.
-    suffix: of a file with its text, by which an editor knows the language.
+    name: the argument that may be edited; "" if there is none.
+    text: its value.
+    single_line: its value can be edited in an input line.
+    hunks: the parts of its change that can be applied separately.
+    suffix: for a temporary file with its value, so that an editor knows the language.
     """
 
     def __init__(
@@ -177,7 +184,7 @@ class Changeable:
         traits_of: TraitsOf = tool_traits,
     ) -> None:
         kind = traits_of(tool)
-        name, self.in_line = kind.editable, kind.editable_in_line
+        name, self.single_line = kind.editable, kind.editable_in_line
         text = arguments.get(name)
         self.name, self.text = (name, text) if isinstance(text, str) else ("", "")
         self.hunks = tuple(hunks)
@@ -189,13 +196,13 @@ class Changeable:
         """Return the answer with this text as the argument; None if it is empty or unchanged."""
         return EditedCall({**self._arguments, self.name: text}) if text.strip() and text != self.text else None
 
-    def taken(self, kept: Sequence[Hunk]) -> Answer:
+    def with_hunks(self, selected: Sequence[Hunk]) -> Answer:
         """Return the answer of a user who selected these hunks."""
         assert self._workspace is not None
-        return taken(kept, self.hunks, self._arguments, self._workspace)
+        return answer_for_hunks(selected, self.hunks, self._arguments, self._workspace)
 
 
-def changeable(request: ApprovalRequested, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> Changeable:
+def editable_call(request: ApprovalRequested, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> EditableCall:
     """Return the editable parts of the call in an approval request."""
     hunks = hunks_of(request.tool, request.preview, workspace, traits_of) if request.arguments else []
-    return Changeable(request.tool, request.arguments, hunks, workspace, traits_of)
+    return EditableCall(request.tool, request.arguments, hunks, workspace, traits_of)

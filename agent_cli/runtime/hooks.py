@@ -42,40 +42,40 @@ class LazyHooks:
         self._make = make
 
     @cached_property
-    def table(self) -> HookRegistry:
+    def registry(self) -> HookRegistry:
         return self._make()
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
-        return event in self._events and self.table.wants(event, subject)
+        return event in self._events and self.registry.wants(event, subject)
 
     def run(
         self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, refresh: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
-        return (yield from self.table.run(event, data, cancel, refresh))
+        return (yield from self.registry.run(event, data, cancel, refresh))
 
     def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
-        self.table.run_in_background(event, data)
+        self.registry.run_in_background(event, data)
 
     def drain(self) -> list[Event]:
-        return self.table.drain() if "table" in self.__dict__ else []
+        return self.registry.drain() if "registry" in self.__dict__ else []
 
     def close(self) -> None:
-        if "table" in self.__dict__:
-            self.table.close()
+        if "registry" in self.__dict__:
+            self.registry.close()
 
     def add(self, hooks: Sequence[Hook]) -> None:
         self._events |= {hook.event for hook in hooks}
-        self.table.add(hooks)
+        self.registry.add(hooks)
 
     def remove(self, hooks: Sequence[Hook]) -> None:
-        self.table.remove(hooks)
+        self.registry.remove(hooks)
 
     def nested(self, hooks: Sequence[Hook]) -> LazyHooks:
-        return LazyHooks({*self._events, *(hook.event for hook in hooks)}, lambda: self.table.nested(hooks))
+        return LazyHooks({*self._events, *(hook.event for hook in hooks)}, lambda: self.registry.nested(hooks))
 
 
 def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
-    """Return the hooks that run: a project's only while it is trusted."""
+    """Return the hooks that run; a project's only if it is trusted."""
     if settings.disable_hooks:
         return ()
     return tuple(hook for hook in settings.hooks if hook.own or layers.trust.trusted)
@@ -94,14 +94,13 @@ def make_hooks(
 ) -> Hooks:
     """Return the hooks of a conversation.
 
-    session: its ID, and what returns its transcript, if it is stored.
-    model: returns the session's model, which evaluates conditions if the settings name no small model.
-    live: state of the conversation: a hook in the background may send its model a message at the next round, and one
-        that is a sub-agent uses its tools.
-    servers: the MCP servers whose tools hooks may call.
-    functions: Python hooks of an embedding program; they run after the configured ones.
-
     The user's own hooks get the full environment; a project's hooks get that of commands, without keys.
+
+    session: its ID, and a function that returns the path of its transcript, or None.
+    model: returns the session's model, which evaluates conditions if the settings name no small model.
+    functions: Python hooks of an embedding program; they run after the configured ones.
+    live: state of the conversation, for background hooks that send messages and for hooks that are sub-agents.
+    servers: the MCP servers whose tools hooks may call.
     """
     hooks = active_hooks(settings, layers)
     if settings.disable_hooks and not functions:
@@ -114,18 +113,18 @@ def make_hooks(
             n: v for n, v in place.env.items() if n not in state.STARTUP_VARIABLES and not n.startswith("BASH_FUNC_")
         }
 
-    def about(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
+    def covers(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
         root = context.workspace.root
         return command_rules.rule_applies(
             rules.read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/")
         )
 
     @cache
-    def by_name(name: str) -> ModelHandle:
+    def open_by_name(name: str) -> ModelHandle:
         return models.lazy_model(name, settings, place)()
 
-    def opened(name: str) -> ModelHandle:
-        return by_name(name or settings.small_model or model() or settings.model or "")
+    def open_model(name: str) -> ModelHandle:
+        return open_by_name(name or settings.small_model or model() or settings.model or "")
 
     def wake(text: str) -> None:
         if live is not None:
@@ -134,25 +133,25 @@ def make_hooks(
     def turn() -> tuple[TurnDeps, TurnOptions]:
         return live.running if live is not None and live.running is not None else matching.no_session()
 
-    def table() -> HookRegistry:
+    def registry() -> HookRegistry:
         return agent_hooks.HookRegistry(
             hooks,
             functions,
             session=matching.HookSession(session[0], str(session[1]() or ""), place.root),
             environment=environment,
             cwd=lambda: context.workspace.cwd,
-            about=about,
-            opened=opened,
+            covers=covers,
+            open_model=open_model,
             wake=wake,
             call_tool=_call_server_tool(servers) if servers is not None else matching.no_server,
             turn=turn,
         )
 
-    return LazyHooks((*(hook.event for hook in hooks), *(hook.event for hook in functions)), table)
+    return LazyHooks((*(hook.event for hook in hooks), *(hook.event for hook in functions)), registry)
 
 
 def _call_server_tool(servers: Servers) -> CallServerTool:
-    """Return what calls a tool of a server for a hook. A server's questions to the user are declined."""
+    """Return a function that calls a server's tool for a hook, and declines the server's questions to the user."""
 
     def call(server: str, tool: str, arguments: dict[str, Any], cancel: CancelToken) -> str:
         found = servers.all.get(server)

@@ -1,4 +1,4 @@
-"""MCP servers of a session: which to start, when to wait for them, and what they add to it."""
+"""The MCP servers of a session: decide which to start and when to wait for them, and add their tools and prompts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ with lazy_imports():
     from agent_tools import secret_patterns
     from agent_tools.shell import state as shell_env  # with the shell
 
-# How long the first message in a terminal waits for servers; tools of slower ones are found by ToolSearch.
+# How long the first message in a terminal waits for servers; ToolSearch finds the tools of slower ones.
 ATTENDED_WAIT = 3.0
-WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
+STATUS_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
          "login": "needs-auth"}  # fmt: skip
 
 
 def declares_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> bool:
-    """Return True if any server may be declared; the only cost for a run without servers."""
+    """Return True if any server may be declared; for a run without servers this is the only cost."""
     if options.mcp_config or (layers.servers and not options.strict_mcp_config):
         return True
     own_only = not reads_source(options, "project") or options.strict_mcp_config or not layers.trust.trusted
@@ -55,9 +55,9 @@ def make_servers(
     warn: Callable[[str], None],
     host: HostServers | None = None,
 ) -> Servers | None:
-    """Return the servers of a run, not started yet; None if none are declared. Raises UsageError.
+    """Return the servers of a run, not started yet; None if there are none. Raises UsageError.
 
-    host: the host process; it may have servers, and may add some later.
+    host: the host process, which may have servers, or add some later.
     """
     if host is None and not declares_servers(options, place, layers):
         return None
@@ -101,12 +101,12 @@ def logins_folder(place: RunEnvironment) -> Path:
 
 
 def approvals_of(place: RunEnvironment, warn: Callable[[str], None] = lambda text: None) -> Approvals:
-    """Return the user's approvals of servers. warn: called if that file is not trustworthy."""
+    """Return the user's approvals of servers. warn: called if their file cannot be trusted."""
     return mcp_approvals.Approvals(state_folder(place.env), place.root, warn)
 
 
 def server_environment(place: RunEnvironment, settings: Settings) -> dict[str, str]:
-    """Return a server's environment, apart from what is declared for it: that of commands, without secrets."""
+    """Return a server's environment without what is declared for it: that of commands, without secrets."""
     env = secret_patterns.without_secrets(place.env, settings.shell.env_pass)
     return {name: value for name, value in env.items() if name not in shell_env.STARTUP_VARIABLES}
 
@@ -136,7 +136,7 @@ class SessionServers:
         chosen: ChosenModel,
         warn: Callable[[str], None],
     ) -> None:
-        """tools, commands: of the session, extended by those of the servers. rules: the session's."""
+        """tools: the session's, to which those of the servers are added. commands: likewise. rules: the session's."""
         self.servers = servers
         self._conversation = conversation
         self._tools, self._own_tools = tools, dict(tools)
@@ -145,16 +145,16 @@ class SessionServers:
         self._settings = settings
         self._chosen = chosen
         self._warn = warn
-        self._settled = False
+        self._decided = False
         self._sent: set[str] = set()
         servers.join(offered=self._offered, changed=self._publish)
         conversation.expanders.append(self.expand)
         conversation.preparations.append(self.wait_ready)
 
     def withhold(self, name: str) -> None:
-        """Offer a tool to nobody in this session."""
+        """Withhold a tool for the rest of this session."""
         self._denied.add(name)
-        self._settled = False  # what requests contain is decided anew
+        self._decided = False  # decide again which tools requests contain
         self._publish()
 
     def _offered(self, name: str) -> bool:
@@ -165,8 +165,8 @@ class SessionServers:
         return wanted is None or "default" in wanted or names_tool(wanted, name)
 
     def _publish(self) -> None:
-        """Publish the available tools and prompts to the session. Thread-safe: each mapping is replaced as a whole."""
-        # What was sent beside the servers' tools: those that search them, and those for resources.
+        """Update the session's tools and commands. Thread-safe: each mapping is replaced as a whole."""
+        # Our own tools among those in the requests: to search for servers' tools, and for resources.
         sent = {name for name in self._sent if not name.startswith("mcp__")}
         finders = {name: tool for name, tool in self._tools.items() if name in sent}
         self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
@@ -182,19 +182,19 @@ class SessionServers:
         self._publish()
 
     def wait_ready(self) -> None:
-        """Prepare the servers before a turn: on the first call, decide what every request contains. Never raises."""
+        """Prepare the servers for a turn; on the first call, decide which tools requests contain. Never raises."""
         settings = self._settings.mcp
-        if not self._settled:
-            self._settled = True
+        if not self._decided:
+            self._decided = True
             attended = self._conversation.deps.attended
             if attended:
                 self.servers.begin()
             self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
             window = self._chosen.window.tokens
-            sent = self.servers.sent(settings.tool_search, settings.schema_share, window)
-            self._send([*sent, *self._resource_tools()])
+            offered = self.servers.request_tools(settings.tool_search, settings.schema_share, window)
+            self._offer([*offered, *self._resource_tools()])
         else:
-            self.servers.come_back(ATTENDED_WAIT)
+            self.servers.restart_logged_in(ATTENDED_WAIT)
         self.report_changes()
 
     def _resource_tools(self) -> list[Tool[Any]]:
@@ -205,17 +205,18 @@ class SessionServers:
         made: list[Tool[Any]] = [manager.ListMcpResources(servers), manager.ReadMcpResource(servers)]
         return [tool for tool in made if self._offered(tool.name)]
 
-    def set_added(self, found: Iterable[DeclaredServer]) -> tuple[list[str], list[str]]:
+    def replace_added(self, found: Iterable[DeclaredServer]) -> tuple[list[str], list[str]]:
         """Replace the servers that the host added; return the names of the new and the removed ones.
 
-        Between turns only: what every request contains is decided anew before the next one.
+        Only between turns: before the next one, it is decided again which tools requests contain.
         """
-        changed = self.servers.set_added(found)
+        changed = self.servers.replace_added(found)
         if any(changed):
-            self._settled = False
+            self._decided = False
         return changed
 
-    def _send(self, tools: Iterable[Tool[Any]]) -> None:
+    def _offer(self, tools: Iterable[Tool[Any]]) -> None:
+        """Put these tools into the requests of the conversation, in place of those put there before."""
         conversation, listed = self._conversation, list(tools)
         kept = [spec for spec in conversation.options.tools if spec.name not in self._sent]
         self._sent = {tool.name for tool in listed}
@@ -226,7 +227,7 @@ class SessionServers:
 
     def report_changes(self) -> None:
         """Report changes of server states since the last call."""
-        for text in self.servers.news():
+        for text in self.servers.take_notifications():
             self._warn(text)
 
     def expand(self, text: str) -> str:
@@ -242,5 +243,5 @@ class SessionServers:
         return expanded
 
     def states(self) -> tuple[tuple[str, str], ...]:
-        """Return each server with its state, in the words of stream-json."""
-        return tuple((name, WORDS.get(s.status, s.status)) for name, s in self.servers.all.items())
+        """Return each server with its state, as stream-json names it."""
+        return tuple((name, STATUS_WORDS.get(s.status, s.status)) for name, s in self.servers.all.items())

@@ -1,4 +1,4 @@
-"""Create model clients: chosen by name, connected on first use, with prices and optional request logs."""
+"""Choose models by name and create their clients, which connect on first use, with prices and optional logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.results import MediaKind
+from agent_tools.results import ASSUMED_WINDOW, MediaKind
 
 with lazy_imports():
     from agent_cli.core import redact
@@ -35,21 +35,21 @@ with lazy_imports():
     )
     from agent_tools.net import http  # HTTP and TLS, which a script does without
 
-# A local model may read a long prompt for many minutes; if its server stops, the connection ends, too.
+# A local model may read a long prompt for many minutes; if its server stops, the connection ends anyway.
 LOCAL_IDLE_SECONDS = 300.0
-# And for each KB of the request: about ten tokens a second, read on an old processor.
+# Added for each KB of the request: an old processor reads about ten tokens per second.
 LOCAL_IDLE_PER_KB = 30.0
-# What Anthropic calls the long window, and its tokens.
+# Anthropic's name for the long window, and its size in tokens.
 LONG_WINDOW_BETA, LONG_WINDOW = "context-1m-2025-08-07", 1_000_000
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
-# A window below this is for few tools and a short prompt only.
+# A smaller window, in tokens, has room only for few tools and a short prompt.
 SMALL_WINDOW = 20_000
-# Parameters. With fewer, a model calls few of many tools rightly.
-SMALL_MODEL = 8e9
+# A model with fewer parameters cannot handle many tools.
+SMALL_MODEL_PARAMETERS = 8e9
 _NAMED_SIZE = r"(?i)(?<![\w.])e?(\d+(?:\.\d+)?)b(?!\w)"
-# Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
-ASSUMED, ASSUMED_LOCAL = 128_000, 32_000
-# What Ollama is asked to load a model with, which takes memory: enough to work, and often room for it.
+# Assumed window of a model of unknown size on a local server, in tokens; `ASSUMED_WINDOW` is that of others.
+ASSUMED_LOCAL_WINDOW = 32_000
+# The window that Ollama loads a model with by default: large enough to work, small enough for most memories.
 OLLAMA_WINDOW = 32_768
 
 
@@ -58,7 +58,7 @@ class NoAccessError(UsageError):
 
 
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
-    """Resolve the named model, or find one. Raises UsageError."""
+    """Resolve the named model, or find_provider one. Raises UsageError."""
     try:
         if not name or name == "default":
             name = server_info.default_model(place.env)
@@ -78,12 +78,12 @@ def choose_model(name: str | None, settings: Settings, place: RunEnvironment) ->
 
 
 def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:
-    """Which of OpenAI's protocols the settings name for a provider."""
+    """Return a function that returns the OpenAI protocol that the settings name for a provider."""
     return lambda provider: settings.providers.get(provider, ProviderSettings()).wire_api
 
 
 def pricing(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Callable[[Usage], Usage]:
-    """Return the function that adds the cost to a model call's usage; a script and a recording cost nothing."""
+    """Return a function that adds the cost to a model call's usage; scripts and recordings cost nothing."""
     if model.wire == "scripted" or model.recording:
         return lambda usage: usage
     return lambda usage: price(info, usage, hour=settings.cache_ttl == "1h")
@@ -100,8 +100,8 @@ def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     )
     if settings.max_cost and not known and not settings.allow_unknown_cost:
         raise UsageError(
-            f"The price of {model.name} is not known, so a budget in dollars cannot hold. Leave out --max-budget-usd "
-            "(max_cost), or add --allow-unknown-cost and bound the turn by --max-turns."
+            f"The price of {model.name} is not known, so a budget in dollars cannot be enforced. Leave out "
+            "--max-budget-usd (max_cost), or add --allow-unknown-cost and limit the turn with --max-turns."
         )
 
 
@@ -109,8 +109,8 @@ class ChosenModel:
     """The model of a session, which the user may change.
 
     resolved: the resolved name.
-    info: its catalog entry, if any.
-    plans_apart: another model works in plan mode: Opus plans, Sonnet does the rest.
+    info: its catalog entry; None if there is none.
+    has_planner: another model works in plan mode: Opus plans, Sonnet does the rest.
     """
 
     def __init__(self, name: str | None, settings: Settings, place: RunEnvironment) -> None:
@@ -120,12 +120,12 @@ class ChosenModel:
         self.change(name)
 
     def change(self, name: str | None) -> None:
-        """Switch to another model. Raises UsageError; nothing has changed then."""
+        """Switch to another model. Raises UsageError, without a change."""
         resolved = choose_model(name, self._settings, self._place)
         info = lookup(resolved.provider, resolved.model)
         check_price(resolved, info, self._settings)
         self.resolved, self.info = resolved, info
-        self.plans_apart = (name or self._settings.model) == OPUS_PLAN
+        self.has_planner = (name or self._settings.model) == OPUS_PLAN
         self._window: ModelWindow | None = None
 
     @property
@@ -144,19 +144,23 @@ def input_modalities(
     info: ModelInfo | None, settings: Settings, window: ModelWindow | None = None
 ) -> frozenset[MediaKind]:
     """Return the media a model accepts: from its server, else from the catalog, else from the settings."""
-    says: dict[MediaKind, bool | None] = {"image": None, "pdf": None}
+    accepted: dict[MediaKind, bool | None] = {"image": None, "pdf": None}
     if info is not None:
-        says = {"image": info.vision, "pdf": info.pdf}
+        accepted = {"image": info.vision, "pdf": info.pdf}
     if window is not None and window.images is not None:
-        says = {"image": window.images, "pdf": False}
-    return frozenset(kind for kind, taken in says.items() if (kind in settings.model_takes if taken is None else taken))
+        accepted = {"image": window.images, "pdf": False}
+    return frozenset(
+        kind for kind, taken in accepted.items() if (kind in settings.model_takes if taken is None else taken)
+    )
 
 
 class ModelWindow(Value):
-    """How many tokens a model takes, and who says so.
+    """The context window of a model, and where its size comes from.
 
-    tokens: None for a script, which has no window. images: whether it takes images, where its server says that.
-    parameters: how many the model has, where its server says that. llama_cpp: the server is llama.cpp.
+    tokens: None for a script, which has no window.
+    images: the model accepts images, according to its server; None if unknown.
+    parameters: the number of parameters, according to its server; None if unknown.
+    llama_cpp: the server is llama.cpp.
     """
 
     tokens: int | None
@@ -167,10 +171,10 @@ class ModelWindow(Value):
 
 
 def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings, *, ask: bool = True) -> ModelWindow:
-    """Return a model's window: the settings' and the catalog's, else what its server says, else an assumption.
+    """Return a model's window: from the settings and the catalog, else from its server, else an assumption.
 
-    Only a server of the user's own is asked, and only for a model of which neither settings nor catalog say it.
-    ask: False asks no server.
+    Only the user's own servers are asked, and only if neither settings nor catalog have it.
+    ask: a server may be asked.
     """
     if model.recording:
         return ModelWindow(model.window, "none")
@@ -184,7 +188,7 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     if model.wire == "scripted":
         return ModelWindow(None, "none")
     provider = find_provider(model.provider)
-    # What a local server has loaded is often less than what the model could take.
+    # A local server often loads a model with less than its maximum.
     if known and not (provider and provider.local):
         return ModelWindow(known, "catalog")
     private = provider is not None and model.base_url != provider.base_url
@@ -195,15 +199,15 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
             return ModelWindow(asked.window, "server", parameters=asked.parameters, llama_cpp=asked.llama_cpp)
     if known:
         return ModelWindow(known, "catalog")
-    # In the protocols of Anthropic and Google a server of this machine passes on what it is sent.
+    # A local server with the protocol of Anthropic or Google is a proxy for a large model.
     local = model.wire in ("openai", "responses") and is_loopback_url(model.base_url)
-    return ModelWindow(ASSUMED_LOCAL if local else ASSUMED, "assumed")
+    return ModelWindow(ASSUMED_LOCAL_WINDOW if local else ASSUMED_WINDOW, "assumed")
 
 
 def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> ModelWindow:
-    """Return the window that Ollama is asked for: as set, or as in the model's own file, else a usual one.
+    """Return the window to request from Ollama: from the settings, else the model's own file, else a default.
 
-    A model that is loaded with more stays as it is.
+    A model that is loaded with a larger window stays so.
     """
     key = model.api_key.reveal() if model.api_key else ""
     about = server_info.ask_ollama(model.base_url, model.model, key) if ask else None
@@ -215,9 +219,9 @@ def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> Model
 
 
 def wants_small_profile(settings: Settings, model: str, window: ModelWindow) -> bool:
-    """Return True if the model is to get few tools and a short prompt: by the setting, else by its window and size.
+    """Return True if the model should get few tools and a short prompt: by the setting, else by its window and size.
 
-    The size is what its server says, else what its name does: the largest of `7b`, `1.5b`, `e4b` in it.
+    The size comes from its server, else from its name: the largest of `7b`, `1.5b`, `e4b` in it.
     """
     if settings.profile != "auto":
         return settings.profile == "small"
@@ -225,17 +229,17 @@ def wants_small_profile(settings: Settings, model: str, window: ModelWindow) -> 
         return True
     named = max((float(size) * 1e9 for size in re.findall(_NAMED_SIZE, model)), default=None)
     size = window.parameters or named
-    return size is not None and size < SMALL_MODEL
+    return size is not None and size < SMALL_MODEL_PARAMETERS
 
 
-# The usual length of an answer. A model may run on; what is cut is continued.
-ANSWER_TOKENS = 32_000
+# The default limit for an answer: a model may not stop by itself. An answer that is cut is continued.
+DEFAULT_ANSWER_TOKENS = 32_000
 
 
 def model_handle(
     model: ResolvedModel, info: ModelInfo | None, settings: Settings, client: ModelClient, window: ModelWindow
 ) -> ModelHandle:
-    """Return a model ready for use, with what the catalog, its provider and its window say of its answers."""
+    """Return a model ready for use, with the limits that catalog, provider and window set for its answers."""
     total = info.max_output if info else None
     return ModelHandle(
         label=model.name,
@@ -246,49 +250,49 @@ def model_handle(
         window=window.tokens,
         answer_tokens=_answer_tokens(model, total, window.tokens),
         total_tokens=total,
-        usual_effort=_usual_effort(model, info, settings),
+        usual_effort=_default_effort(model, info, settings),
     )
 
 
-def _answer_tokens(model: ResolvedModel, most: int | None, window: int | None) -> int | None:
+def _answer_tokens(model: ResolvedModel, max_output: int | None, window: int | None) -> int | None:
     provider = find_provider(model.provider)
     if model.wire == "scripted" or (provider is not None and provider.own_limit):
         return None
-    if most is None and window and provider is not None and provider.local:
-        most = window // 2  # a small model may repeat itself until its window is full
-    return min(ANSWER_TOKENS, most) if most else None
+    if max_output is None and window and provider is not None and provider.local:
+        max_output = window // 2  # a small model may repeat itself until its window is full
+    return min(DEFAULT_ANSWER_TOKENS, max_output) if max_output else None
 
 
-def _usual_effort(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Effort | None:
-    """Return "medium" where the model has levels of effort and nothing is set that rules it out."""
+def _default_effort(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Effort | None:
+    """Return "medium" if the model has levels of effort and no setting rules them out."""
     provider = find_provider(model.provider)
     if info is None or not info.reasoning or provider is None or not provider.effort:
         return None
-    # Claude takes neither together with thinking.
+    # Claude accepts neither together with thinking.
     ruled_out = model.wire == "anthropic" and (settings.temperature is not None or settings.prefill)
     return None if ruled_out else "medium"
 
 
 class _LazyClient:
-    """A model client that is opened with its first request, which defers loading HTTP and TLS."""
+    """A model client that is opened by its first request, so that HTTP and TLS are loaded late."""
 
-    def __init__(self, opened: Callable[[], ModelClient]) -> None:
-        self._opened = opened
+    def __init__(self, open_now: Callable[[], ModelClient]) -> None:
+        self._open = open_now
         self._transport: ModelClient | None = None
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         if self._transport is None:
-            self._transport = self._opened()
+            self._transport = self._open()
         return self._transport.stream(request, cancel)
 
 
 def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | None = None) -> ModelClient:
-    """Return a model's client, opened with its first request. Raises UsageError for a script that cannot be read.
+    """Return a model's client, which the first request opens. Raises UsageError for a script that cannot be read.
 
-    window: what is known of the model's, for servers that must be asked for it.
+    window: the model's, if known, for servers that have to be asked for it.
     """
 
-    def opened() -> ModelClient:
+    def open_now() -> ModelClient:
         idle, per_kb = settings.idle_timeout, 0.0
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
             idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_PER_KB
@@ -306,7 +310,7 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
     if model.recording:
         raise UsageError("A recording is replayed from the start of a run: agent -p --model replay:FILE.")
     if model.wire != "scripted":
-        return _LazyClient(opened)
+        return _LazyClient(open_now)
     try:
         return create_client(model)
     except ModelSetupError as error:
@@ -314,7 +318,7 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
 
 
 def _betas(model: ResolvedModel, settings: Settings) -> dict[str, str]:
-    """Return the header that asks Anthropic's API for beta features."""
+    """Return the header that requests beta features of Anthropic's API."""
     own = ((LONG_WINDOW_BETA, model.long), (TASK_BUDGET_BETA, settings.task_budget))
     names = (*settings.betas, *(beta for beta, wanted in own if wanted))
     return {"anthropic-beta": ",".join(dict.fromkeys(names))} if names and model.provider == "anthropic" else {}
@@ -323,12 +327,12 @@ def _betas(model: ResolvedModel, settings: Settings) -> dict[str, str]:
 def open_debug(
     model: ResolvedModel, place: RunEnvironment, options: RunOptions, session_id: str, warn: Callable[[str], None]
 ) -> debug.DebugLog | None:
-    """Return the log of --debug, without secrets; None if it is not asked for."""
+    """Return the log of --debug, without secrets; None if it is not requested."""
     if not (options.debug or options.debug_filter or options.debug_file or options.debug_to_stderr):
         return None
     categories = debug.debug_categories(options.debug_filter)
     if not categories:
-        warn(f"--debug {options.debug_filter}: nothing is written; it can be {', '.join(debug.CATEGORIES)}")
+        warn(f"--debug {options.debug_filter}: nothing is written; choose from {', '.join(debug.CATEGORIES)}")
         return None
     secrets = redact.Redactor(place.env, model.api_key.reveal() if model.api_key else "")
     if options.debug_to_stderr and not options.debug_file:
@@ -349,14 +353,14 @@ def open_debug(
 
 
 def debugged(client: ModelClient, log: debug.DebugLog | None) -> ModelClient:
-    """Return the client with its requests and responses logged, if they are wanted."""
+    """Return a client that also logs requests and responses, if the log wants them."""
     return debug.RequestLogger(client, log) if log is not None and "api" in log.categories else client
 
 
 def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:
     """Return a function that opens a further model. Calling it raises ModelError if that fails."""
 
-    def opened() -> ModelHandle:
+    def open_now() -> ModelHandle:
         try:
             model = choose_model(name, settings, place)
             info = lookup(model.provider, model.model)
@@ -366,14 +370,18 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
         except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 
-    return opened
+    return open_now
 
 
 def planner_of(
     chosen: ChosenModel, own: ModelHandle, further: Callable[[str], Callable[[], ModelHandle]]
 ) -> Callable[[bool], ModelHandle] | None:
-    """Return `TurnDeps.planner` for a model. own: its handle. further: opens a further model."""
-    if not chosen.plans_apart:
+    """Return `TurnDeps.planner` for a model.
+
+    own: its handle.
+    further: returns a function that opens a further model.
+    """
+    if not chosen.has_planner:
         return None
     plans = cache(further("opus"))
     return lambda planning: plans() if planning else own

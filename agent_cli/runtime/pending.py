@@ -1,8 +1,8 @@
 """Suspended turns: find them in a project's sessions, record decisions, and resume them.
 
-A decision is a record of the session like any other, written under the session's lock. The turn continues when the last
-open call is decided, in its own process and perhaps days later, with the settings, rules, folders and budget that it
-was suspended with. An approval holds for what was shown; if that changed since, the user is asked again.
+A decision is recorded in the session like any other event, under the session's lock. The turn continues once the last
+open call is decided, in another process and perhaps days later, with the settings, rules, folders and budget that it
+was suspended with. An approval holds for what was shown; if that has changed since, the user is asked again.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from agent_cli.session.summary import summarize_sessions
 from agent_tools.record import from_json
 from agent_tools.text import counted, escape_controls, parse_number
 
-_TRIES = 3
-_DECIDED = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
-_DECIDED |= {"undo": "undone", "cancel": "cancelled"}
+_MAX_ATTEMPTS = 3
+_DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
+_DECISION_WORDS |= {"undo": "undone", "cancel": "cancelled"}
 
 
 def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
-    """Return what is pending by session ID, the latest changed session first."""
+    """Return the pending decisions by session ID, the most recently changed session first."""
     found = {}
     for glanced in summarize_sessions(store.folder):
-        # Most sessions have ended, which is visible without rebuilding them.
+        # Most sessions have ended, which their summary shows without loading them.
         if glanced.ended not in ("waiting", "open"):
             continue
         try:
@@ -60,8 +60,9 @@ def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
 
 
 def pending_of(restored: Restored) -> list[dict[str, Any]]:
-    """Return what is pending in a session as JSON data: open decisions in the order of the calls, then decisions that
-    are not carried out yet, with `decided`: the decision in words.
+    """Return the pending decisions of a session as JSON data: open ones in the order of the calls, then made ones.
+
+    Those that were made, but not carried out yet, have `decided`, which describes the decision.
     """
     waiting = restored.waiting
     if waiting is None:
@@ -78,10 +79,10 @@ def _decision(waiting: WaitingTurn, call_id: str) -> str:
     """Return the user's decision about a call, in one word."""
     found, answer = waiting.decisions.get(call_id), waiting.answers.get(call_id)
     word = found.decision if found is not None else answer.verdict if answer is not None else ""
-    return _DECIDED.get(word, word)
+    return _DECISION_WORDS.get(word, word)
 
 
-def opened_in(store: SessionStore, session_id: str) -> str:
+def session_holder(store: SessionStore, session_id: str) -> str:
     """Describe the process that has the session open; "" for none."""
     path = store.path(session_id)
     return (holder(path) or "another process") if is_open(path) else ""
@@ -133,7 +134,7 @@ def reopen(
     session_id: str,
     place: RunEnvironment,
     options: RunOptions,
-    answering: Callable[[str], tuple[Approver, Asker]],
+    answerers: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
     *,
     attended: bool = False,
@@ -141,16 +142,19 @@ def reopen(
 ) -> Agent:
     """Rebuild the agent of a suspended session as it was saved. Raises UsageError.
 
-    answering: returns who answers further questions, given the saved `--on-ask`. embedded: see `build_agent`. The
-    session is locked on return; its `restored.waiting` was read under the lock.
+    The session is locked on return; its `restored.waiting` was read under the lock.
+
+    answerers: returns the approver and the asker for further questions, given the saved `--on-ask`.
+    attended: a user is present.
+    embedded: as in `build_agent`.
     """
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         restored = load(session_id, place)
         if restored.waiting is not None:
             check_mode(restored.waiting.mode, place.env)
         saved = _saved(restored)
-        agent = _reopen(saved, session_id, place, options, answering, warn, attended, embedded)
-        # Another process may have had the session until now, and left another turn in it.
+        agent = _reopen(saved, session_id, place, options, answerers, warn, attended, embedded)
+        # Another process may have held the lock until now, and left another turn in the session.
         if agent.restored is None or _saved(agent.restored) == saved:
             return agent
         agent.close()
@@ -168,7 +172,7 @@ def _reopen(
     session_id: str,
     place: RunEnvironment,
     options: RunOptions,
-    answering: Callable[[str], tuple[Approver, Asker]],
+    answerers: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
     attended: bool,
     embedded: Embedded,
@@ -183,18 +187,17 @@ def _reopen(
         mcp_config=tuple(saved.get("mcp_config", ())),
         strict_mcp_config=bool(saved.get("strict_mcp_config", False)),
     )
-    approver, asker = answering(chosen.on_ask)
+    approver, asker = answerers(chosen.on_ask)
     place = saved_place(saved, place)
     layers = saved_layers(saved, place)
     if saved:
-        today = read_settings(chosen.replace(managed_settings=options.managed_settings), place)
-        layers.managed, layers.plugins = today.managed, today.plugins
+        current = read_settings(chosen.replace(managed_settings=options.managed_settings), place)
+        layers.managed, layers.plugins = current.managed, current.plugins
         # Server declarations contain secrets, which are not saved with a turn.
-        layers.servers = today.servers
-        # Deny rules added since apply; no other rule of today applies to a turn that began before.
-        layers.rules += [rule for rule in today.rules if rule.list == "deny" and rule not in layers.rules]
-    if saved:
-        # The turn's own mode stays: the user is asked under the mode that the call was made in.
+        layers.servers = current.servers
+        # Of the rules added since then, only deny rules apply.
+        layers.rules += [rule for rule in current.rules if rule.list == "deny" and rule not in layers.rules]
+        # The turn keeps its mode: the user is asked under the mode in which the call was made.
         add_flags(layers, options.replace(permission_mode=None), place)
     try:
         agent = build_agent(chosen, place, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
@@ -211,7 +214,7 @@ def _reopen(
 
 
 def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
-    """Restore the mode, the grants and the decisions of the turn that an agent is about to resume."""
+    """Restore the mode, grants and decisions of the turn that an agent is about to resume."""
     decided = RecordedApprover(waiting, approver, asker)
     deps = agent.conversation.deps = agent.conversation.deps.replace(
         approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
@@ -237,7 +240,7 @@ def is_deferred(waiting: WaitingTurn) -> bool:
 
 
 def deferred_step(agent: Agent) -> Callable[[Listener], TurnResult] | None:
-    """Return what resumes a turn that a hook suspended; None if there is none."""
+    """Return a function that resumes a turn suspended by a hook; None if there is none."""
     waiting = agent.restored.waiting if agent.restored else None
     if waiting is None or not is_deferred(waiting) or not agent.conversation.suspended:
         return None
@@ -247,7 +250,7 @@ def deferred_step(agent: Agent) -> Callable[[Listener], TurnResult] | None:
 
 
 def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
-    """Raise UsageError for a fork of a suspended session: a question is asked in one place only."""
+    """Raise UsageError if the session to fork is suspended: its question must be asked in one place only."""
     store = project_store(place)
     _, restored = open_session(options, settings, store, lambda text: None, place=place)
     if restored is not None and restored.waiting is not None:
@@ -266,7 +269,7 @@ def load(session_id: str, place: RunEnvironment) -> Restored:
 
 
 def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
-    """Return the settings and rules saved with a turn, with the present trust of its project. Raises UsageError."""
+    """Return the settings and rules saved with a turn, with the current trust of its project. Raises UsageError."""
     layers = Layers()
     if saved:
         settings = dict(saved["settings"])
@@ -279,17 +282,17 @@ def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
 
 
 def saved_place(saved: Mapping[str, Any], place: RunEnvironment) -> RunEnvironment:
-    """Return where the turn ran. Raises UsageError if that folder is gone."""
+    """Return the environment that the turn ran in. Raises UsageError if its folder no longer exists."""
     if not saved:
         return place
     cwd = Path(saved["cwd"])
-    if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+    if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises if a parent is unreadable
         raise UsageError(f"The folder of this session no longer exists: {cwd}")
     return place.replace(cwd=cwd, root=Path(saved["root"]))
 
 
 def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:
-    """Record the user's decision about one open call of a suspended turn; it must fit the question."""
+    """Record the user's decision about an open call of a suspended turn; it must fit the kind of question."""
     record = agent.conversation.record
     if (request := waiting.requests.get(call_id)) is not None:
         verdict = ApprovalResolved(
@@ -321,7 +324,7 @@ def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, t
 def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
     """Return the answers as text for the model, one line per question. Raises UsageError.
 
-    words: one per question; for a single question all of them are one answer.
+    words: one answer per question; for a single question, all words together are the answer.
     """
     if len(questions) == 1:
         words = [" ".join(words)]
@@ -350,6 +353,6 @@ def _chosen_option(question: Mapping[str, Any], text: str) -> str:
     if all(1 <= number <= len(labels) for number in numbers):
         return ", ".join(labels[number - 1] for number in numbers)
     if any(c.isdigit() for label in labels for c in label):
-        # If the options are about numbers, so may be a free answer.
+        # If the options contain numbers, a number may be a free answer.
         return text
     raise UsageError(f"There is no option {text}: choose 1 to {len(labels)}, or answer in words. See: agent pending")

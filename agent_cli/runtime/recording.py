@@ -26,18 +26,18 @@ class Recording:
     """Models whose requests and answers are recorded."""
 
     def __init__(self, file: str, chosen: ChosenModel, settings: Settings, place: RunEnvironment) -> None:
-        """Begin the file. Raises UsageError."""
+        """Create the file. Raises UsageError."""
         model = chosen.resolved
         key = model.api_key.reveal() if model.api_key else ""
         self._normalize = Normalizer(run_folders(place), place.env)
         self._model, self._settings, self._window = model, settings, chosen.window
-        head = {"resolved": self._described(model, self._window.tokens)}
+        head = {"resolved": self._description(model, self._window.tokens)}
         try:
             self._file = RecordingFile(file, head, self._normalize, Redactor(place.env, key))
         except OSError as error:
             raise UsageError(f"--record: {file} cannot be written: {error.strerror or error}.") from None
 
-    def _described(self, model: ResolvedModel, window: int | None) -> Mapping[str, Any]:
+    def _description(self, model: ResolvedModel, window: int | None) -> Mapping[str, Any]:
         plain = {"provider": model.provider, "model": model.model, "wire": model.wire, "litellm": model.litellm}
         return {**self._normalize(plain), "window": window}
 
@@ -48,22 +48,22 @@ class Recording:
     def further(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
         """Return a function that opens a further model. Calling it raises ModelError if that fails."""
 
-        def opened() -> ModelHandle:
+        def open_model() -> ModelHandle:
             try:
                 model = choose_model(name, settings, place)
                 info = lookup(model.provider, model.model)
                 window = find_window(model, info, settings)
-                self._file.add_model(self._normalize.text(name), self._described(model, window.tokens))
+                self._file.add_model(self._normalize.text(name), self._description(model, window.tokens))
                 client = RecordingClient(open_client(model, settings, window), model.name, self._file)
                 return model_handle(model, info, settings, client, window)
             except UsageError as mistake:
                 raise ModelError(Failure("auth", str(mistake))) from None
 
-        return opened
+        return open_model
 
 
 class Replaying:
-    """Models whose answers are those of a recording."""
+    """Models that answer from a recording."""
 
     def __init__(self, model: ResolvedModel, place: RunEnvironment) -> None:
         """Read the recording. Raises UsageError."""
@@ -79,32 +79,32 @@ class Replaying:
         return self._replay
 
     def further(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
-        """Return a function that gives the recording another model's name. Calling it raises ModelError."""
+        """Return a function that opens a further model of the recording. Calling it raises ModelError."""
 
-        def opened() -> ModelHandle:
+        def open_model() -> ModelHandle:
             plain = self._replay.models.get(self._normalize.text(name))
             if plain is None:
-                raise ModelError(Failure("replay", f"The replay differs: {self._path} has no answer of {name}."))
+                raise ModelError(Failure("replay", f"The replay differs: {self._path} has no answers by {name}."))
             model = model_of_recording(plain, self._path)
             info = lookup(model.provider, model.model)
             return model_handle(model, info, settings, self._replay, find_window(model, info, settings))
 
-        return opened
+        return open_model
 
 
 def open_exchange(
     file: str | None, chosen: ChosenModel, settings: Settings, place: RunEnvironment
 ) -> Recording | Replaying:
-    """Return the models of a run. file: where to record, unless the model is a recording. Raises UsageError."""
+    """Return the models of a run. Raises UsageError. file: where to record; None for a model that is a recording."""
     if chosen.resolved.recording:
         if file:
-            raise UsageError("--record does not go with --model replay:FILE, which is a recording already.")
+            raise UsageError("--record cannot be combined with --model replay:FILE, which is a recording already.")
         return Replaying(chosen.resolved, place)
     return Recording(file or "", chosen, settings, place)
 
 
 def run_folders(place: RunEnvironment) -> dict[str, str]:
-    """Return the folders that differ from machine to machine, with the names that stand for them in a recording."""
+    """Return the folders that differ between machines, with the names that replace them in a recording."""
     found = {str(state_folder(place.env)): "<state>"}
     if place.home is not None:
         found[str(place.home)] = "<home>"

@@ -1,7 +1,7 @@
-"""Save a setting in the user's own file, or rules in the project's `.agentrc.local`, with their text and comments.
+"""Save a setting in the user's own file, or rules in the project's `.agentrc.local`; comments and layout stay.
 
-The project's file takes full effect only in a trusted project. Valid trust is renewed with the change; in a project
-that brought nothing until now, the answer that saves the rule also trusts it.
+The project's file takes full effect only in a trusted project. Trust is renewed for the changed file; a project that
+had no files to trust until now becomes trusted by saving the rule.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.session.store import state_folder
 from agent_tools.fs.safe_files import read_regular, write_atomic
 
-_LARGEST = 1 << 20
-# Tables that may be set by one of their keys: `sandbox = "auto"`.
-_SHORT = {"sandbox": "mode"}
+_MAX_BYTES = 1 << 20
+# Tables that may be written as the value of one of their keys: `sandbox = "auto"`.
+_SHORT_FORMS = {"sandbox": "mode"}
 
 
 def save_setting(path: Path, key: str, value: Any) -> None:
@@ -40,45 +40,45 @@ def save_setting(path: Path, key: str, value: Any) -> None:
 def remove_setting(path: Path, key: str) -> None:
     """Remove `key`, or `table.key`, from a settings file. Raises as `save_setting` does."""
     table, _, name = key.rpartition(".")
-    _rewrite(path, table, name, _GONE)
+    _rewrite(path, table, name, _REMOVED)
 
 
-# In place of a value: the key is removed.
-_GONE = object()
+# Stands for the value of a key to remove.
+_REMOVED = object()
 
 
 def _rewrite(path: Path, table: str, name: str, value: Any) -> None:
     try:
-        text = read_regular(path, _LARGEST, path.parent).decode("utf-8")
+        text = read_regular(path, _MAX_BYTES, path.parent).decode("utf-8")
     except FileNotFoundError:
         text = ""
     except ValueError:
         raise SettingsError(f"{path} is not UTF-8; change it by hand") from None
     if text.lstrip().startswith("{"):
         raise SettingsError(f"{path} is JSON; change it by hand")
-    before, new = _parsed(path, text), _changed(path, text, table, name, value)
+    before, new = _parse(path, text), _edit(path, text, table, name, value)
     expected: dict[str, Any] = dict(before)
     place = expected
     if table:
         rest = expected.get(table, {})
-        rest = rest if isinstance(rest, dict) else {_SHORT[table]: rest} if table in _SHORT else {}
+        rest = rest if isinstance(rest, dict) else {_SHORT_FORMS[table]: rest} if table in _SHORT_FORMS else {}
         place = expected[table] = dict(rest)
     place[name] = value
-    if value is _GONE:
+    if value is _REMOVED:
         del place[name]
-    if _parsed(path, new) != expected:
+    if _parse(path, new) != expected:
         raise SettingsError(f"{path} cannot be changed safely; change it by hand")
     write_atomic(path, new.encode(), keep=True)
 
 
-def _parsed(path: Path, text: str) -> dict[str, Any]:
+def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
 
 
-def _changed(path: Path, text: str, table: str, name: str, value: Any) -> str:
+def _edit(path: Path, text: str, table: str, name: str, value: Any) -> str:
     import tomlkit  # 40 ms, only for a setting that is saved
     from tomlkit.exceptions import TOMLKitError
 
@@ -87,14 +87,14 @@ def _changed(path: Path, text: str, table: str, name: str, value: Any) -> str:
         place: Any = document
         if table:
             short = document.get(table)
-            if short is not None and not isinstance(short, dict) and table in _SHORT:
+            if short is not None and not isinstance(short, dict) and table in _SHORT_FORMS:
                 del document[table]
                 document[table] = tomlkit.table()
-                document[table][_SHORT[table]] = short
+                document[table][_SHORT_FORMS[table]] = short
             elif short is None:
                 document[table] = tomlkit.table()
             place = document[table]
-        if value is _GONE:
+        if value is _REMOVED:
             place.pop(name, None)
         else:
             place[name] = list(value) if isinstance(value, tuple) else value
@@ -103,8 +103,7 @@ def _changed(path: Path, text: str, table: str, name: str, value: Any) -> str:
         raise SettingsError(f"{path} cannot be changed ({error}); change it by hand") from None
 
 
-NAME = ".agentrc.local"
-LIMIT = 1 << 20
+LOCAL_FILE = ".agentrc.local"
 
 
 def can_save(trust: Trust) -> bool:
@@ -113,7 +112,7 @@ def can_save(trust: Trust) -> bool:
 
 
 def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
-    """Return a function that saves rules for the project and returns "" or why it failed; None if they had no effect.
+    """Return a function that saves rules for the project, and returns "" or why it failed; None if saving is useless.
 
     state: directory of the trust file.
     """
@@ -141,24 +140,24 @@ def _save(trust: Trust, state: Path, change: Callable[[Path], None]) -> str:
     root = Path(trust.root)
     try:
         if trust.state == "trusted":
-            keep_trust(root, state, lambda: change(root / NAME))
+            keep_trust(root, state, lambda: change(root / LOCAL_FILE))
             return ""
         before = fingerprints(root)
-        change(root / NAME)
+        change(root / LOCAL_FILE)
         after = fingerprints(root)
-        # Only this file may have changed since.
-        others = [None if f is None else {k: v for k, v in f.items() if k != NAME} for f in (before, after)]
+        # Nothing else may have changed in the meantime.
+        others = [None if f is None else {k: v for k, v in f.items() if k != LOCAL_FILE} for f in (before, after)]
         return grant_trust(root, state, after) if others[0] == others[1] else "the project changed in the meantime"
     except OSError as error:
-        return f"{NAME}: {error.strerror or error}"
+        return f"{LOCAL_FILE}: {error.strerror or error}"
     except ValueError as error:
-        return f"{NAME} {error}"
+        return f"{LOCAL_FILE} {error}"
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
     """Add allow rules to a settings file. Raises OSError, and ValueError if the file cannot be edited."""
     try:
-        text = read_regular(path, LIMIT, path.parent).decode("utf-8")
+        text = read_regular(path, _MAX_BYTES, path.parent).decode("utf-8")
     except FileNotFoundError:
         text = ""
     if text.lstrip().startswith("{"):
@@ -171,21 +170,21 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
     if _rules(new) != [*before, *missing]:
         raise ValueError("could not be changed safely; add the rule by hand")
     write_atomic(path, new.encode(), keep=True)
-    if path.name == NAME and not text:
+    if path.name == LOCAL_FILE and not text:
         _exclude(path)
 
 
 def _exclude(path: Path) -> None:
-    """Keep a new local file out of `git status` by the repository's own list, never by the project's .gitignore.
+    """Hide a new local file from `git status` by the repository's `info/exclude`, not by the project's .gitignore.
 
-    What cannot be read or written is left as it is.
+    Does nothing if that file cannot be read or written.
     """
     folder = next(iter(git_folders(path.parent)), None)
-    if folder is None or not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
+    if folder is None or not os.path.isdir(folder):  # noqa: PTH112 - the method raises if a parent is unreadable
         return
     file = folder / "info" / "exclude"
     try:
-        before = read_regular(file, LIMIT)
+        before = read_regular(file, _MAX_BYTES)
     except FileNotFoundError:
         before = b""
     except OSError:

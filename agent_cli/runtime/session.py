@@ -41,21 +41,21 @@ with lazy_imports():
     )
     from agent_cli.session.transcripts import entries  # only to resume at an earlier message
 
-_PRESENT = "The user is present from here on: you may ask where a wrong guess would be costly."
-_ABSENT = (
+_USER_PRESENT = "The user is present from here on: you may ask where a wrong guess would be costly."
+_USER_ABSENT = (
     "Nobody can answer from here on: this runs unattended. Do not ask; take the sensible reading, say which one, and "
     "finish the task. A call that needs approval is denied: continue without it and name it at the end."
 )
-# Seconds to wait for another process that has a session open, which may be about to end.
+# Seconds to wait for another process that has the session open, which may be about to end.
 PATIENCE = 5.0
-# The same where a user watches.
+# The same if a user is present.
 ATTENDED_PATIENCE = 2.0
-# Characters of a session's name.
-LONGEST = 80
+
+MAX_TITLE_CHARS = 80
 
 
 class SessionInUseError(UsageError):
-    """Another process has the session open. where: which one, in a sentence."""
+    """Another process has the session open. where: a sentence that says which one."""
 
     def __init__(self, text: str, where: str) -> None:
         super().__init__(text)
@@ -63,7 +63,7 @@ class SessionInUseError(UsageError):
 
 
 def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:
-    """Return the model of a flag, else the session's last one, else that of the settings."""
+    """Return the model of the command line, else the session's last one, else that of the settings."""
     if options.model or restored is None:
         return settings.model
     return restored.model or settings.model
@@ -77,10 +77,12 @@ def open_session(
     patience: float = PATIENCE,
     place: RunEnvironment | None = None,
 ) -> tuple[SessionLog | None, Restored | None]:
-    """Open the session to resume, as the options ask: lock it first, then read it. Raises UsageError.
+    """Open the session that the options resume: lock it, then read it. Raises UsageError.
+
+    Without such a session, a transcript of Claude Code with that ID is read; it has no log yet.
 
     patience: seconds to wait for another process that has it open.
-    place: where to look for a transcript of Claude Code's with that ID, if there is no such session; it has no log yet.
+    place: where to look for that transcript; None: nowhere.
     """
     log = None
     if options.continue_ and options.resume:
@@ -122,8 +124,8 @@ def open_session(
             log.record(Rewound(len(restored.history), restored.plan))
     if restored.bad:
         what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
-        kept = f"; the file as it was {log.mend(restored)}" if log is not None else ""
-        warn(f"{what} of this session skipped{kept}.")
+        backup = f"; the file as it was {log.mend(restored)}" if log is not None else ""
+        warn(f"{what} of this session skipped{backup}.")
     return log, restored
 
 
@@ -160,9 +162,11 @@ def make_header(
     answered: bool,
     small: bool,
 ) -> Header:
-    """Return the session's fixed header; on resume the old prompt, so that the provider's cached prefix is reused.
+    """Return the session's fixed header. A resumed session has its old prompt, which the provider may have cached.
 
-    system: returns the system prompt; called where a new one is needed.
+    system: returns the system prompt; called if a new one is needed.
+    answered: somebody answers questions.
+    small: the prompt and tools are those of small models.
     """
     session_id = _session_id(options.session_id)
     if restored is not None and not restored.rebuilt:
@@ -173,7 +177,7 @@ def make_header(
         if options.fork_session:
             changed |= {"session_id": session_id, "forked_from": old.session_id}
             if old.root != str(place.root):
-                # Forked from another project's session: its environment is not true here.
+                # The session belongs to another project, so its environment does not apply.
                 changed |= {"cwd": str(place.cwd), "root": str(place.root), "branch": git_branch(place.root)}
                 changed["system"] = system()
         return old.replace(**changed)
@@ -199,27 +203,27 @@ def make_header(
 
 
 def changed_memory(header: Header, memory: Memory, restored: Restored | None) -> list[str]:
-    """Return a message for a resumed session about memory files that changed since; sent once."""
+    """Return a message for a resumed session about memory files that changed since; it is sent once."""
     block = memory.block()
     if restored is None or not block or block in header.system:
         return []
     if any(isinstance(m, UserMessage) and block in m.text for m in restored.history):
         return []
-    words = "The memory files changed since this session began. They now say:"
-    return [f"<memory_change>\n{words}\n\n{block}\n</memory_change>"]
+    text = "The memory files changed since this session began. They now say:"
+    return [f"<memory_change>\n{text}\n\n{block}\n</memory_change>"]
 
 
 def changed_presence(header: Header, restored: Restored | None, *, answered: bool) -> list[str]:
-    """Return a message for a resumed session if its user has come, or has gone."""
+    """Return a message for a resumed session if a user is now present, or no longer is."""
     if restored is None or header.small:
         return []
     before = header.answered
     for message in restored.history:
         if isinstance(message, UserMessage) and "<session_change>" in message.text:
-            before = _PRESENT in message.text
+            before = _USER_PRESENT in message.text
     if answered == before:
         return []
-    return [f"<session_change>\n{_PRESENT if answered else _ABSENT}\n</session_change>"]
+    return [f"<session_change>\n{_USER_PRESENT if answered else _USER_ABSENT}\n</session_change>"]
 
 
 def _session_id(chosen: str | None) -> str:
@@ -261,9 +265,9 @@ def session_origin(options: RunOptions, settings: Settings, restored: Restored |
 
 
 def sanitize_title(text: str) -> str:
-    """Return a name on one line, without surrounding quotes and of limited length; may be empty."""
+    """Return a title on one line, truncated and without surrounding quotes; it may be empty."""
     line = next((line for line in text.strip().splitlines() if line.strip()), "")
-    return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:LONGEST].strip()
+    return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:MAX_TITLE_CHARS].strip()
 
 
 def session_recorder(
@@ -273,11 +277,11 @@ def session_recorder(
     debug_log: DebugLog | None,
     unsaved: Listener | None = None,
 ) -> Listener:
-    """Return what records the events of a session, wherever they are wanted.
+    """Return a function that records the events of a session in its log, transcript and debug log.
 
-    unsaved: gets the events of a session that is not saved.
+    unsaved: receives the events of a session that is not saved.
     """
-    record: Listener = log.record if log is not None else unsaved or _keep_nothing
+    record: Listener = log.record if log is not None else unsaved or _discard
     if transcript is not None:
         record = transcript.record
     if ids is None and debug_log is None:
@@ -293,5 +297,5 @@ def session_recorder(
     return counted
 
 
-def _keep_nothing(event: Event) -> None:
-    """Record nothing (the log of a session that is not saved)."""
+def _discard(event: Event) -> None:
+    """Record nothing, for a session that is not saved."""

@@ -1,4 +1,4 @@
-"""Session titles: the user's name for it, else a title that the small model makes in the background."""
+"""Session titles: the small model makes one in the background if the user gave the session no name."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ from agent_cli.runtime.models import lazy_model
 from agent_cli.runtime.session import sanitize_title
 from agent_tools.cancel import CancelledError, CancelToken
 
-_SEEN = 2_000
+_MAX_CHARS = 2_000
 
 
 class Titles:
-    """The titles of one program's sessions. paid: called with the cost of a title."""
+    """Makes the titles of the program's sessions. on_usage: called with the usage for a title."""
 
-    def __init__(self, paid: Callable[[Usage], None]) -> None:
-        self._paid = paid
-        self._asked: set[str] = set()
+    def __init__(self, on_usage: Callable[[Usage], None]) -> None:
+        self._on_usage = on_usage
+        self._requested: set[str] = set()
         self._cancel = CancelToken()
 
     def turn_ended(self, agent: Agent) -> None:
         """Request a title from the small model in the background, if there is one and the session has no name."""
         session = agent.header.session_id
-        if agent.name or session in self._asked or not agent.settings.small_model or not agent.settings.save_sessions:
+        if (
+            agent.name
+            or session in self._requested
+            or not agent.settings.small_model
+            or not agent.settings.save_sessions
+        ):
             return
         if not any(isinstance(m, AssistantMessage) and m.text for m in agent.conversation.history):
             return
-        self._asked.add(session)
+        self._requested.add(session)
         threading.Thread(target=self._ask, args=(agent,), name="title", daemon=True).start()
 
     def close(self) -> None:
@@ -41,7 +46,7 @@ class Titles:
         self._cancel.cancel()
 
     def _ask(self, agent: Agent) -> None:
-        """Make a title, on a thread of its own. If the model fails, the session stays without a title."""
+        """Make a title, in a separate thread. If the model fails, the session stays without a title."""
         settings = agent.settings
         assert settings.small_model is not None
         answer = TextCollector()
@@ -53,10 +58,10 @@ class Titles:
             return
         usage = opened.price(answer.usage) if answer.usage is not None else Usage()
         title = sanitize_title(answer.text)
-        # A name the user chose in the meantime wins.
+        # A name that the user chose in the meantime takes precedence.
         if title and not agent.name and not self._cancel.cancelled:
             agent.rename(SessionNamed(title, opened.label, usage))
-            self._paid(usage)
+            self._on_usage(usage)
 
 
 def _title_prompt(agent: Agent) -> str:
@@ -64,4 +69,4 @@ def _title_prompt(agent: Agent) -> str:
     history = agent.conversation.history
     request = next((user_text(m.text) for m in history if is_user_message(m)), "")
     answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
-    return f"<conversation>\nUser: {request[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
+    return f"<conversation>\nUser: {request[:_MAX_CHARS]}\n\nAgent: {answered[:_MAX_CHARS]}\n</conversation>"

@@ -1,4 +1,4 @@
-"""The transcript of a session in Claude Code's shape: where it is, who wants it, and sessions that are only that."""
+"""The transcript of a session in Claude Code's format: write it when needed, and resume sessions from one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from agent_cli.session.transcripts.writer import Mirror, TranscriptWriter
 
 with lazy_imports():
-    from agent_cli.session.transcripts import entries, reader, writer  # only once somebody wants it
+    from agent_cli.session.transcripts import entries, reader, writer  # only if a transcript is needed
 
 
 class SessionTranscript:
-    """The transcript of a session, written from the moment that somebody wants it.
+    """The transcript of a session, written once it is needed.
 
     mirror: called with the path and the entries of each write.
     """
@@ -35,8 +35,8 @@ class SessionTranscript:
     def __init__(
         self, log: SessionLog, header: Header, place: RunEnvironment, warn: Callable[[str], None], *, at_once: bool
     ) -> None:
-        """at_once: written from the first event on, where the readers of Claude Code's transcripts look; else beside
-        the log, from the first call of `wanted`.
+        """at_once: write it from the first event on, where readers of Claude Code's transcripts look; otherwise in our
+        own folder, from the first call of `wanted` on.
         """
         folder = project_folder(place.env, place.home, place.cwd) if at_once else transcript_folder(log.path)
         self.path = folder / f"{header.session_id}.jsonl"
@@ -47,11 +47,11 @@ class SessionTranscript:
         self._warn = warn
         self._at_once = at_once
         self._writer: TranscriptWriter | None = None
-        # An event is in the log and in the transcript, or in neither, when it is caught up with the log.
+        # While the transcript catches up with the log, an event must be in both or in neither.
         self._lock = _thread.RLock()
 
     def wanted(self) -> Path:
-        """Return the path of the transcript, which is up to date from here on; callable from any thread."""
+        """Return the path of the transcript, which is up to date from now on. Safe from any thread."""
         with self._lock:
             if self._writer is None:
                 header = self._header
@@ -61,7 +61,7 @@ class SessionTranscript:
         return self.path
 
     def of_subagent(self, call_id: str) -> str:
-        """Return the path of the transcript of the sub-agent that works for a call."""
+        """Return the path of the transcript of a call's sub-agent."""
         return str(subagent_path(self.wanted(), call_id))
 
     def record(self, event: Event) -> None:
@@ -83,7 +83,7 @@ def make_transcript(
     log: SessionLog,
     warn: Callable[[str], None],
 ) -> SessionTranscript | None:
-    """Return the transcript of a session that is saved; None if the settings want none."""
+    """Return the transcript of a saved session; None if the settings turn it off."""
     at_once = settings.transcript == "claude" or options.hosted
     if settings.transcript == "off" and not at_once:
         return None
@@ -91,9 +91,9 @@ def make_transcript(
 
 
 def read_foreign(options: RunOptions, place: RunEnvironment) -> Restored | None:
-    """Return the session to resume from its transcript alone; None if there is none with that ID.
+    """Return the session to resume, read from a transcript of Claude Code; None if there is none with that ID.
 
-    Raises SessionNotFoundError if it cannot be read, or is of another folder and not to be copied.
+    Raises SessionNotFoundError if it cannot be read, or if it belongs to another folder and is not forked.
     """
     path = find_foreign(options.resume or "", place, anywhere=options.fork_session)
     return reader.read_transcript(path, path.stem) if path is not None else None
@@ -109,12 +109,12 @@ def find_foreign(text: str, place: RunEnvironment, *, anywhere: bool) -> Path | 
         return found[0] if found else None
     where = shorten(reader.working_directory(found[0]) or found[0].parent.name)
     raise SessionNotFoundError(
-        f"Session {text} is of {where}: resume it there; agent --resume {text} --fork-session makes a copy of it here"
+        f"Session {text} belongs to {where}: resume it there; agent --resume {text} --fork-session copies it here"
     )
 
 
 def message_counts(header: Header, restored: Restored | None, log: SessionLog | None) -> dict[str, int]:
-    """Return how many messages the log has at the start, by scope."""
+    """Return the number of messages that the log has at the start, by scope."""
     if restored is None:
         return {}
     copied = log is not None and (bool(restored.uuids) or header.session_id != restored.header.session_id)

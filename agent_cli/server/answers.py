@@ -11,7 +11,7 @@ from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Questio
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.place import UsageError
-from agent_cli.runtime.edit_call import changeable
+from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.pending import read_answers
 from agent_cli.server.tasks import InboxEntry
 from agent_tools.fs.workspace import Workspace
@@ -114,11 +114,11 @@ def answer_approval(asked: ApprovalRequested, verdict: UserVerdict, user: str, w
     if verdict.verdict != "approve":
         return Reject(verdict.text, user=user)
     if verdict.hunks is not None:
-        parts = changeable(asked, workspace)
+        parts = editable_call(asked, workspace)
         if not parts.hunks:
             # The file is not as it was shown any more: ask again.
             return Defer()
-        answer = parts.taken([hunk for at, hunk in enumerate(parts.hunks) if at in verdict.hunks])
+        answer = parts.with_hunks([hunk for at, hunk in enumerate(parts.hunks) if at in verdict.hunks])
         return answer if isinstance(answer, Defer) else answer.replace(user=user)
     if verdict.arguments is not None and verdict.arguments != asked.arguments:
         note = f"[The user changed the arguments of this call.{f' They said: {verdict.text}' if verdict.text else ''}]"

@@ -18,8 +18,8 @@ from agent_cli.core.messages import user_text
 from agent_cli.core.place import RunEnvironment
 from agent_cli.headless.pending import has_expired
 from agent_cli.providers.catalog import lookup
-from agent_cli.runtime.edit_call import changeable
-from agent_cli.runtime.pending import opened_in, pending_of, saved_place
+from agent_cli.runtime.edit_call import editable_call
+from agent_cli.runtime.pending import pending_of, saved_place, session_holder
 from agent_cli.server.answers import binding_of, decision_about
 from agent_cli.server.pool import Pool
 from agent_cli.server.tasks import ServerTask, TaskStore
@@ -167,7 +167,7 @@ class Views:
         if task is not None and task.is_running():
             return ""
         store = SessionStore.at(path.parent)
-        return f"It is open in {opened_in(store, session_id) or 'another process'}."
+        return f"It is open in {session_holder(store, session_id) or 'another process'}."
 
     def _glance(self, path: Path) -> SessionSummary | None:
         return _cached(self._glances, path, lambda: summarize_session(path), _CACHED)
@@ -261,7 +261,7 @@ class Views:
 
 def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str, Any]:
     """Return what a question about a call shows besides what lists do."""
-    hunks = changeable(asked, workspace).hunks
+    hunks = editable_call(asked, workspace).hunks
     return {
         "warnings": list(asked.warnings),
         "always": asked.always,

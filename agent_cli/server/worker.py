@@ -32,7 +32,7 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Suspended, TurnResult
-from agent_cli.git.worktree import bring_settings, enter_worktree
+from agent_cli.git.worktree import apply_project_settings, enter_worktree
 from agent_cli.headless.output import echo, print_notice
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
@@ -316,7 +316,7 @@ def make_worktree(folder: str, name: str) -> int:
         trust = read_settings(RunOptions(), place).trust
         worktree = enter_worktree(name, place, trust.trusted)
         by_setting = trust.by.startswith("the setting")
-        bring_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)
+        apply_project_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)
     except UsageError as error:
         print_notice(str(error))
         return FAILED

@@ -27,7 +27,7 @@ from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.agent import Agent, switch_model
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.edit_call import changeable
+from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
@@ -154,7 +154,7 @@ class Repl(Dialogs):
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         deps = self.agent.conversation.deps
-        return ask_approval(request, self.put, changeable(request, deps.context.workspace, deps.traits_of))
+        return ask_approval(request, self.put, editable_call(request, deps.context.workspace, deps.traits_of))
 
     def put(self, dialog: Dialog) -> Any:
         return LineDialogs(self._console, read_line, self._run_at_question).put(dialog)

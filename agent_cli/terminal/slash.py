@@ -68,7 +68,7 @@ class UserQuestions(Protocol):
     def edit(self, text: str, suffix: str = ".md") -> str | None:
         """Return the text edited in the user's editor; None if the editor fails."""
 
-    def propose(self, text: str) -> None:
+    def propose_message(self, text: str) -> None:
         """Put a text into the input line if it is empty."""
 
 

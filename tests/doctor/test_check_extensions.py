@@ -49,7 +49,7 @@ def test_each_file_is_reported_with_what_of_it_is_not_used(tmp_path: Path) -> No
     put(tmp_path, ".claude/settings.json", json.dumps({**taken, "statusLine": {"command": "date"}, "strange": 1}))
     put(tmp_path, ".claude/settings.local.json", "[")
     found = checked(tmp_path, tmp_path.resolve())
-    assert found.pop(".claude/commands/bad.md").startswith("command /bad (its head was not read: line 3: ")
+    assert found.pop(".claude/commands/bad.md").startswith("command /bad (its front matter is invalid: line 3: ")
     assert found == {
         ".agent/commands/fix.md": "command /fix (allowed-tools: 'Bash(git:*), Tpyo(x': a parenthesis is not closed; "
         "runs 1 command when it is used, if they are permitted)",
@@ -57,7 +57,7 @@ def test_each_file_is_reported_with_what_of_it_is_not_used(tmp_path: Path) -> No
         "(category, author: only says something about the file; blah: not known here; model: no such model)",
         ".claude/commands/clear.md": "command /clear, not used: a command of the program has that name and comes first",
         ".claude/commands/none.md": "not used: it has no text",
-        ".claude/commands/two words.md": "not used: its name cannot be called; it contains spaces or colons, or begins "
+        ".claude/commands/two words.md": "not used: its name cannot be used; it contains spaces or colons, or begins "
         "with a dot",
         ".claude/commands/run.sh": "not used: a command is a file that ends in .md",
         ".claude/skills/pdf/SKILL.md": "skill pdf (license: only says something about the file; its name 'portable' is "
@@ -76,7 +76,7 @@ def test_each_file_is_reported_with_what_of_it_is_not_used(tmp_path: Path) -> No
         ".claude/statusline.sh": "not used by itself: the command for it is status_line under [terminal] of our own "
         "settings",
         ".agent/hooks.json": "hooks, which agent hooks list shows",
-        ".claude/settings.json": "settings of Claude Code, of which permissions and statusLine is taken "
+        ".claude/settings.json": "settings of Claude Code; used here: permissions and statusLine "
         "(strange: not known here; disableAllHooks: applies only in your own settings; "
         "permissions.disableBypassPermissionsMode: not read here)",
         ".claude/settings.local.json": "not used: it is not JSON",

@@ -11,7 +11,7 @@ import pytest
 from agent_cli.core.events import ToolFinished
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete
-from agent_cli.engine.checks import judge
+from agent_cli.engine.checks import evaluate_check
 from agent_cli.permissions.shell import parser
 from tests.support.scripts import call
 from tests.support.turns import World
@@ -245,22 +245,22 @@ def test_a_check_that_reached_its_time_limit_is_not_a_pass(root: Path, tools: Pa
 
 def test_commands_of_the_setting_count_with_the_same_proof() -> None:
     more = ("./check.sh",)
-    assert str(judge("./check.sh --all", 0, (), more)) == "`./check.sh --all` passed"
-    assert str(judge("cd x && ./check.sh", 1, (), more)) == "`cd x && ./check.sh` failed (exit 1)"
+    assert str(evaluate_check("./check.sh --all", 0, (), more)) == "`./check.sh --all` passed"
+    assert str(evaluate_check("cd x && ./check.sh", 1, (), more)) == "`cd x && ./check.sh` failed (exit 1)"
     for line in ("./check.sh; true", "./check.sh | cat", "./check.sh || echo no"):
-        found = judge(line, 0, (), more)
+        found = evaluate_check(line, 0, (), more)
         assert found is not None
         assert not found.passed
-    assert judge("./other.sh", 0, (), more) is None
+    assert evaluate_check("./other.sh", 0, (), more) is None
 
 
 def test_without_the_parser_only_plain_commands_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser, "find_shfmt", lambda: None)
     parser.parse_tree.cache_clear()
-    assert str(judge("pytest -q tests", 0)) == "`pytest -q tests` passed"
-    found = judge("cd x && pytest -q tests", 0)
+    assert str(evaluate_check("pytest -q tests", 0)) == "`pytest -q tests` passed"
+    found = evaluate_check("cd x && pytest -q tests", 0)
     assert found is None or not found.passed
 
 
 def test_a_killed_check_did_not_finish() -> None:
-    assert str(judge("pytest", None)) == "`pytest` did not finish"
+    assert str(evaluate_check("pytest", None)) == "`pytest` did not finish"

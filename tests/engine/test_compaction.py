@@ -12,7 +12,7 @@ from agent_cli.core.events import Compacted, Compacting, MessageAdded, SubagentE
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended, Usage
 from agent_cli.core.window import Window
-from agent_cli.engine.compaction.measure import limit_of
+from agent_cli.engine.compaction.measure import compaction_limit
 from agent_cli.engine.compaction.summarize import SECTIONS
 from agent_cli.engine.types import ModelHandle, NestedState, TurnOptions
 from agent_cli.hooks import HookRegistry, PythonHook
@@ -162,7 +162,7 @@ def test_what_is_wanted_of_the_answer_is_left_free(tmp_path: Path) -> None:
 
 def test_what_an_effort_may_think_is_left_free() -> None:
     def limit(size: int, **options: Any) -> int:
-        return limit_of(size, TurnOptions("m", "m", "", (), **options))
+        return compaction_limit(size, TurnOptions("m", "m", "", (), **options))
 
     assert limit(200_000) == 184_000 == limit(200_000, effort="none")
     assert limit(200_000, effort="high") == 200_000 - 24_096 == limit(200_000, thinking_tokens=20_000)

@@ -34,8 +34,8 @@ PIECES = st.lists(
 def called(raw: str) -> list[Any]:
     """The calls of an answer whose call has these raw arguments."""
     draft = AnswerDraft()
-    draft.take(ToolCallStart(0, "c", "Bash"))
-    draft.take(ToolCallDelta(0, raw))
+    draft.add(ToolCallStart(0, "c", "Bash"))
+    draft.add(ToolCallDelta(0, raw))
     message = draft.message("tool_calls")
     assert message is not None
     return list(message.calls)

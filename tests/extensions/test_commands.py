@@ -61,7 +61,7 @@ def test_what_a_command_says_of_itself(home: Path) -> None:
     assert (a.description, a.hint, a.by_model) == ("Review", "[file]", True)
     assert not b.by_model
     assert c.description == "" and c.expand("", context(home)) == "Body"
-    assert len(problems) == 1 and "c.md: the head" in problems[0] and "line 3" in problems[0]
+    assert len(problems) == 1 and "c.md: its front matter is invalid" in problems[0] and "line 3" in problems[0]
 
 
 @pytest.mark.parametrize(

@@ -36,5 +36,5 @@ def test_a_style_of_a_project_counts_once_it_is_trusted_and_an_unknown_one_is_na
     put(work, ".agent/output-styles/ours.md", "Our way.")
     held, found = prompt_with(work, "ours")
     assert "Our way." not in held
-    assert "there is no output style ours, so the default is used; there are default, explanatory, learning" in found
+    assert "there is no output style ours, so the default is used. Available: default, explanatory, learning" in found
     assert "Our way." in prompt_with(work, "ours", "--trust")[0]

@@ -81,7 +81,7 @@ class One(Tool):
 @pytest.mark.parametrize(
     ("points", "module", "why"),
     [
-        ("other = pack:One", TOOL.format(name="One"), "no installed package offers 'words'; there are: other."),
+        ("other = pack:One", TOOL.format(name="One"), "no installed package offers 'words'. Available: other."),
         ("words = pack:One", "raise RuntimeError('broken')", "cannot be loaded: RuntimeError: broken"),
         ("words = pack:Two", TOOL.format(name="One"), "cannot be loaded: AttributeError"),
         ("words = pack:One", "One = 3", "leads to int, which is not an agent_tools.base.Tool"),

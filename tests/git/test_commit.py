@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.place import UsageError
-from agent_cli.git.commit import read_words, with_trailers
+from agent_cli.git.commit import parse_arguments, with_trailers
 from agent_cli.git.repository import FileStatus, Repository
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.program import agent
@@ -282,8 +282,8 @@ def test_words_are_read(repo: Path) -> None:
     changes = [FileStatus("docs/x.md"), FileStatus("a.txt")]
 
     def read(words: str) -> tuple[Any, ...]:
-        w = read_words(words, changes, repo, repo / "docs")
-        return w.everything, w.hooks, w.message, w.paths, w.wish
+        w = parse_arguments(words, changes, repo, repo / "docs")
+        return w.everything, w.hooks, w.message, w.paths, w.instructions
 
     assert read("") == (False, True, "", (), "")
     assert read("--all -n in German") == (True, False, "", (), "in German")

@@ -323,7 +323,7 @@ def test_a_filter_of_debug_chooses_what_is_written(work: Path, tmp_path: Path, c
 
 def test_a_filter_of_debug_that_lets_nothing_through_says_so(work: Path) -> None:
     done = agent(["-p", "--debug", "mcp", "hello"], work, scripted(work))
-    assert "--debug mcp: nothing is written; it can be api, hooks, tools" in done.stderr
+    assert "--debug mcp: nothing is written; choose from api, hooks, tools" in done.stderr
 
 
 def test_words_that_are_commands_elsewhere_are_not_sent(work: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_command_that_cannot_be_used_is_one_sentence(work: Path) -> None:
     command(work, "empty", "---\nx: [\n---\n")
     done = agent(["-p", "--model", script(work.parent / "s.toml", []), "/empty"], work)
     assert done.returncode == 2
-    assert "empty.md: the head between the lines of --- was not read" in done.stderr.splitlines()[0]
+    assert "empty.md: its front matter is invalid" in done.stderr.splitlines()[0]
     assert done.stderr.splitlines()[-1].startswith("agent: The command /empty is empty")
 
 

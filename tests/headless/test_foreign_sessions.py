@@ -120,7 +120,7 @@ def test_what_was_compacted_is_its_summary_and_what_was_preserved(work: Path, ho
 def test_a_foreign_session_of_another_folder_is_only_copied(work: Path, home: Path) -> None:
     written(place(home, work.parent / "elsewhere"), LINES)
     done, _ = ask(work, "hi", "--resume", ID, ok=False)
-    assert done.returncode == 2 and "is of /elsewhere: resume it there" in done.stderr
+    assert done.returncode == 2 and "belongs to /elsewhere: resume it there" in done.stderr
     done, _ = ask(work, "hi", "--resume", ID, "--fork-session")
     [fork] = (place(home, work).parent).glob("*.jsonl")
     assert fork.stem != ID and visible_lines(entries_of(fork))[0] == "user: What is here?"

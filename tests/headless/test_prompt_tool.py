@@ -106,7 +106,7 @@ def test_a_host_session_asks_it_too(work: Path, desk: list[str]) -> None:
 
 def test_a_tool_that_no_server_has_is_a_mistake(work: Path, desk: list[str]) -> None:
     wrong = run(work, [*desk[:3], "mcp__other__approve"], "")
-    assert wrong.returncode == 2 and "there are the servers desk" in wrong.stderr
+    assert wrong.returncode == 2 and "the servers are desk" in wrong.stderr
     none = run(work, desk[2:], "")
     assert none.returncode == 2 and "there are no MCP servers" in none.stderr
     missing = run(work, [*desk[:3], "mcp__desk__other"], "", "mcp__desk__other, does not exist")

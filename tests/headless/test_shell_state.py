@@ -47,7 +47,7 @@ def test_a_background_command_ends_with_a_one_shot_run(work: Path) -> None:
 def test_a_background_command_of_an_earlier_run_is_known_to_have_ended(work: Path) -> None:
     replies = [bash("exec sleep 60", timeout=200), {"text": "Ok."}]
     done = run_allowing_bash(work, replies)
-    assert done.stderr.endswith("Stopped, as it still ran in the background (b1): exec sleep 60\n")
+    assert done.stderr.endswith("Stopped, since it was still running in the background (b1): exec sleep 60\n")
     look = call("BashOutput", shell_id="b1")
     end = {"expect": "those of an earlier run ended with it", "text": "Ok."}
     output_allowing_bash(work, [*replies, {"calls": [look]}, end], "-c")

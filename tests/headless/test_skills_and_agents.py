@@ -116,7 +116,7 @@ def test_an_agent_type_of_a_file_works_with_its_prompt_tools_and_model(work: Pat
         ("name: x\ntools: Grap", "there is no tool named Grap; did you mean Grep?"),
         ("name: x\ndisallowedTools: Bsh", "there is no tool named Bsh; did you mean Bash?"),
         ("name: x\nmodel: nobody/none", "model nobody/none: unknown provider 'nobody'"),
-        ("name: x\ntools: TaskCreate", "none of its tools is here: TaskCreate"),
+        ("name: x\ntools: TaskCreate", "none of its tools is available: TaskCreate"),
         ("description: no name", "a name and a prompt are needed"),
         ("name: two words", "'two words' is not a name of one word"),
         ("name: [", "'[' is not a name of one word"),
@@ -195,5 +195,5 @@ def test_a_sub_agent_whose_model_is_not_available_says_which_model_answers(work:
     put(home_of(work), ".agent/agents/critic.md", f"{head}Be strict.")
     task = call("Task", description="look", prompt="Look.", subagent_type="critic")
     done = agent(["-p", "--model", script(work.parent / "s.toml", [{"calls": [task]}, {"text": "Ok."}]), "go"], work)
-    warning = next(line for line in done.stderr.splitlines() if "The sub-agent critic wants the model" in line)
+    warning = next(line for line in done.stderr.splitlines() if "The sub-agent critic asks for the model" in line)
     assert warning.endswith("The model of this session answers instead.")

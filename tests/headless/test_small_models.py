@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.engine.held_text import RepeatedText, repetition
+from agent_cli.engine.held_text import RepeatedText, repeated_length
 from agent_cli.engine.unmade_calls import describes_call
 from tests.support.model_server import Call, ModelServer, Received, Reply, ScriptedClient
 from tests.support.program import agent
@@ -127,7 +127,7 @@ def test_an_answer_that_repeats_itself_is_ended(work: Path) -> None:
     ],
 )
 def test_what_is_a_repetition(text: str, repeats: bool) -> None:
-    assert bool(repetition(text)) is repeats
+    assert bool(repeated_length(text)) is repeats
     pieces = RepeatedText()
     assert any(pieces.feed(text[n : n + 7]) for n in range(0, len(text) + 600, 7)) is repeats
 

@@ -124,7 +124,7 @@ def test_the_old_words_of_pre_tool_use(tmp_path: Path) -> None:
         ),
         (
             '{"hookSpecificOutput": {"permissionDecision": "perhaps"}}',
-            "its answer cannot be read: the decision 'perhaps' is none",
+            "its answer cannot be read: the decision 'perhaps' is unknown",
         ),
         ('{"hookSpecificOutput": {"updatedInput": 5}}', "its answer cannot be read: updatedInput is not an object"),
     ],

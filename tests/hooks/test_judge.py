@@ -30,7 +30,7 @@ def table(
     root: Path, model: ScriptedClient, event: HookEvent, words: str = "Did they test it?", **hook: Any
 ) -> HookRegistry:
     judge = ModelHandle("tiny", "tiny", model, lambda usage: COSTS)
-    return HookRegistry([Hook(event, words, kind="prompt", **hook)], cwd=lambda: root, opened=lambda name: judge)
+    return HookRegistry([Hook(event, words, kind="prompt", **hook)], cwd=lambda: root, open_model=lambda name: judge)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_a_child_that_a_hook_leaves_in_the_background_does_not_hold_the_turn(tmp
 def test_output_is_bounded_and_inert(tmp_path: Path) -> None:
     long = Step(tmp_path, "UserPromptSubmit", "head -c 300000 /dev/zero | tr '\\0' x")
     assert len(long.result.context[0]) < 10_200
-    assert long.result.context[0].endswith("290,000 more characters of this hook's words were cut]")
+    assert long.result.context[0].endswith("290,000 more characters of this hook's text were cut]")
     assert len(long.ran[0].stdout) < 4_100
     flood = Step(tmp_path, "PreToolUse", "yes | head -c 3000000", strict=True)
     assert flood.result.verdict == "deny"

@@ -16,7 +16,7 @@ from agent_cli.core.host_servers import HostServers
 from agent_cli.core.place import UsageError
 from agent_cli.mcp.approvals import Approvals
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.config import DeclaredServer, mistake_in, servers_of_host
+from agent_cli.mcp.config import DeclaredServer, declaration_problem, servers_of_host
 from agent_cli.mcp.manager import Servers
 from agent_cli.mcp.server_state import ServerSettings
 from tests.support.mcp.running import PATIENCE, ask, eventually, text_of
@@ -94,7 +94,7 @@ def test_a_server_of_the_host_is_used_like_any_other(tmp_path: Path) -> None:
         calc = servers.all["calc"]
         assert (calc.status, calc.about, list(servers.tools())) == ("ready", "host 7", ["mcp__calc__add"])
         assert text_of(ask(calc, "add", {"a": 2, "b": 3})) == "5"
-        assert servers.news() == []
+        assert servers.take_notifications() == []
     methods = [message["method"] for _, message in host.heard]
     # The handshake comes first: hosts of today know no other beginning.
     assert methods[:3] == ["initialize", "notifications/initialized", "tools/list"]
@@ -145,11 +145,11 @@ def test_a_changed_list_of_the_host_is_read_again(tmp_path: Path) -> None:
         host.tools = [ADD, {**ADD, "name": "subtract"}]
         host.servers.receive("calc", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         eventually(lambda: list(servers.tools()) == ["mcp__calc__add", "mcp__calc__subtract"])
-        assert servers.news() == []
+        assert servers.take_notifications() == []
 
 
 def test_a_host_that_is_gone_ends_its_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_cli.mcp.supervisor.MOST_RESTARTS", 0)
+    monkeypatch.setattr("agent_cli.mcp.supervisor.MAX_RESTARTS", 0)
     host = FakeHost()
     host.answers["tools/call"] = lambda message: host.servers.end()
     with hosted(tmp_path, host, "calc") as servers:
@@ -163,7 +163,7 @@ def test_without_a_host_such_a_server_fails_in_words(tmp_path: Path) -> None:
     try:
         servers.wait(PATIENCE)
         assert servers.all["calc"].status == "failed"
-        assert servers.news() == [
+        assert servers.take_notifications() == [
             "the MCP server calc did not start: it is a server of a host process, and there is none"
         ]
     finally:
@@ -173,23 +173,23 @@ def test_without_a_host_such_a_server_fails_in_words(tmp_path: Path) -> None:
 def test_servers_are_added_and_removed_during_the_session(tmp_path: Path) -> None:
     host = FakeHost()
     with hosted(tmp_path, host, "first") as servers:
-        assert servers.set_added(servers_of_host(["a", "b"])) == (["a", "b"], [])
+        assert servers.replace_added(servers_of_host(["a", "b"])) == (["a", "b"], [])
         servers.wait(PATIENCE)
         assert list(servers.tools()) == ["mcp__first__add", "mcp__a__add", "mcp__b__add"]
         before = servers.all["b"]
-        assert servers.set_added(servers_of_host(["b", "c", "first"])) == (["c"], ["a"])
+        assert servers.replace_added(servers_of_host(["b", "c", "first"])) == (["c"], ["a"])
         servers.wait(PATIENCE)
         assert servers.all["b"] is before
         assert list(servers.all) == ["first", "b", "c"]
         assert text_of(ask(servers.all["c"], "add", {"a": 1, "b": 2})) == "3"
-        assert servers.set_added([]) == ([], ["b", "c"])
+        assert servers.replace_added([]) == ([], ["b", "c"])
         assert list(servers.tools()) == ["mcp__first__add"]
 
 
 def test_only_the_host_and_the_command_line_declare_one() -> None:
     sdk = McpServer(type="sdk")
-    assert mistake_in(DeclaredServer("a", sdk, "", "given")) == ""
-    assert "only a host process" in mistake_in(DeclaredServer("a", sdk, "", "project"))
-    assert "neither a command" in mistake_in(DeclaredServer("a", sdk.replace(command="x"), "", "given"))
-    with pytest.raises(UsageError, match="has a name"):
+    assert declaration_problem(DeclaredServer("a", sdk, "", "given")) == ""
+    assert "only a host process" in declaration_problem(DeclaredServer("a", sdk, "", "project"))
+    assert "neither a command" in declaration_problem(DeclaredServer("a", sdk.replace(command="x"), "", "given"))
+    with pytest.raises(UsageError, match="needs a name"):
         servers_of_host(["a b"])

@@ -14,7 +14,7 @@ import pytest
 from agent_cli.cli.mcp_login import log_in, revoke
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.credentials import Login, Logins, is_secure_url, key_of
+from agent_cli.mcp.credentials import Login, LoginStore, is_secure_url, key_of
 from tests.support.mcp.login_server import METADATA, RESOURCE, TOKEN, Locked, browse, locked
 from tests.support.mcp.running import PATIENCE, ask, company, text_of
 
@@ -32,13 +32,13 @@ def logged_in(server: McpServer, browser: Callable[[str], Any] = browse, seconds
 
 def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: Locked) -> None:
     declared = McpServer(url=web.url)
-    logins = Logins(tmp_path / "logins")
+    logins = LoginStore(tmp_path / "logins")
     with company(tmp_path, web=declared) as servers:
-        assert (servers.all["web"].status, servers.news()) == ("login", [f"the MCP server {SENTENCE}"])
+        assert (servers.all["web"].status, servers.take_notifications()) == ("login", [f"the MCP server {SENTENCE}"])
     assert logins.state(declared) == "wanted"
     login = logged_in(declared)
-    logins.keep(declared, login)
-    assert logins.state(declared) == "there"
+    logins.save(declared, login)
+    assert logins.state(declared) == "stored"
     (params,) = web.office.asked
     assert str(params.redirect_uri).startswith("http://127.0.0.1:")
     assert params.resource == web.url
@@ -57,10 +57,10 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
         with pytest.raises(McpRequestError, match=r"^(?!it wants)"):
             server.read("note://none").result(PATIENCE)
     # It has run out, and is renewed before it is shown, at the address that the metadata named.
-    renewed = logins.of(declared)
+    renewed = logins.find(declared)
     assert renewed is not None
     assert renewed.tokens["access_token"] != login.tokens["access_token"]
-    logins.keep(declared, renewed.replace(expires=1.0))
+    logins.save(declared, renewed.replace(expires=1.0))
     web.shown.clear()
     with company(tmp_path, web=declared) as servers:
         server = servers.all["web"]
@@ -71,15 +71,15 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
         assert logins.forget(declared)
         with pytest.raises(McpRequestError, match="it needs a login: agent mcp login web"):
             ask(server, "add", {"a": 1, "b": 2})
-        assert servers.news() == [f"the MCP server {SENTENCE}"]
+        assert servers.take_notifications() == [f"the MCP server {SENTENCE}"]
     with company(tmp_path, web=declared) as servers:
         assert servers.all["web"].status == "login"
 
 
 def test_many_requests_at_once_renew_a_login_once(tmp_path: Path, web: Locked) -> None:
     declared = McpServer(url=web.url)
-    logins = Logins(tmp_path / "logins")
-    logins.keep(declared, logged_in(declared))
+    logins = LoginStore(tmp_path / "logins")
+    logins.save(declared, logged_in(declared))
     with company(tmp_path, one=declared, two=declared) as servers:
         web.office.access.clear()
         calls = [
@@ -91,17 +91,17 @@ def test_many_requests_at_once_renew_a_login_once(tmp_path: Path, web: Locked) -
 
 def test_a_login_whose_renewal_is_refused_is_named(tmp_path: Path, web: Locked) -> None:
     declared = McpServer(url=web.url)
-    Logins(tmp_path / "logins").keep(declared, logged_in(declared).replace(expires=1.0))
+    LoginStore(tmp_path / "logins").save(declared, logged_in(declared).replace(expires=1.0))
     web.office.access.clear()
     web.office.refresh.clear()
     with company(tmp_path, web=declared) as servers:
-        assert servers.news() == [f"the MCP server {SENTENCE}"]
+        assert servers.take_notifications() == [f"the MCP server {SENTENCE}"]
 
 
 def test_who_logs_out_while_a_login_is_renewed_stays_logged_out(tmp_path: Path, web: Locked) -> None:
     declared = McpServer(url=web.url)
-    logins = Logins(tmp_path / "logins")
-    logins.keep(declared, logged_in(declared).replace(expires=1.0))
+    logins = LoginStore(tmp_path / "logins")
+    logins.save(declared, logged_in(declared).replace(expires=1.0))
 
     def log_out(found: dict[str, Any]) -> dict[str, Any]:
         logins.forget(declared)
@@ -110,7 +110,7 @@ def test_who_logs_out_while_a_login_is_renewed_stays_logged_out(tmp_path: Path, 
     web.changes[TOKEN] = log_out
     with company(tmp_path, web=declared):
         assert web.office.refreshed == 1
-    assert logins.of(declared) is None
+    assert logins.find(declared) is None
 
 
 def test_tokens_that_cannot_be_taken_back_are_reported_to_be(web: Locked) -> None:
@@ -123,12 +123,12 @@ def test_tokens_that_cannot_be_taken_back_are_reported_to_be(web: Locked) -> Non
 
 
 def test_another_address_or_client_does_not_get_the_token(tmp_path: Path, web: Locked) -> None:
-    logins = Logins(tmp_path / "logins")
+    logins = LoginStore(tmp_path / "logins")
     declared = McpServer(url=web.url)
-    logins.keep(declared, logged_in(declared))
-    assert logins.of(declared.replace(url=f"{web.url}/other")) is None
-    assert logins.of(declared.replace(oauth={"clientId": "mine"})) is None
-    assert logins.of(declared.replace(headers={"authorization": "Bearer x"})) is None
+    logins.save(declared, logged_in(declared))
+    assert logins.find(declared.replace(url=f"{web.url}/other")) is None
+    assert logins.find(declared.replace(oauth={"clientId": "mine"})) is None
+    assert logins.find(declared.replace(headers={"authorization": "Bearer x"})) is None
     with locked() as thief:
         with company(tmp_path, web=McpServer(url=thief.url)) as servers:
             assert servers.all["web"].status == "login"
@@ -137,7 +137,7 @@ def test_another_address_or_client_does_not_get_the_token(tmp_path: Path, web: L
         (file,) = logins.folder.glob("*.json")
         for other in (McpServer(url=thief.url), declared.replace(oauth={"clientId": "mine"})):
             file = file.rename(logins._path(other))
-            assert logins.of(other) is None
+            assert logins.find(other) is None
 
 
 def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -
     from agent_cli.mcp.oauth import TokenAuth
 
     declared = McpServer(url="https://tracker.example/mcp")
-    logins = Logins(tmp_path / "logins")
-    logins.keep(declared, Login(key_of(declared), {"access_token": "secret"}, 0.0, {}))
-    assert "secret" not in repr(logins.of(declared))
+    logins = LoginStore(tmp_path / "logins")
+    logins.save(declared, Login(key_of(declared), {"access_token": "secret"}, 0.0, {}))
+    assert "secret" not in repr(logins.find(declared))
 
     async def header(url: str) -> str | None:
         flow = TokenAuth(declared, logins).async_auth_flow(httpx2.Request("POST", url))
@@ -238,7 +238,7 @@ def test_a_client_registers_as_what_is_taken_and_renews_as_that(
     before = web.changes[METADATA]
     web.changes[METADATA] = lambda found: before(found) | {"token_endpoint_auth_methods_supported": methods}
     declared = McpServer(url=web.url)
-    Logins(tmp_path / "logins").keep(declared, logged_in(declared).replace(expires=1.0))
+    LoginStore(tmp_path / "logins").save(declared, logged_in(declared).replace(expires=1.0))
     (client,) = web.office.clients.values()
     assert client.token_endpoint_auth_method == (methods or ["none"])[0]
     with company(tmp_path, web=declared) as servers:
@@ -296,7 +296,7 @@ def test_a_server_over_events_takes_a_login_too(tmp_path: Path) -> None:
     with locked(sse=True) as web:
         declared = McpServer(url=web.url, type="sse")
         with company(tmp_path, web=declared) as servers:
-            assert servers.news() == [f"the MCP server {SENTENCE}"]
-        Logins(tmp_path / "logins").keep(declared, logged_in(declared))
+            assert servers.take_notifications() == [f"the MCP server {SENTENCE}"]
+        LoginStore(tmp_path / "logins").save(declared, logged_in(declared))
         with company(tmp_path, web=declared) as servers:
             assert text_of(ask(servers.all["web"], "add", {"a": 1, "b": 2})) == "3", servers.all["web"].reason

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.mcp.credentials import Login, Logins, key_of
+from agent_cli.mcp.credentials import Login, LoginStore, key_of
 from tests.support.mcp.login_server import METADATA, Locked, browse
 from tests.support.mcp.running import PATIENCE
 from tests.support.program import agent, clean_env
@@ -113,7 +113,7 @@ def test_what_is_declared_for_a_login_is_checked_and_written(place: Path, web: L
     for oauth, words in (
         ({"wat": "x"}, "oauth.wat, which is not a known key"),
         ({"callbackPort": 0}, "is not a port"),
-        ({"clientId": 3}, "oauth.clientId that is no text"),
+        ({"clientId": 3}, "oauth.clientId that is not text"),
         ({"scopes": 'a" x="'}, "characters that a scope cannot have"),
     ):
         given = json.dumps({"mcpServers": {"y": {"url": web.url, "oauth": oauth}}})
@@ -136,11 +136,11 @@ def test_an_interrupt_ends_a_login(place: Path, web: Locked) -> None:
 
 
 def test_a_login_goes_with_the_last_declaration_of_its_server(place: Path, web: Locked) -> None:
-    logins = Logins(place.parent / "home" / "state" / "mcp-logins")
+    logins = LoginStore(place.parent / "home" / "state" / "mcp-logins")
     server = McpServer(url=web.url)
-    logins.keep(server, Login(key_of(server), {"access_token": "x"}, 0.0, {}))
+    logins.save(server, Login(key_of(server), {"access_token": "x"}, 0.0, {}))
     assert agent(["mcp", "add", "twin", web.url], place).returncode == 0
     assert agent(["mcp", "remove", "twin"], place).returncode == 0
-    assert logins.of(server) is not None
+    assert logins.find(server) is not None
     assert agent(["mcp", "remove", "web"], place).returncode == 0
-    assert logins.of(server) is None
+    assert logins.find(server) is None

@@ -72,7 +72,7 @@ def test_what_no_rule_allows_is_denied_and_waits_where_it_may(place: Path) -> No
     [
         ("{broken", "not JSON"),
         ('{"mcpServers": {"x": {}}}', "needs either a command or a url"),
-        ('{"mcpServers": {"x__y": {"command": "true"}}}', "has a name"),
+        ('{"mcpServers": {"x__y": {"command": "true"}}}', "needs a name"),
         ('{"mcpServers": {"x": {"command": "true", "args": "no"}}}', "x.args: expected a list of text"),
         ('{"mcpServers": {"x": {"command": "true", "wat": 1}}}', "wat is not a known key"),
         ('{"mcpServers": {"x": {"url": "ftp://here"}}}', "a url that is not http"),

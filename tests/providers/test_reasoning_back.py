@@ -39,7 +39,7 @@ def sent_back(provider: str, first: Reply, *, model: str = "m", later: str = "")
         draft = AnswerDraft()
         history: tuple[Message, ...] = (UserMessage("hi"),)
         for chunk in wire.stream(Request(model, "", history, tools=TOOLS), CancelToken()):
-            draft.take(chunk)
+            draft.add(chunk)
         answer = draft.message("tool_use")
         assert answer is not None
         history = (*history, answer, ToolMessage("c1", "Read", "x"))

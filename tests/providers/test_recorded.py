@@ -64,7 +64,7 @@ def check(path: Path, cut: int, model: str, make: Callable[[ModelServer], ModelC
         request = Request(model, "", (UserMessage("hi"),), (PATCH,), stream=path.suffix == ".sse")
         try:
             for chunk in make(server).stream(request, CancelToken()):
-                draft.take(chunk)
+                draft.add(chunk)
         except ModelError as error:
             failed = error
     message = draft.message("", cut=draft.stopped is not None and draft.stopped.unfinished)

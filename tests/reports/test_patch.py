@@ -81,4 +81,4 @@ def test_what_does_not_go_with_a_copy_is_refused(repository: Path, flag: tuple[s
 
 def test_a_folder_without_git_is_refused(root: Path) -> None:
     code, err = run(root)
-    assert code == 2 and "is no git repository" in err
+    assert code == 2 and "is not a git repository" in err

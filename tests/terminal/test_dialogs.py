@@ -12,7 +12,7 @@ from rich.console import Console
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.place import UsageError
-from agent_cli.runtime.edit_call import Changeable, Hunk
+from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog, rule_label
 from agent_cli.terminal.dialogs.lines import LineDialogs
@@ -30,7 +30,7 @@ from agent_tools.cancel import CancelledError
 from tests.support.terminal_stage import REQUEST
 
 PLAN = QuestionAsked("c1", "plan", {"plan": "1. Touch it"})
-CHANGE = Changeable("Bash", {"command": "touch a"})
+CHANGE = EditableCall("Bash", {"command": "touch a"})
 
 
 class Lines:
@@ -153,7 +153,7 @@ def test_a_plan_is_put_again_as_it_was_edited(tmp_path: Path, monkeypatch: pytes
 def test_a_call_is_edited_in_a_file_that_shows_its_language(
     tool: str, arguments: dict[str, str], suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    change = Changeable(tool, arguments)
+    change = EditableCall(tool, arguments)
     assert change.suffix == suffix
     editor = tmp_path / "editor"
     editor.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/named\necho more >> "$1"\n')
@@ -175,7 +175,7 @@ def test_a_prompt_that_does_not_fit_has_its_choices_above_it() -> None:
 HUNK = Hunk("a.txt", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
 OPTIONS = [{"label": str(number)} for number in range(12)]
 EVERY = {
-    "call": approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"}, (HUNK, HUNK))),
+    "call": approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"}, (HUNK, HUNK))),
     "hunk": hunk_dialog(HUNK, 1, 2),
     "question": question_dialog({"question": "Which?", "options": OPTIONS}),
     "words": question_dialog({"question": "Why?"}),

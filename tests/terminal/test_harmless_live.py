@@ -19,7 +19,7 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.runtime.edit_call import Changeable
+from agent_cli.runtime.edit_call import EditableCall
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import sanitize_status
 from agent_cli.terminal.dialogs.approval import approval_dialog
@@ -68,7 +68,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         request = ApprovalRequested(
             "d", texts[0], texts[0], texts[0], (Effect("run", texts[0]),), texts[0], None, "", "h", facts=(texts[0],)
         )
-        ask = OpenDialog(approval_dialog(request, Changeable("Bash", {"command": texts[0]})))
+        ask = OpenDialog(approval_dialog(request, EditableCall("Bash", {"command": texts[0]})))
         live.bridge.emit(ask)
         stage.until(lambda: live.questions.ask is ask)
         live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(Approve()))

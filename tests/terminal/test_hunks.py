@@ -11,7 +11,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.core.decisions import Approve, EditedCall, Reject
-from agent_cli.runtime.edit_call import Hunk, hunks_of, taken
+from agent_cli.runtime.edit_call import Hunk, answer_for_hunks, hunks_of
 from agent_tools.base import ToolContext
 from agent_tools.fs.encoding import split_lines
 from agent_tools.fs.workspace import Workspace
@@ -67,7 +67,7 @@ def test_what_is_kept_of_a_change_is_exactly_that(
         if not hunks:
             return
         kept = [hunk for hunk in hunks if data.draw(st.booleans())]
-        answer = taken(kept, hunks, arguments, ctx.workspace)
+        answer = answer_for_hunks(kept, hunks, arguments, ctx.workspace)
         if not kept:
             assert isinstance(answer, Reject)
         elif len(kept) == len(hunks):
@@ -86,7 +86,7 @@ def test_an_edit_of_every_place_may_be_made_in_some_of_them(tmp_path: Path) -> N
     arguments = {"file_path": "f.py", "old_string": " x\n", "new_string": " z\n", "replace_all": True}
     hunks, ctx = proposed(tmp_path, "Edit", arguments)
     assert len(hunks) == 3
-    answer = taken([hunks[0], hunks[2]], hunks, arguments, ctx.workspace)
+    answer = answer_for_hunks([hunks[0], hunks[2]], hunks, arguments, ctx.workspace)
     assert isinstance(answer, EditedCall)
     make("Edit", answer.arguments, ctx)
     text = file.read_text()
@@ -99,7 +99,7 @@ def test_parts_of_several_files(tmp_path: Path) -> None:
         (tmp_path / name).write_text("one\ntwo\n")
     edits = [{"file_path": n, "old_string": "one", "new_string": "1"} for n in ("a.txt", "b.txt")]
     hunks, ctx = proposed(tmp_path, "MultiEdit", {"edits": edits})
-    answer = taken(hunks[1:], hunks, {"edits": edits}, ctx.workspace)
+    answer = answer_for_hunks(hunks[1:], hunks, {"edits": edits}, ctx.workspace)
     assert isinstance(answer, EditedCall)
     make("MultiEdit", answer.arguments, ctx)
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\n" and (tmp_path / "b.txt").read_text() == "1\ntwo\n"
@@ -120,6 +120,6 @@ def test_a_part_at_a_last_line_without_an_end_keeps_the_line_ends(tmp_path: Path
     (tmp_path / "a.txt").write_bytes(before.encode())
     arguments = {"file_path": "a.txt", "content": before.replace("x", "new x", 1).replace(line, new)}
     hunks, ctx = proposed(tmp_path, "Write", arguments)
-    answer = taken(hunks[1:], hunks, arguments, ctx.workspace)
+    answer = answer_for_hunks(hunks[1:], hunks, arguments, ctx.workspace)
     assert len(hunks) == 2 and isinstance(answer, EditedCall)
     assert answer.arguments["content"] == before.replace(line, new)

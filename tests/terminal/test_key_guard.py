@@ -7,12 +7,12 @@ import threading
 import pytest
 
 from agent_cli.core.decisions import Approve, Reject
-from agent_cli.runtime.edit_call import Changeable
+from agent_cli.runtime.edit_call import EditableCall
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs.approval import approval_dialog
 from tests.support.terminal_stage import PATIENCE, REQUEST, Stage, asking, later, play
 
-CHANGE = Changeable("Bash", {"command": "touch a"})
+CHANGE = EditableCall("Bash", {"command": "touch a"})
 
 
 def test_a_key_answers_only_after_the_guard() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
-from agent_cli.runtime.edit_call import Changeable
+from agent_cli.runtime.edit_call import EditableCall
 from agent_cli.terminal.dialogs.approval import approval_dialog
 from agent_cli.terminal.dialogs.model import Verbatim
 from tests.support.terminal_stage import REQUEST, Stage, asking, play
@@ -189,7 +189,7 @@ def test_a_failure_of_the_work_ends_the_application_and_is_raised() -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (20, 24), (300, 60), (45, 12)])
 def test_the_live_part_fits_every_window(columns: int, rows: int) -> None:
     def story(stage: Stage) -> None:
-        asking(stage, approval_dialog(REQUEST, Changeable("Bash", {})).replace(title=Verbatim("body")))
+        asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {})).replace(title=Verbatim("body")))
         stage.live.bridge.emit(TextDelta("wide 宽字符 " * 200))
         stage.press("a draft of many words " * 20)
         stage.settle()

@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.core.decisions import Approve, EditedCall, QuestionReply, Reject
 from agent_cli.core.place import UsageError
-from agent_cli.runtime.edit_call import Changeable
+from agent_cli.runtime.edit_call import EditableCall
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.approval import approval_dialog
@@ -22,7 +22,7 @@ from agent_cli.terminal.dialogs.questions import (
 from agent_tools.base import Effect
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
-CHANGE = Changeable("Bash", {"command": "touch a"})
+CHANGE = EditableCall("Bash", {"command": "touch a"})
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_shift_tab_at_an_edit_accepts_all_edits_and_elsewhere_changes_the_mode()
     )
 
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(edit, Changeable("", {})))
+        found = asking(stage, approval_dialog(edit, EditableCall("", {})))
         stage.now += 1
         stage.press("\x1b[Z")
         stage.until(lambda: found == [Approve(mode="acceptEdits")])
@@ -158,7 +158,7 @@ def test_own_words_are_the_last_entry_of_a_question() -> None:
 )
 def test_the_keys_of_an_approval(key: str, words: str, answer: object) -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"})))
         later(stage)
         stage.answer(key)
         stage.until(lambda: stage.live.line.replying)
@@ -171,7 +171,7 @@ def test_the_keys_of_an_approval(key: str, words: str, answer: object) -> None:
 
 def test_escape_goes_back_to_the_question_and_an_interrupt_approves_nothing() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"})))
         later(stage)
         stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
@@ -263,7 +263,7 @@ def test_a_second_question_waits_for_the_first() -> None:
 
 def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"})))
         later(stage)
         for character in "/todos a":
             stage.press(character)

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from agent_cli.runtime.edit_call import Changeable, Hunk
+from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.terminal.app.question_view import QuestionView
 from agent_cli.terminal.dialogs.approval import approval_dialog, hunk_dialog
 from agent_cli.terminal.dialogs.model import Dialog
@@ -20,7 +20,7 @@ from tests.support.terminal_stage import REQUEST
 
 LONG_SUFFIX = "rm -f " + " ".join(f"a-file-with-a-long-name-{n:02}" for n in range(60)) + " && echo the-last-words"
 PATCH = "@@ -1,40 +1,40 @@\n" + "\n".join(f"-old line {n}\n+new line {n}" for n in range(40))
-CHANGE = Changeable("Bash", {"command": "touch a"})
+CHANGE = EditableCall("Bash", {"command": "touch a"})
 HUNK = Hunk("a.py", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
 
 
@@ -48,7 +48,7 @@ EVERY = {
     "command": command("python3 -m unittest -q 2>&1 | tail -20"),
     "long command": command(LONG_SUFFIX),
     "script": command("\n".join(f"echo {n}" for n in range(50)) + "\necho the-last-words"),
-    "edit": approval_dialog(EDIT, Changeable("", {}, (HUNK, HUNK))),
+    "edit": approval_dialog(EDIT, EditableCall("", {}, (HUNK, HUNK))),
     "hunk": hunk_dialog(HUNK, 1, 3),
     "plan": plan_dialog(PLAN, ttl=60),
     "question": question_dialog({"question": "Which of these is the one to take? " * 9, "options": OPTIONS[:4]}),
@@ -102,12 +102,12 @@ def test_the_beginning_and_the_end_of_a_command_stay() -> None:
 def test_what_always_would_allow_is_readable_in_a_narrow_window() -> None:
     name = "src/package/test_of_the_titles.py"
     edit = EDIT.replace(summary=f"Edit {name} (+40 -40)", always=f"Edit(//w/{name})", keeps=True)
-    shown = rows(QuestionView(approval_dialog(edit, Changeable("", {}))), 40, 12, 15)
+    shown = rows(QuestionView(approval_dialog(edit, EditableCall("", {}))), 40, 12, 15)
     assert "  3. Session: changes to …the_titles.py" in shown, shown
-    shown = rows(QuestionView(approval_dialog(edit, Changeable("", {}))), 40, 15, 18)
+    shown = rows(QuestionView(approval_dialog(edit, EditableCall("", {}))), 40, 15, 18)
     text = "".join("".join(shown).split())
     assert f"3.Session:changesto{name}" in text and f"4.Project:changesto{name}" in text, shown
-    shown = rows(QuestionView(approval_dialog(edit, Changeable("", {}))), 40, 24, 30)
+    shown = rows(QuestionView(approval_dialog(edit, EditableCall("", {}))), 40, 24, 30)
     text = "".join("".join(shown).split())
     assert f"3.Yes,alwaysthissession:changesto{name}" in text and name in text.partition("4.")[2], shown
 

@@ -9,11 +9,11 @@ import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from agent_cli.core.rules import RuleError, read_rule, rule_for
-from agent_cli.engine.compaction.carry_over import file_named, superseded
+from agent_cli.engine.compaction.carry_over import file_argument_of, superseded
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable
 from agent_cli.permissions.policy import Policy
-from agent_cli.runtime.edit_call import Changeable
+from agent_cli.runtime.edit_call import EditableCall
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
@@ -115,8 +115,8 @@ def test_a_tool_that_is_not_built_in_is_asked_as_well(bench: Bench) -> None:
     story: list[Message] = []
     for call in calls:
         story += [AssistantMessage((call,)), ToolMessage(call.id, "Stamp", "a line of a result\n" * 40)]
-    assert file_named(calls[0], deps.traits_of) == "a"
+    assert file_argument_of(calls[0], deps.traits_of) == "a"
     assert list(superseded(story, "/w", (), deps.traits_of)) == ["c0"]
-    change = Changeable("Stamp", calls[0].arguments, traits_of=deps.traits_of)
-    assert (change.name, change.text, change.in_line) == ("words", "x", True)
+    change = EditableCall("Stamp", calls[0].arguments, traits_of=deps.traits_of)
+    assert (change.name, change.text, change.single_line) == ("words", "x", True)
     assert superseded(story, "/w") == {}

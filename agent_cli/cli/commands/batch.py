@@ -20,7 +20,7 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, flags_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
-from agent_cli.headless.output import echo, print_notice, put_json
+from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.models import ChosenModel
 from agent_tools.fs.safe_files import read_text
@@ -179,7 +179,7 @@ def _report(tasks: list[BatchTask], file: ResultsFile, work: Batch, progress: Ba
     lines = [file.lines[task.id] for task in tasks]
     sums = summary(lines)
     if as_json:
-        put_json({"results": lines, "summary": sums})
+        print_json({"results": lines, "summary": sums})
     else:
         print_notice("")
         echo(batch_table(lines))

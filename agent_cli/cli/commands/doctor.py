@@ -15,7 +15,7 @@ from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment
-from agent_cli.headless.output import echo, print_notice, put_json
+from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_data
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.tools import make_context, make_policy, make_workspace
@@ -59,7 +59,7 @@ def show_memory(
     if as_text:
         echo(found.block())
     elif as_json:
-        put_json(memory_data(found))
+        print_json(memory_data(found))
     else:
         echo("\n".join(describe_memory(found)))
     return 0

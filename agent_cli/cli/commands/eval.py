@@ -21,7 +21,7 @@ from agent_cli.evaluation.results import TaskRun, progress_line, report_text, ru
 from agent_cli.evaluation.runs import Evaluation, RunTerms, Variant
 from agent_cli.evaluation.steps import SandboxMaker, check_sandboxes
 from agent_cli.evaluation.tasks import read_tasks
-from agent_cli.headless.output import echo, print_notice, put_json
+from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.runtime.environment import find_place, in_container, read_settings
 from agent_cli.runtime.models import ChosenModel
 from agent_tools.text import counted
@@ -94,7 +94,7 @@ def evaluate(
 
     runs = evaluation.run(terms, jobs, ended)
     if output_format == "json":
-        put_json({"runs": [run_json(run) for run in runs], "models": summaries(runs)})
+        print_json({"runs": [run_json(run) for run in runs], "models": summaries(runs)})
     elif output_format == "text" and runs:
         print_notice("")
         echo(report_text(runs))

@@ -20,7 +20,7 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute
 from agent_cli.extensions.loader import Extensions, load_extensions
-from agent_cli.headless.output import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.hooks import LazyHooks, active_hooks, make_hooks
 from agent_tools.base import ToolContext, ToolError
@@ -67,7 +67,7 @@ def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
         load_extensions(options, place, layers, layers.settings(), print_notice)
     )
     if as_json:
-        put_json([_plain(row) for row in rows])
+        print_json([_plain(row) for row in rows])
     elif rows:
         echo("\n".join(hook_table_lines(rows, place)))
     else:
@@ -141,7 +141,7 @@ def test_hooks(
     session = "00000000-test", lambda: None
     hooks = make_hooks(layers.settings(), layers, place, context, session)
     subject = str(data.get(row.matched, ""))
-    chosen = hooks.table.matching(name, subject) if isinstance(hooks, LazyHooks) else []
+    chosen = hooks.registry.matching(name, subject) if isinstance(hooks, LazyHooks) else []
     if not as_json:
         for hook in held:
             echo(f"held, as the project is not trusted: {one_line(str(hook))}")
@@ -164,7 +164,7 @@ def test_hooks(
             result = consume(hooks.run(name, {**data, **more}, CancelToken()), show)
             exported = read_regular(file.name, _MAX_ENV_FILE).decode("utf-8", "replace").strip()
     if as_json:
-        put_json(
+        print_json(
             {
                 "input": data, "verdict": result.verdict or None, "reason": result.reason, "changed": result.changed,
                 "context": list(result.context), "stop": result.stop,

@@ -15,8 +15,8 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.core.place import UsageError
-from agent_cli.headless.output import echo, put_json, table
-from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, mistake_in
+from agent_cli.headless.output import echo, print_json, table
+from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.saved_settings import save_setting
 from agent_tools.fs.safe_files import read_regular, write_atomic
@@ -54,7 +54,7 @@ def import_settings(
             own.add(_as_data(item), str(item.source), home)
             own.read.append(_target(item))
     if as_json:
-        put_json([_plain(item, state) for item, state in rows])
+        print_json([_plain(item, state) for item, state in rows])
     else:
         _print(rows, home, applied=apply)
     return 0
@@ -74,7 +74,7 @@ def _as_data(item: ForeignItem) -> dict[str, object]:
 def _conflict(item: ForeignItem, home: Path, own: Layers) -> str:
     """Return why an item is not written: it is there already, or another one is; "" if it is to be written."""
     if item.server is not None:
-        if why := mistake_in(DeclaredServer(item.key, item.server, str(item.source), "own")):
+        if why := declaration_problem(DeclaredServer(item.key, item.server, str(item.source), "own")):
             return why
         found = next((d.server for d in own.servers if d.name == item.key), None)
         taken = _target(item) in own.read

@@ -16,20 +16,20 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.mcp.approvals import changed_tools, server_state
 from agent_cli.mcp.config import (
-    FILE,
+    PROJECT_FILE,
     DeclaredServer,
     McpEditError,
     MissingVariableError,
     change_json,
     change_toml,
+    declaration_problem,
     find_servers,
-    mistake_in,
     substitute_env,
 )
-from agent_cli.mcp.credentials import Logins, TokenStoreError, key_of
+from agent_cli.mcp.credentials import LoginStore, LoginStoreError, key_of
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
@@ -89,7 +89,7 @@ def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> 
 
 
 def _state(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> str:
-    return server_state(found, layers, approvals_of(place), Logins(logins_folder(place)), place.env)
+    return server_state(found, layers, approvals_of(place), LoginStore(logins_folder(place)), place.env)
 
 
 @app.command("list", epilog=examples("agent mcp list"))
@@ -97,7 +97,7 @@ def list_servers(as_json: AsJson = False) -> int:
     """List the declared servers, and whether they may start. Starts nothing."""
     place, layers, found = load_servers()
     if as_json:
-        put_json([
+        print_json([
             {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source,
              "state": _state(f, place, layers), "target": f.line}
             for f in found.values()
@@ -125,7 +125,7 @@ def declaration_lines(found: DeclaredServer, place: RunEnvironment, layers: Laye
         f"  declared in  {one_line(found.source)}",
         f"  {'reaches' if server.url else 'runs'}  {found.line}",
     ]
-    return lines + [f"  {word}  {value}" for word, value in found.given.items()]
+    return lines + [f"  {word}  {value}" for word, value in found.described_inputs.items()]
 
 
 @app.command(
@@ -181,9 +181,9 @@ def add_server(
             raise UsageError(f"--transport {transport} needs a URL.")
         server = McpServer(command=target[0], args=tuple(target[1:]), **pairs)
     place = find_place(os.environ)
-    path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
+    path = place.root / PROJECT_FILE if scope == "project" else (place.home or place.root) / ".agentrc"
     found = DeclaredServer(name, server, str(path), "project" if scope == "project" else "own")
-    if why := mistake_in(found):
+    if why := declaration_problem(found):
         raise UsageError(f"{why[0].upper()}{why[1:]}.")
     _change(place, found, server)
     echo(f"Added {name} to {path}. To try it: agent mcp test {name}")
@@ -194,10 +194,10 @@ def add_server(
 def remove_server(name: Name, scope: Scope = "user") -> int:
     """Remove a server and its approval."""
     place = find_place(os.environ)
-    path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
+    path = place.root / PROJECT_FILE if scope == "project" else (place.home or place.root) / ".agentrc"
     found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "own")
     declared, _ = find_servers(RunOptions(), place, read_settings(RunOptions(), place))
-    if scope == "user" and [f.source for f in declared if f.name == name] == [str(place.root / FILE)]:
+    if scope == "user" and [f.source for f in declared if f.name == name] == [str(place.root / PROJECT_FILE)]:
         raise UsageError(
             f"Nothing was changed: {path} has no MCP server {name}. This project's .mcp.json has one: "
             f"agent mcp remove {name} --scope project"
@@ -219,8 +219,8 @@ def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: Run
         return ()
 
     if key(gone) not in ((), *map(key, others)):
-        with suppress(TokenStoreError):
-            Logins(logins_folder(place)).forget(substitute_env(gone.server, place.env))
+        with suppress(LoginStoreError):
+            LoginStore(logins_folder(place)).forget(substitute_env(gone.server, place.env))
 
 
 def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | None) -> None:
@@ -237,11 +237,11 @@ def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | No
         elif place.root == place.home:
             raise UsageError("Your home folder is not a project; use --scope user.")
         elif read_settings(RunOptions(), place).trust.state == "plain":
-            change_json(root / FILE, found.name, server)
+            change_json(root / PROJECT_FILE, found.name, server)
             # The project had no settings before, so trusting it covers only this change.
             grant_trust(root, state, fingerprints(root))
         else:
-            keep_trust(root, state, lambda: change_json(root / FILE, found.name, server))
+            keep_trust(root, state, lambda: change_json(root / PROJECT_FILE, found.name, server))
     except McpEditError as error:
         raise UsageError(f"Nothing was changed: {error}.") from None
     approvals = approvals_of(place)
@@ -284,7 +284,7 @@ def test_server(name: Name, as_json: AsJson = False) -> int:
     servers, server, seconds = _start_server(found, place, layers, trusted=False)
     try:
         if as_json:
-            put_json(_report(server, seconds))
+            print_json(_report(server, seconds))
         elif server.status == "ready":
             echo(f"{name}: up after {seconds:.1f} s, {one_line(server.about) or 'without a name'}, {server.protocol}")
             for offer in server.tools.values():
@@ -292,7 +292,7 @@ def test_server(name: Name, as_json: AsJson = False) -> int:
             for what, names in (("resources", server.resources), ("prompts", server.prompts)):
                 if names:
                     echo(f"  {what}: {shorten(', '.join(names), 400)}")
-        for text in servers.news():
+        for text in servers.take_notifications():
             print_notice(f"agent: {one_line(text)}.")
         return 0 if server.status == "ready" else 1
     finally:
@@ -320,14 +320,14 @@ def approve_server(name: Name) -> int:
     found = find_server(name, every, layers)
     echo("\n".join(declaration_lines(found, place, layers)))
     approvals = approvals_of(place)
-    entry = approvals.of(found)
+    entry = approvals.find(found)
     servers, server, _ = _start_server(found, place, layers, trusted=True)
     try:
-        marks = server.marks if server.status == "ready" else None
+        marks = server.fingerprints if server.status == "ready" else None
         if marks is None:
             print_notice(f"agent: it did not start ({one_line(server.reason)}); its tools are approved when it does.")
         changes = changed_tools(entry.tools if entry is not None else {}, marks or {})
-        for offer in server.listed:
+        for offer in server.all_offers:
             word = changes.get(offer.full, "as before")
             echo(f"  {offer.full} ({word})  {shorten(offer.description, 200)}")
     finally:

@@ -13,7 +13,7 @@ from agent_cli.cli.help import examples
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import UsageError
-from agent_cli.headless.output import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.providers.catalog import ModelInfo, known_models, lookup
 from agent_cli.providers.resolve import ModelSetupError, resolve
 from agent_cli.providers.server_info import default_model
@@ -51,7 +51,7 @@ def models(
         )
         return 1
     if as_json:
-        put_json([_plain(m, chosen) for m in listed])
+        print_json([_plain(m, chosen) for m in listed])
         return 0
     rows = [_row(m, chosen) for m in listed]
     header = ("", "MODEL", "WINDOW", "MAX OUTPUT", "INPUT $/M", "OUTPUT $/M")

@@ -20,17 +20,17 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import UsageError
-from agent_cli.headless.output import SUSPENDED, echo, print_notice, put_json
+from agent_cli.headless.output import SUSPENDED, echo, print_json, print_notice
 from agent_cli.headless.pending import (
     decide_commands,
     headline,
+    local_time,
     pending_plan_lines,
     pending_question_lines,
-    shown_time,
-    tell_pending,
+    print_pending,
 )
 from agent_cli.runtime.environment import find_place
-from agent_cli.runtime.pending import opened_in, pending_of, pending_sessions, project_store, reopen
+from agent_cli.runtime.pending import pending_of, pending_sessions, project_store, reopen, session_holder
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import root_of
 from agent_cli.session.store import SessionStore, state_folder
@@ -66,11 +66,11 @@ def pending(
     names = []
     for store in stores:
         for session_id, items in pending_sessions(store).items():
-            root, where = root_of(store.path(session_id)), opened_in(store, session_id)
+            root, where = root_of(store.path(session_id)), session_holder(store, session_id)
             found.append({"session_id": session_id, "root": root, "open_in": where or None, "pending": items})
             names.append(store.short(session_id))
     if as_json:
-        put_json(found)
+        print_json(found)
         return 0
     if not found:
         where = "in any project" if everywhere else "in this project; agent pending --all looks in all of them"
@@ -101,7 +101,7 @@ def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> It
         return
     commands = decide_commands(name, items)
     if not commands:
-        yield f"  expired {shown_time(first['expires_at'])}; ask for a new plan: agent --resume {name}"
+        yield f"  expired {local_time(first['expires_at'])}; ask for a new plan: agent --resume {name}"
     for command in commands:
         yield f"  > {command}"
 
@@ -214,7 +214,7 @@ def resume_session(session: Session = "", output_format: OutputFormat = "text", 
     try:
         waiting = agent.restored.waiting if agent.restored else None
         if agent.restored is not None and waiting is not None and waiting.undecided:
-            tell_pending(session_id, pending_of(agent.restored), store.folder)
+            print_pending(session_id, pending_of(agent.restored), store.folder)
             return SUSPENDED
         return decide_calls.resume_waiting(agent, asked)
     finally:

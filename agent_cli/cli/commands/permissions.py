@@ -22,7 +22,7 @@ from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
-from agent_cli.headless.output import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.environment import find_place, read_settings
@@ -93,7 +93,7 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
     rules = sorted(layers.rules, key=lambda r: PRECEDENCE.index(r.list))
     trust = layers.trust
     if as_json:
-        put_json(
+        print_json(
             {
                 "mode": {"value": mode, "source": origin},
                 "workspace": str(place.root),
@@ -246,7 +246,7 @@ def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str
         raise UsageError(f"--input is not JSON: {error}") from None
     answer = CallChecker(isolated=isolated, settings=settings).decide({**request, "input": decoded}, narrowest=True)
     if as_json:
-        put_json(answer)
+        print_json(answer)
         return 0
     lines = [f"{answer['decision']}: the call {escape_controls(answer['reason'])}"]
     if len(answer["parts"]) > 1:
@@ -307,7 +307,7 @@ def learn_rules(
     found = [(rule, count, describe_rule(_rule(rule, place))) for rule, count in counts.most_common()]
     if as_json:
         rows = [{"rule": rule, "count": count, "grants": grants} for rule, count, grants in found]
-        put_json({"questions": len(approved), "not_spared": left, "days": days, "rules": rows})
+        print_json({"questions": len(approved), "not_spared": left, "days": days, "rules": rows})
         return 0
     calls, lately = counted(len(approved), "call"), counted(days, "day")
     echo(f"# {calls} that you approved in the last {lately} would need approval again.")

@@ -13,7 +13,7 @@ from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, put_json, table
+from agent_cli.headless.output import echo, print_json, table
 from agent_cli.plugins.install import (
     StagedPlugin,
     accept,
@@ -151,7 +151,7 @@ def list_plugins(as_json: AsJson = False) -> int:
         state = "used" if plugin is not None else "off" if not entry.enabled else _why_not(store, name, layers)
         rows.append((name, entry.version, state, entry.source))
     if as_json:
-        put_json([dict(zip(("name", "version", "state", "source"), row, strict=True)) for row in rows])
+        print_json([dict(zip(("name", "version", "state", "source"), row, strict=True)) for row in rows])
         return 0
     empty = "There are no plugins. To add one: agent plugin add SOURCE"
     echo(

@@ -17,7 +17,7 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import ServeSettings
 from agent_cli.core.place import UsageError
-from agent_cli.headless.output import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.server.app import last_link, listen, lock_state, make_app, run_server
 from agent_cli.server.guard import OWNER, ROLES, AccessTokenStore
@@ -161,7 +161,7 @@ def list_tokens(as_json: AsJson = False) -> int:
     """List the tokens: names, roles, and since when."""
     known = AccessTokenStore(state_folder(os.environ)).all()
     if as_json:
-        put_json([{"name": token.name, "role": token.role, "created": token.created} for token in known])
+        print_json([{"name": token.name, "role": token.role, "created": token.created} for token in known])
         return 0
     rows = [(token.name, token.role, token.created) for token in known]
     echo("\n".join(table(("NAME", "ROLE", "SINCE"), rows)) if rows else "There are no tokens.")

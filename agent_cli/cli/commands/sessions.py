@@ -21,7 +21,7 @@ from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
-from agent_cli.headless.output import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.files import read_log, results_size
@@ -101,7 +101,7 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
         total += summary.usage
     if as_json:
         shown = [{"turn": number, **_plain(summary)} for number, summary in turns]
-        put_json({"session_id": session_id, "turns": shown, "usage": _plain(total)})
+        print_json({"session_id": session_id, "turns": shown, "usage": _plain(total)})
         return 0
     echo(f"session {session_id}")
     for number, summary in turns:
@@ -215,7 +215,7 @@ def list_sessions(
     if words := search.lower().split():
         found = [(g, piece) for g, _ in found if (piece := contains_text(g.path, words))]
     if as_json:
-        put_json([data for g, piece in found if (data := _whole(g, piece if words else None)) is not None])
+        print_json([data for g, piece in found if (data := _whole(g, piece if words else None)) is not None])
         return 0
     if not found:
         where = "of any project" if every else f"of {find_place(os.environ).root}"

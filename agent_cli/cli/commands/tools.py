@@ -30,7 +30,7 @@ from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.extensions.loader import load_extensions
 from agent_cli.headless.input import Signals
-from agent_cli.headless.output import echo, print_notice, put_json
+from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
@@ -54,7 +54,7 @@ def list_tools(
     """List the tools."""
     specs = tool_specs(list(BUILTIN))
     if as_json:
-        put_json([{"name": s.name, "description": s.description, "schema": s.schema} for s in specs])
+        print_json([{"name": s.name, "description": s.description, "schema": s.schema} for s in specs])
         return 0
     width = max(len(s.name) for s in specs)
     echo("\n".join(f"{s.name:{width}}  {s.description.splitlines()[0]}" for s in specs))
@@ -100,7 +100,7 @@ def run_tool(
 def _print(ran: ToolRun, as_json: bool) -> None:
     """Print the result on standard output; a denial, which is no result, on standard error."""
     if as_json:
-        put_json({"text": ran.text, "is_error": ran.is_error})
+        print_json({"text": ran.text, "is_error": ran.is_error})
     elif not ran.denied:
         echo(ran.text)
     if ran.denied:

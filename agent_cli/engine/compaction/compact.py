@@ -1,12 +1,13 @@
 """Compaction: show the model less of a long conversation, so that it can continue.
 
-Cheap first: old results are cleared in steps, and superseded results are cut to one line, if that frees enough.
-Otherwise a summary replaces all but the newest rounds, together with what is carried over verbatim (`carry_over`). The
-history itself is unchanged. Each compaction invalidates the provider's cached prefix once, so it has to be worth it.
+The cheap ways come first: old results are cleared in steps, and superseded results are cut to one line, if that frees
+enough. Otherwise a summary replaces all but the newest rounds, together with what is carried over verbatim
+(`carry_over`). The history itself is unchanged. Each compaction invalidates the provider's cached prefix once, so it
+has to be worth it.
 
-A cleared result is replaced by one line, which says what it was and how to get it back: from a file of the session, by
-reading the file again, or by the same call. First go the results of commands, searches and pages; in the last step what
-was read from files, failures and reports of sub-agents too. The newest rounds, plans, answers of the user and
+A cleared result is replaced by one line that says what it was and how to get it back: from a file of the session, by
+reading the file again, or by the same call. The results of commands, searches and pages are cleared first; file
+contents, failures and reports of sub-agents only in the last step. The newest rounds, plans, the user's answers and
 instructions stay.
 """
 
@@ -29,43 +30,44 @@ from agent_cli.core.window import (
     truncate_to_tokens,
 )
 from agent_cli.engine.compaction.carry_over import CarryOver, build_carry_over, superseded
-from agent_cli.engine.compaction.measure import limit_of, overhead_tokens, scaled, used_tokens, window_tokens
-from agent_cli.engine.compaction.summarize import fits_whole, summary_of
+from agent_cli.engine.compaction.measure import compaction_limit, overhead_tokens, scaled, used_tokens, window_tokens
+from agent_cli.engine.compaction.summarize import fits_whole, write_summary
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.results import ASSUMED_WINDOW
 from agent_tools.text import counted
 
 with lazy_imports():
     from agent_cli.engine import hook_points, session_hooks  # only with hooks
 
 CLEARED = "[Cleared to make room: "
-# Rounds that stay, if they fit into this share of the window; the newest always does.
-ROUNDS = 3
-_NEWEST = 1 / 8
-# A shorter result is not worth a line that replaces it, in tokens.
-_LEAST = 200
-# A clearing frees this share of the window at least.
+# The newest rounds stay if they fit into this share of the window; the very last always stays.
+NEWEST_ROUNDS = 3
+_NEWEST_SHARE = 1 / 8
+# A shorter result is not worth replacing.
+_MIN_CLEARED_TOKENS = 200
+# Clearing has to free at least this share of the window.
 _CLEARING_FREES = 0.15
 _SAVED_IN = re.compile(r" in (/[^\n]*?/output-\d+\.txt)[;: ]")
 
 
-def old_results(turn: Turn, used: int) -> tuple[dict[str, str], int]:
-    """Return lines that replace results, by call id, and the tokens that this frees; nothing if it is not worth it."""
+def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
+    """Return replacement lines for results, by call id, and the tokens they free; nothing if it is not worth it."""
     size = min(turn.window_size, CLEARED_WINDOW)
     shares = sorted(turn.options.clear_at)
     reached = sum(used >= share * size for share in shares)
-    # The user has undone the first step: it is not made again.
+    # The user has undone the first step, so it is not repeated.
     if not reached or (reached == 1 < len(shares) and turn.deps.state.window.uncleared):
         return {}, 0
-    found = _clearable(turn, everything=reached == len(shares), newest=int(size * _NEWEST))
+    found = _clearable(turn, everything=reached == len(shares), newest=int(size * _NEWEST_SHARE))
     freed = scaled(turn.deps.state.window, sum(count_message_tokens(m) for m in found) - 60 * len(found))
     if freed < size * _CLEARING_FREES:
         return {}, 0
     again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
-    cuts = {m.call_id: again.get(m.call_id) or _line(turn, m) for m in found}
+    cuts = {m.call_id: again.get(m.call_id) or _replacement_line(turn, m) for m in found}
     kept = sum(count_text_tokens(line) for line in cuts.values())
     return cuts, scaled(turn.deps.state.window, sum(count_message_tokens(m) for m in found) - kept)
 
@@ -80,9 +82,9 @@ def _clearable(turn: Turn, *, everything: bool, newest: int) -> list[ToolMessage
         if not isinstance(message, ToolMessage) or message.call_id in cuts or message.text in window.pins:
             continue
         kind = turn.deps.traits_of(message.name)
-        if _stays(kind) or count_message_tokens(message) < _LEAST:
+        if _is_never_cleared(kind) or count_message_tokens(message) < _MIN_CLEARED_TOKENS:
             continue
-        if everything or message.call_id in again or not (message.is_error or _valuable(kind)):
+        if everything or message.call_id in again or not (message.is_error or _cleared_last(kind)):
             found.append(message)
     return found
 
@@ -97,24 +99,24 @@ def _newest_rounds(view: Sequence[Message], room: int) -> int:
             break
         if isinstance(message, AssistantMessage) and message.calls:
             border, rounds = place, rounds + 1
-            if rounds == ROUNDS:
+            if rounds == NEWEST_ROUNDS:
                 break
     return border
 
 
-def _stays(kind: Tool[Any]) -> bool:
+def _is_never_cleared(kind: Tool[Any]) -> bool:
     """Return True if results of a tool are never cleared: plans, answers of the user, instructions."""
     about_plans = kind.changes_plan or kind.ends_plan_mode or kind.plan_argument
     return bool(about_plans or kind.asks_user or kind.result_size == "whole")
 
 
-def _valuable(kind: Tool[Any]) -> bool:
+def _cleared_last(kind: Tool[Any]) -> bool:
     """Return True if results of a tool are only cleared in the last step."""
     return kind.shows_file or kind.changes_files or kind.nested
 
 
-def _line(turn: Turn, message: ToolMessage) -> str:
-    """Return what replaces a result; save the result in a file if it cannot be had otherwise."""
+def _replacement_line(turn: Turn, message: ToolMessage) -> str:
+    """Return the line that replaces a result; save the result in a file if there is no other way to get it back."""
     kind = turn.deps.traits_of(message.name)
     what = f"{counted(message.text.count(chr(10)) + 1, 'line')} of {message.name}"
     if kind.reopens:
@@ -130,25 +132,25 @@ def _line(turn: Turn, message: ToolMessage) -> str:
     return f"{CLEARED}{what}. Make the call again if you need them.]"
 
 
-# Cutting results is worth the lost cache if it frees this share of the room, and leaves this much free.
-_CUTS_FREE, _LEAVES = 0.15, 0.8
-# Divisors of the room for the newest rounds; the first that fits is used.
-_KEPT = (4, 8, 20)
-_FULL = 0.7
-_SUMMARY = (400, 6_000)
-_TRIES = 3
-# Assumed size of an unknown window.
-UNKNOWN = 128_000
-_CLIPPED = "cut here: the conversation was too long; call again for a part of it"
+# Cutting results is worth the lost cache if it frees this share of the limit, and brings the usage down to that share.
+_MIN_SHARE_FREED, _MAX_SHARE_AFTER = 0.15, 0.8
+# The newest rounds get the room divided by one of these; the first that fits is used.
+_TAIL_DIVISORS = (4, 8, 20)
+# A compaction should leave at most this share of the room in use.
+_TARGET_SHARE = 0.7
+_MIN_SUMMARY_TOKENS, _MAX_SUMMARY_TOKENS = 400, 6_000
+_MAX_ATTEMPTS = 3
+
+_CUT_NOTE = "cut here: the conversation was too long; call again for a part of it"
 
 
 class _Layout(Value):
-    """The result of a compaction, before it is applied.
+    """A planned compaction.
 
     border: index of the first message of the view that stays.
     cuts: shortened results by call id.
     kept: tokens of the messages that stay.
-    carried: what is carried over verbatim.
+    carried: text to carry over verbatim.
     summary: token limit of the summary.
     """
 
@@ -167,15 +169,15 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
     window, options = turn.deps.state.window, turn.options
     used = used_tokens(window, options, turn.history)
     if options.clear_at:
-        cuts, freed = old_results(turn, used)
+        cuts, freed = results_to_clear(turn, used)
         if cuts:
             yield from _apply(turn, _only_cuts(turn, "clear", cuts, used, freed))
             used -= freed
     size = window_tokens(window, options)
     if size is None or not options.compact_at:
         return
-    limit = limit_of(size, options)
-    if used < limit or _in_vain(turn, limit):
+    limit = compaction_limit(size, options)
+    if used < limit or _would_be_in_vain(turn, limit):
         return
     if not (yield from _cut_superseded(turn, used, limit)):
         yield from compact(turn, "auto", used)
@@ -185,7 +187,7 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
 
 
 def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
-    """See `trigger.compact_after_overflow`. The refused request is an upper bound for the window."""
+    """Implement `trigger.compact_after_overflow`. The size of the refused request is an upper bound for the window."""
     window, options = turn.deps.state.window, turn.options
     used = used_tokens(window, options, turn.history)
     turn.refusals = turn.refusals + 1 if turn.refused_at == len(turn.history) else 1
@@ -193,7 +195,7 @@ def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool
     size = window_tokens(window, options)
     if size is None or used <= size:
         window.refused_tokens = size = max(used * 9 // 10, 1)
-    if turn.refusals < _TRIES and not (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
+    if turn.refusals < _MAX_ATTEMPTS and not (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
         return True
     raise ModelError(failure.replace(message=f"{failure.message} {too_large(turn, size)}"))
 
@@ -201,14 +203,19 @@ def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool
 def compact(
     turn: Turn, trigger: Trigger, used: int, focus: str = "", *, bare: bool = False
 ) -> Generator[Event, None, str]:
-    """Compact now; return "", or why it was not done. bare: without contents of files. Raises CancelledError."""
+    """Compact now; return "", or why it was not done. Raises CancelledError.
+
+    bare: carry over no contents of files.
+    """
     window, options = turn.deps.state.window, turn.options
     wanted, why = yield from _allowed(turn, trigger, focus)
     if why:
         return why
-    size = window_tokens(window, options) or UNKNOWN
+    size = window_tokens(window, options) or ASSUMED_WINDOW
     # All shares below use our own token count.
-    room = max(int((limit_of(size, options) - scaled(window, overhead_tokens(options))) / window.factor), size // 20)
+    room = max(
+        int((compaction_limit(size, options) - scaled(window, overhead_tokens(options))) / window.factor), size // 20
+    )
     layout = _layout(turn, room, trigger, bare=bare)
     if layout is None:
         return "There is nothing to compact yet."
@@ -218,7 +225,7 @@ def compact(
         yield Compacting(trigger, used)
         gone = turn.view[: layout.border]
         whole = trigger != "too_long" and fits_whole(turn, gone, layout.summary, overhead_tokens(options), size)
-        summary, modelled = yield from summary_of(turn, gone, layout.summary, wanted, whole=whole)
+        summary, modelled = yield from write_summary(turn, gone, layout.summary, wanted, whole=whole)
         by = "model" if modelled else "program"
         text = prompt("compacted").format(summary=summary.replace("</compacted>", ""))
         head = (UserMessage("\n\n".join([text, *layout.carried.texts]), layout.carried.media),)
@@ -249,22 +256,22 @@ def compact(
 
 
 def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:
-    """Run the PreCompact hooks; return additions to the summary's instructions, and why not to compact ("" if allowed).
+    """Run the PreCompact hooks; return additions to the summary's instructions, and why they forbid it ("" if not).
 
     Raises CancelledError.
     """
-    minds = [f"The user asks to keep above all: {focus}"] if focus else []
+    additions = [f"The user asks to keep above all: {focus}"] if focus else []
     kind = "manual" if trigger == "manual" else "auto"
     if turn.deps.hooks.wants("PreCompact", kind):
         outcome = yield from hook_points.pre_compact(turn, kind, focus)
         if outcome.stop is not None or outcome.verdict == "deny":
             reason = outcome.reason or outcome.stop
-            return "", f"A hook does not let the conversation be compacted{f': {reason}' if reason else '.'}"
-        minds += outcome.context
-    return "".join(f"\n\n{text}" for text in minds), ""
+            return "", f"A hook prevented the compaction{f': {reason}' if reason else '.'}"
+        additions += outcome.context
+    return "".join(f"\n\n{text}" for text in additions), ""
 
 
-def _in_vain(turn: Turn, limit: int) -> bool:
+def _would_be_in_vain(turn: Turn, limit: int) -> bool:
     """Return True if the last compaction is so recent that another would free nothing more."""
     made = [c for c in turn.deps.state.window.compactions if c.event.trigger != "clear"][-1:]
     if not made:
@@ -280,7 +287,7 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
     texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
     cuts = {call: line for call, line in cuts.items() if texts[call] != line}
     freed = scaled(window, sum(count_text_tokens(texts[call]) - count_text_tokens(line) for call, line in cuts.items()))
-    if freed < limit * _CUTS_FREE or used - freed > limit * _LEAVES:
+    if freed < limit * _MIN_SHARE_FREED or used - freed > limit * _MAX_SHARE_AFTER:
         return False
     yield from _apply(turn, _only_cuts(turn, "auto", cuts, used, freed))
     return True
@@ -294,7 +301,7 @@ def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
     window = turn.deps.state.window
     window.apply(event, len(turn.history))
     turn.refresh_view()
-    # A result that is not shown any more is no reason to skip a call.
+    # A result that is no longer shown is no reason to skip a call.
     turn.repeats.forget()
     yield event
     if window.compactions[-1:] and event.tokens_after > event.tokens_before * 0.9 and event.trigger == "auto":
@@ -302,18 +309,18 @@ def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
 
 
 def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout | None:
-    """Choose what to keep of the view so that there is room again; None if nothing can be removed."""
+    """Choose what to keep of the view so that enough room is left; None if nothing can be removed."""
     window, view = turn.deps.state.window, turn.view
     head = len(window.head)
-    summary = min(max(room // 10, _SUMMARY[0]), _SUMMARY[1])
+    summary = min(max(room // 10, _MIN_SUMMARY_TOKENS), _MAX_SUMMARY_TOKENS)
     tail = view[head:]
     # A manual compaction must shrink even a short conversation.
     most = room if trigger == "auto" else min(room, count_tokens(tail))
     layout: _Layout | None = None
-    for part in _KEPT:
+    for part in _TAIL_DIVISORS:
         keep = most // part
-        border = _border(tail, keep)
-        cuts = _clips(tail[border:], keep, window.pins)
+        border = _tail_start(tail, keep)
+        cuts = _shorten_results(tail[border:], keep, window.pins)
         kept = sum(
             count_text_tokens(cuts[m.call_id])
             if isinstance(m, ToolMessage) and m.call_id in cuts
@@ -321,18 +328,18 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
             for m in tail[border:]
         )
         gone = len(turn.history) - len(tail) + border
-        files = 0 if bare or part != _KEPT[0] else most // 6
+        files = 0 if bare or part != _TAIL_DIVISORS[0] else most // 6
         carried = build_carry_over(turn, gone, room, files) if border else CarryOver((), ())
         if border or cuts:
             layout = _Layout(head + border if border else 0, cuts, kept + (0 if border else count_tokens(view[:head])),
                              carried, summary)  # fmt: skip
-        if summary + carried.tokens + kept <= room * _FULL:
+        if summary + carried.tokens + kept <= room * _TARGET_SHARE:
             break
     return layout
 
 
-def _border(tail: Sequence[Message], keep: int) -> int:
-    """Return where the newest rounds begin that fit into `keep` tokens; the newest one always stays."""
+def _tail_start(tail: Sequence[Message], keep: int) -> int:
+    """Return the start of the newest rounds that fit into `keep` tokens; the very last always stays."""
     border, total = len(tail), 0
     for place in range(len(tail) - 1, -1, -1):
         total += count_message_tokens(tail[place])
@@ -343,21 +350,21 @@ def _border(tail: Sequence[Message], keep: int) -> int:
     return border
 
 
-def _clips(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str, str]:
-    """Shorten the results of the newest round if it is too large as a whole."""
+def _shorten_results(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str, str]:
+    """Return shortened results, by call id, if the messages have more than `keep` tokens."""
     if count_tokens(kept) <= keep:
         return {}
     results = [m for m in kept if isinstance(m, ToolMessage) and m.text not in pins]
     each = max(keep // max(len(results), 1), 200)
     return {
-        m.call_id: truncate_to_tokens(m.text, each, _CLIPPED)
+        m.call_id: truncate_to_tokens(m.text, each, _CUT_NOTE)
         for m in results
         if count_text_tokens(m.text) > each or m.media
     }
 
 
 def too_large(turn: Turn, size: int) -> str:
-    """Tell the user what to do if the conversation cannot be made to fit."""
+    """Return advice for the user if the conversation cannot be made to fit."""
     window, options = turn.deps.state.window, turn.options
     fixed = scaled(window, overhead_tokens(options))
     if fixed > size * 0.7:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message, new_uuid
 from agent_cli.core.window import count_message_tokens, count_text_tokens, count_tokens, count_tool_tokens
-from agent_cli.engine.compaction.measure import limit_of, used_tokens, window_tokens
+from agent_cli.engine.compaction.measure import compaction_limit, used_tokens, window_tokens
 from agent_cli.engine.conversation import Conversation, Listener, consume
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn
@@ -24,9 +24,9 @@ with lazy_imports():
     from agent_cli.engine.compaction import compact
 
 MEMORY = "# Project memory\n"
-_TOLD = "<project_memory"
+_MEMORY_TAG = "<project_memory"
 # Share of the window that all pins together may use.
-_PINS = 0.2
+_MAX_PINNED_SHARE = 0.2
 OPEN = "Calls of this conversation are waiting for your decision; decide them first."
 
 
@@ -35,9 +35,9 @@ class ContextUsage(Value):
 
     parts: by name, in order.
     used: sum of the parts.
-    size: size of the window; None if unknown.
-    limit: where the conversation is compacted.
-    reported: how much of it the provider has counted.
+    size: of the window; None if unknown.
+    limit: usage at which the conversation is compacted; None if it is not.
+    reported: usage by the provider's last report; 0 if there is none.
     free: None if the size is unknown.
     """
 
@@ -63,13 +63,13 @@ def window_size(conversation: Conversation) -> int | None:
     return window_tokens(conversation.deps.state.window, conversation.options)
 
 
-def filling(conversation: Conversation) -> ContextUsage:
-    """Return the usage of the window. The parts are our own count, scaled so that they sum up to what is used."""
+def context_usage(conversation: Conversation) -> ContextUsage:
+    """Return the usage of the window. The parts are our own count, scaled to add up to the usage."""
     window, options, history = conversation.deps.state.window, conversation.options, conversation.live_history
     used, size = context_used(conversation)
     view = window.view(history)
     memory = count_text_tokens(options.system.partition(MEMORY)[2])
-    near = [m for m in view if isinstance(m, UserMessage) and m.text.startswith(_TOLD)]
+    near = [m for m in view if isinstance(m, UserMessage) and m.text.startswith(_MEMORY_TAG)]
     files = [m for m in view if isinstance(m, ToolMessage) and conversation.deps.traits_of(m.name).shows_file]
     summaries = [m for m in view[: len(window.head)] if m in window.head]
     ours = {
@@ -84,7 +84,7 @@ def filling(conversation: Conversation) -> ContextUsage:
     )
     scale = used / max(sum(ours.values()), 1)
     parts = tuple((name, round(count * scale)) for name, count in ours.items() if count)
-    limit = limit_of(size, options) if size and options.compact_at else None
+    limit = compaction_limit(size, options) if size and options.compact_at else None
     return ContextUsage(parts, used, size, limit, window.report.filled if window.report else 0)
 
 
@@ -115,11 +115,11 @@ def uncompact(conversation: Conversation, show: Listener) -> str:
     window.report = None
     tokens, size = used_tokens(window, options, history), window_tokens(window, options)
     window.compactions.append(last)
-    if size is not None and tokens >= limit_of(size, options):
+    if size is not None and tokens >= compaction_limit(size, options):
         window.report = report
         return (
             f"It would not fit: without its last compaction the conversation has about {tokens:,} tokens, and it is "
-            f"compacted at {limit_of(size, options):,}. Use a model with a larger window: /model"
+            f"compacted at {compaction_limit(size, options):,}. Use a model with a larger window: /model"
         )
     event = Uncompacted(tokens)
     window.apply(event, len(history))
@@ -148,22 +148,22 @@ def pin(conversation: Conversation, message: Message, show: Listener) -> str:
         count = sum(count_message_tokens(there[text]) for text in window.pins if text in there) + count_message_tokens(
             message
         )
-        if count > size * _PINS:
+        if count > size * _MAX_PINNED_SHARE:
             return (
                 f"The pinned messages would have about {count:,} tokens; more than a fifth of the window "
-                f"({round(size * _PINS):,}) cannot be pinned."
+                f"({round(size * _MAX_PINNED_SHARE):,}) cannot be pinned."
             )
     event = Pinned(message.text, on)
     window.apply(event, len(conversation.history))
     conversation.record(event)
     show(event)
     if on and not any(message.text in m.text for m in window.view(conversation.history)):
-        _bring_back(conversation, message)
+        _show_again(conversation, message)
     return ""
 
 
-def _bring_back(conversation: Conversation, message: Message) -> None:
-    """Show the model a message again that a compaction removed."""
+def _show_again(conversation: Conversation, message: Message) -> None:
+    """Show the model again a message that a compaction removed."""
     text = f"<pinned>\n{message.text}\n</pinned>\nThe user pinned this message from earlier in the conversation."
     if conversation.suspended:
         conversation.inbox.append(text)

@@ -12,15 +12,17 @@ from agent_cli.core.modes import ANSWER_TOKENS, thinking_budget
 from agent_cli.core.window import Window, count_text_tokens, count_tokens, count_tool_tokens
 from agent_cli.engine.types import TurnOptions
 
-# Bounds for that ratio, and the value below which a report cannot be about the request we sent.
-_LEAST, _MOST = 0.6, 2.5
-_DOUBTED = 0.3
-_WORTH = 500
+# Bounds for that ratio.
+_MIN_FACTOR, _MAX_FACTOR = 0.6, 2.5
+# With a lower ratio, the report cannot be about the whole request.
+_MIN_PLAUSIBLE_FACTOR = 0.3
+# In a smaller request the ratio means nothing.
+_MIN_COMPARABLE_TOKENS = 500
 DEFAULT_SHARE = 0.92
 
 
 def overhead_tokens(options: TurnOptions) -> int:
-    """Return our own count of what every request begins with: the system prompt and the tools."""
+    """Return our own count of the fixed start of every request: the system prompt and the tools."""
     return count_text_tokens(options.system) + count_tool_tokens(options.tools)
 
 
@@ -30,13 +32,13 @@ def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]
     if report is not None and report.messages <= len(history):
         sent = window.view(history[: max(0, report.messages - 1)])
         ours = fixed + count_tokens(sent)
-        if ours < _WORTH:
+        if ours < _MIN_COMPARABLE_TOKENS:
             return report.filled + scaled(window, count_tokens(history[report.messages :]))
         factor = report.input / ours
-        # Some providers count only what is new to their cache. With media our own count is too uncertain to doubt the
+        # Some providers count only what is not in their cache. With media, our own count is too rough to question the
         # report.
-        if factor >= _DOUBTED or any(map(has_media, sent)):
-            window.factor = min(max(factor, _LEAST), _MOST)
+        if factor >= _MIN_PLAUSIBLE_FACTOR or any(map(has_media, sent)):
+            window.factor = min(max(factor, _MIN_FACTOR), _MAX_FACTOR)
             return report.filled + scaled(window, count_tokens(history[report.messages :]))
     return scaled(window, fixed + count_tokens(window.view(history)))
 
@@ -51,11 +53,11 @@ def window_tokens(window: Window, options: TurnOptions) -> int | None:
     return min((s for s in (options.context_window, window.refused_tokens) if s), default=None)
 
 
-def limit_of(size: int, options: TurnOptions) -> int:
-    """Return where a conversation is compacted: at its share of the window, and early enough for the answer to fit."""
+def compaction_limit(size: int, options: TurnOptions) -> int:
+    """Return the tokens at which a conversation is compacted: a share of the window that leaves room for the answer."""
     share = int(size * (options.compact_at or DEFAULT_SHARE))
     if options.max_tokens:
         return min(share, size - min(options.max_tokens, size // 2))
     thinking = thinking_budget(options.effort, options.thinking_tokens)
-    # Some providers refuse requests that leave no room for all that the effort allows; few answers need it.
+    # Some providers refuse a request without room for all the thinking that its effort allows; few answers need it.
     return min(share, size - min(thinking + ANSWER_TOKENS, size // 3)) if thinking else share

@@ -17,7 +17,7 @@ from agent_cli.core.messages import (
 )
 from agent_cli.core.results import Failure
 from agent_cli.core.window import count_text_tokens, count_tokens, truncate_to_tokens
-from agent_cli.engine.compaction.carry_over import file_named
+from agent_cli.engine.compaction.carry_over import file_argument_of
 from agent_cli.engine.helper_model import complete_text
 from agent_cli.engine.progress import format_plan
 from agent_cli.engine.sampling import request_of
@@ -32,22 +32,24 @@ SECTIONS = (
 )  # fmt: skip
 # Assumed window of a small model of unknown size.
 _SMALL_WINDOW = 32_000
-_SHORTEST = 20
-_RESULT = 1_500
-_CUT = "cut here"
+_MIN_SUMMARY_CHARS = 20
+# Limits for one message of the user, and for one call or result, in the text of the conversation.
+_MESSAGE_TOKENS, _RESULT_TOKENS = 6_000, 375
+_CUT_NOTE = "cut here"
 
 
-def summary_of(
-    turn: Turn, shown: Sequence[Message], most: int, focus: str, *, whole: bool
+def write_summary(
+    turn: Turn, shown: Sequence[Message], max_tokens: int, focus: str, *, whole: bool
 ) -> Generator[Event, None, tuple[str, bool]]:
-    """Summarize `shown` in at most `most` tokens; return the summary, and True if a model wrote it. Raises
-    CancelledError.
+    """Summarize `shown` in at most `max_tokens` tokens; return the summary, and True if a model wrote it.
 
-    The small model reads the conversation as text. Without one, the model itself is asked at the end of the
-    conversation, which its provider has cached. whole: that fits, and may be tried.
+    The small model reads the conversation as text. Without one, the session's own model is asked at the end of the
+    conversation, which its provider has cached. Raises CancelledError.
+
+    whole: that request fits into the window, and may be tried.
     """
-    ask = prompt("compact").format(words=max(100, most * 6 // 10), focus=focus)
-    itself = ModelHandle(
+    ask = prompt("compact").format(words=max(100, max_tokens * 6 // 10), focus=focus)
+    own = ModelHandle(
         turn.options.label, turn.options.model, turn.transport, turn.price, turn.options.input_modalities,
         turn.options.context_window,
     )  # fmt: skip
@@ -56,30 +58,30 @@ def summary_of(
             messages = drop_unsupported([*shown, UserMessage(ask)], turn.options.input_modalities)
             request = request_of(turn.options.replace(prefill=""), messages, "none").replace(aside=True)
             try:
-                return truncate_to_tokens((yield from _written(turn, itself, request)), most, _CUT), True
+                return truncate_to_tokens((yield from _ask_model(turn, own, request)), max_tokens, _CUT_NOTE), True
             except ModelError as error:
                 if error.failure.kind != "context_too_long":
                     raise
-        opened = turn.deps.small() if turn.deps.small is not None else itself
-        room = (opened.window or _SMALL_WINDOW) * 7 // 10
+        handle = turn.deps.small() if turn.deps.small is not None else own
+        room = (handle.window or _SMALL_WINDOW) * 7 // 10
         rendered = render_history(shown, room - count_text_tokens(ask))
-        request = Request(opened.model, "", (UserMessage(f"{rendered}\n\n{ask}"),), aside=True)
-        return truncate_to_tokens((yield from _written(turn, opened, request)), most, _CUT), True
+        request = Request(handle.model, "", (UserMessage(f"{rendered}\n\n{ask}"),), aside=True)
+        return truncate_to_tokens((yield from _ask_model(turn, handle, request)), max_tokens, _CUT_NOTE), True
     except ModelError as error:
         yield Warned(f"No model wrote the summary: {error.failure.message}")
-    return summarize_plainly(turn, shown, most), False
+    return summarize_plainly(turn, shown, max_tokens), False
 
 
-def _written(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Event, None, str]:
-    """Return the model's summary. Raises ModelError, also if it is empty, and CancelledError."""
-    text: str = yield from complete_text(turn, opened, request)
-    if len(text) < _SHORTEST:
-        raise ModelError(Failure("malformed", f"{opened.label} returned an empty summary."))
+def _ask_model(turn: Turn, handle: ModelHandle, request: Request) -> Generator[Event, None, str]:
+    """Return the model's summary. Raises ModelError, also for an empty summary, and CancelledError."""
+    text: str = yield from complete_text(turn, handle, request)
+    if len(text) < _MIN_SUMMARY_CHARS:
+        raise ModelError(Failure("malformed", f"{handle.label} returned an empty summary."))
     return text
 
 
 def render_history(messages: Sequence[Message], room: int) -> str:
-    """Render the conversation as text; if it is too long, the older messages are left out."""
+    """Render the conversation as text; omit older messages if it is too long."""
     lines = [_render_message(message) for message in messages]
     sizes = [count_text_tokens(line) for line in lines]
     # An earlier summary comes first, and is worth more than what follows it.
@@ -90,13 +92,13 @@ def render_history(messages: Sequence[Message], room: int) -> str:
         start -= 1
         left -= sizes[start]
     gap = [f"[{counted(start - first, 'message')} left out here]"] if start > first else []
-    head = [truncate_to_tokens(line, max(room // 2, 100), _CUT) for line in lines[:first]]
+    head = [truncate_to_tokens(line, max(room // 2, 100), _CUT_NOTE) for line in lines[:first]]
     return "\n\n".join(["<conversation>", *head, *gap, *lines[start:], "</conversation>"])
 
 
 def _render_message(message: Message) -> str:
     if isinstance(message, UserMessage):
-        return f"User: {truncate_to_tokens(message.text, 4 * _RESULT, _CUT)}"
+        return f"User: {truncate_to_tokens(message.text, _MESSAGE_TOKENS, _CUT_NOTE)}"
     if isinstance(message, ToolMessage):
         return f"Result of {message.name}{' (failed)' if message.is_error else ''}: {_clip(message.text)}"
     calls = [f"calls {call.name} {_clip(str(call.arguments))}" for call in message.calls]
@@ -104,23 +106,23 @@ def _render_message(message: Message) -> str:
 
 
 def _clip(text: str) -> str:
-    return truncate_to_tokens(text, _RESULT // 4, _CUT)
+    return truncate_to_tokens(text, _RESULT_TOKENS, _CUT_NOTE)
 
 
-def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
+def summarize_plainly(turn: Turn, shown: Sequence[Message], max_tokens: int) -> str:
     """Build a summary without a model from messages, calls and results, under the same headings."""
-    share = most // len(SECTIONS)
+    share = max_tokens // len(SECTIONS)
     requests = [user_text(m.text) for m in shown if is_user_message(m)]
     answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
     files, commands = _calls(shown, turn.deps.traits_of)
     parts = {
-        "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT) for text in requests[-2:]),
-        "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT) if earlier else "",
-        "Files and their state": _newest(files, share),
-        "Commands and results": _newest(commands, share),
-        "Plan": truncate_to_tokens(format_plan(turn.deps.context.plan), share, _CUT),
-        "Next step": truncate_to_tokens(f"The last words before this were: {answers[-1]}", share, _CUT)
+        "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT_NOTE) for text in requests[-2:]),
+        "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT_NOTE) if earlier else "",
+        "Files and their state": _newest_lines(files, share),
+        "Commands and results": _newest_lines(commands, share),
+        "Plan": truncate_to_tokens(format_plan(turn.deps.context.plan), share, _CUT_NOTE),
+        "Next step": truncate_to_tokens(f"The last words before this were: {answers[-1]}", share, _CUT_NOTE)
         if answers
         else "",
         "Open questions": "",
@@ -136,7 +138,7 @@ def _calls(shown: Sequence[Message], traits_of: TraitsOf) -> tuple[list[str], li
     for call in (c for m in shown if isinstance(m, AssistantMessage) for c in m.calls):
         result = results.get(call.id)
         how = "failed" if result is None or result.is_error else "done"
-        if path := file_named(call, traits_of):
+        if path := file_argument_of(call, traits_of):
             _put_last(files, path, f"- {call.name} {shorten(path)} ({how})")
         elif name := traits_of(call.name).command_argument:
             command = shorten(str(call.arguments.get(name, "")))
@@ -154,7 +156,8 @@ def _last_line(result: ToolMessage | None) -> str:
     return shorten(lines[-1]) if lines else "no output"
 
 
-def _newest(lines: Sequence[str], room: int) -> str:
+def _newest_lines(lines: Sequence[str], room: int) -> str:
+    """Return the newest lines that fit into `room` tokens."""
     kept: list[str] = []
     for line in reversed(lines):
         room -= count_text_tokens(line) + 1
@@ -165,6 +168,6 @@ def _newest(lines: Sequence[str], room: int) -> str:
     return "\n".join(kept)
 
 
-def fits_whole(turn: Turn, shown: Sequence[Message], most: int, fixed: int, size: int) -> bool:
+def fits_whole(turn: Turn, shown: Sequence[Message], max_tokens: int, fixed: int, size: int) -> bool:
     """Return True if the model can be asked at the end of these messages."""
-    return (fixed + count_tokens(shown) + 600) * turn.deps.state.window.factor + 2 * most < size
+    return (fixed + count_tokens(shown) + 600) * turn.deps.state.window.factor + 2 * max_tokens < size

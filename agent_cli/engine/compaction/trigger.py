@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.engine.compaction import compact
 
-# The system prompt and the tools are not counted here.
-_MARGIN = 0.75
-# Characters per token, of which no conversation has as many.
-_DOUBTED = 12
-# A smaller window is always measured exactly: the prompt and the tools alone may fill much of it.
-_SMALL = 64_000
+# Allows for the system prompt and the tools, which are not counted here.
+_CLEARING_MARGIN = 0.75
+# No conversation has more characters per token.
+_MAX_CHARS_PER_TOKEN = 12
+# A window up to this size is always measured exactly: the prompt and the tools alone may fill much of it.
+_SMALL_WINDOW = 64_000
 
 
 def compact_if_needed(turn: Turn) -> Generator[Event, None, None]:
@@ -49,20 +49,20 @@ def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, Non
 
 
 def _may_be_near(turn: Turn) -> bool:
-    """Return False if the window is certainly far from full: there are never many more tokens than characters."""
+    """Return False if the window is certainly far from full; a character is hardly ever more than a token."""
     options, window = turn.options, turn.deps.state.window
     size = options.context_window or window.refused_tokens
     compacts = bool(size and options.compact_at)
     if not compacts and not options.clear_at:
         return False
-    if size and size <= _SMALL:
+    if size and size <= _SMALL_WINDOW:
         return True
     report = window.report
-    filled = turn.characters
-    # Some providers count only what is new to their cache, or nothing.
-    if report and report.filled * _DOUBTED > filled:
-        filled = report.filled + sum(map(count_characters, turn.history[report.messages :]))
+    used = turn.characters
+    # Some providers count only what is not in their cache, or nothing.
+    if report and report.filled * _MAX_CHARS_PER_TOKEN > used:
+        used = report.filled + sum(map(count_characters, turn.history[report.messages :]))
     limits = [size / 2] if compacts and size else []
     if options.clear_at:
-        limits.append(min(turn.window_size, CLEARED_WINDOW) * min(options.clear_at) * _MARGIN)
-    return filled > min(limits)
+        limits.append(min(turn.window_size, CLEARED_WINDOW) * min(options.clear_at) * _CLEARING_MARGIN)
+    return used > min(limits)

@@ -254,7 +254,7 @@ class AppRepl(Repl):
             self.say(NO_EDITOR)
         return changed
 
-    def propose(self, text: str) -> None:
+    def propose_message(self, text: str) -> None:
         line = self.live.line
 
         def put() -> None:

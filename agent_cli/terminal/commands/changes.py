@@ -17,14 +17,14 @@ from agent_cli.core.messages import is_user_message, user_text
 from agent_cli.core.place import UsageError
 from agent_cli.core.redact import Redactor
 from agent_cli.git.commit import (
+    CommitArguments,
     CommitChoice,
-    CommitWords,
     SessionChanges,
     choose_files,
-    material,
+    commit_material,
+    parse_arguments,
     plain_message,
-    propose,
-    read_words,
+    propose_message,
     session_changes,
     with_trailers,
 )
@@ -111,7 +111,7 @@ def _rewind(ctx: SlashContext, words: str) -> None:
     ctx.measure_context()
     ctx.say(f"The conversation continues from before: {shorten(' '.join(user_text(message.text).split()), 80)}")
     # Offer the message for editing.
-    ctx.propose(user_text(message.text))
+    ctx.propose_message(user_text(message.text))
 
 
 def _rewind_files(ctx: SlashContext, at: int) -> bool:
@@ -239,7 +239,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     repo = Repository(ctx.place.root, ctx.place.env)
     repo.check()
     changes = repo.changes()
-    asked = read_words(words, changes, repo.top, ctx.place.cwd)
+    asked = parse_arguments(words, changes, repo.top, ctx.place.cwd)
     choice = choose_files(changes, asked, _session_changes(ctx, asked), repo)
     take = _ask_about_doubtful(ctx, choice)
     if not take:
@@ -264,7 +264,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     )
 
 
-def _session_changes(ctx: SlashContext, asked: CommitWords) -> SessionChanges:
+def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:
     """Return the session's changes from the checkpoints. Raises UsageError if they are needed but unknown."""
     agent = ctx.agent
     why = ""
@@ -296,7 +296,7 @@ def _ask_about_doubtful(ctx: SlashContext, choice: CommitChoice) -> list[FileSta
 
 
 def _explain_nothing(
-    ctx: SlashContext, asked: CommitWords, changes: Sequence[FileStatus], choice: CommitChoice
+    ctx: SlashContext, asked: CommitArguments, changes: Sequence[FileStatus], choice: CommitChoice
 ) -> None:
     if choice.take:
         ctx.say("Nothing is left to commit.")
@@ -328,19 +328,24 @@ def _list_files(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus],
         ctx.say(f"  changed outside of this repository: {shorten(one_line(', '.join(choice.outside)), 200)}")
 
 
-def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], asked: CommitWords) -> str:
+def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], asked: CommitArguments) -> str:
     """Return the initial message: the user's, else the model's. Raises UsageError, CancelledError."""
     agent = ctx.agent
     deps = agent.conversation.deps
     text = asked.message
     if not text:
-        shown = material(
-            repo, take, agent.conversation.live_history, asked.wish, deps.policy.readable(), Redactor(ctx.place.env)
+        shown = commit_material(
+            repo,
+            take,
+            agent.conversation.live_history,
+            asked.instructions,
+            deps.policy.readable(),
+            Redactor(ctx.place.env),
         )
         try:
             assert deps.open_model is not None
             opened = deps.small() if deps.small else deps.open_model(agent.conversation.options.label)
-            text, usage = propose(opened, shown, deps.context.cancel)
+            text, usage = propose_message(opened, shown, deps.context.cancel)
             agent.charge(opened.label, usage)
             ctx.add_usage(usage)
         except ModelError as error:

@@ -14,7 +14,7 @@ from agent_cli.core.results import Usage
 from agent_cli.engine.compaction.controls import (
     ContextUsage,
     compact_now,
-    filling,
+    context_usage,
     pin,
     pinnable,
     role_label,
@@ -60,7 +60,7 @@ def _context(ctx: SlashContext, words: str) -> None:
         last = next((e.summary for e in reversed(made) if e.summary), "")
         ctx.page(last) if last else ctx.say("This conversation has no summary; it was not compacted.")
         return
-    for line in context_lines(filling(conversation)):
+    for line in context_lines(context_usage(conversation)):
         ctx.say(line)
     pins = conversation.deps.state.window.pins
     cleared = sum(e.trigger == "clear" for e in made)

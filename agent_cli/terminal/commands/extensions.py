@@ -187,7 +187,7 @@ def _approve(ctx: SlashContext, server: Any) -> None:
     """Ask about a server that may not start, or about withheld tools."""
     if server.status == "unapproved":
         ctx.say(f"  {server.found.line}")
-        for what, given in server.found.given.items():
+        for what, given in server.found.described_inputs.items():
             ctx.say(f"  {what}: {given}")
         if ctx.confirm(f"Start the MCP server {server.name}?"):
             if why := server.approve():
@@ -199,7 +199,7 @@ def _approve(ctx: SlashContext, server: Any) -> None:
     if not server.withheld:
         ctx.say(f"There is nothing to approve about {server.name}.")
         return
-    for offer in server.held:
+    for offer in server.withheld_offers:
         ctx.say(f"  {offer.full} ({server.withheld[offer.full]}): {shorten(offer.description, 600)}")
     if ctx.confirm(f"Use these tools of {server.name} as they are now?") and (why := server.approve()):
         ctx.say(f"It holds for this session only: {why}.")

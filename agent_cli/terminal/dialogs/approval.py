@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.core.decisions import Answer, Approve, Defer, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.rules import split_rules
-from agent_cli.runtime.edit_call import Changeable, Hunk
+from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.terminal.dialogs.model import (
     Block,
     Choice,
@@ -49,14 +49,14 @@ class RemainingHunks(Value):
     take: bool
 
 
-def ask_approval(request: ApprovalRequested, put: Put, change: Changeable | None = None) -> Answer:
+def ask_approval(request: ApprovalRequested, put: Put, change: EditableCall | None = None) -> Answer:
     """Ask about a call. change: its editable parts."""
-    change = change or Changeable("", {})
+    change = change or EditableCall("", {})
     answer: Answer | ReviewHunks = put(approval_dialog(request, change))
     return _ask_hunks(change, put) if isinstance(answer, ReviewHunks) else answer
 
 
-def _ask_hunks(change: Changeable, put: Put) -> Answer:
+def _ask_hunks(change: EditableCall, put: Put) -> Answer:
     """Ask about each hunk of a change and return the answer for the call."""
     kept: list[Hunk] = []
     rest: RemainingHunks | None = None
@@ -68,10 +68,10 @@ def _ask_hunks(change: Changeable, put: Put) -> Answer:
             rest, answer = answer, answer.take
         if answer:
             kept.append(hunk)
-    return change.taken(kept)
+    return change.with_hunks(kept)
 
 
-def approval_dialog(request: ApprovalRequested, change: Changeable) -> Dialog:
+def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
     """Build the approval dialog of a call. It shows the whole call, as nothing unseen may be approved."""
     runs = [e.target for e in request.effects if e.kind == "run"]
     kind, _, _ = request.summary.partition(": ")
@@ -92,7 +92,7 @@ def approval_dialog(request: ApprovalRequested, change: Changeable) -> Dialog:
     )
 
 
-def _choices(request: ApprovalRequested, change: Changeable, *, edits: bool) -> Iterator[Choice]:
+def _choices(request: ApprovalRequested, change: EditableCall, *, edits: bool) -> Iterator[Choice]:
     words = TextInput("yes, and> ", lambda words: Approve(note=words.strip()) if words.strip() else None)
     yield Choice("y", "Yes", GiveAnswer(Approve()), YES, "yes", comment=words)
     if request.edits and edits:
@@ -138,7 +138,7 @@ def _choices(request: ApprovalRequested, change: Changeable, *, edits: bool) -> 
     yield Choice("n", "No", GiveAnswer(Reject()), NO, "no", comment=no)
     if change.name:
         in_line = TextInput(f"{change.name}> ", change.edited, change.text)
-        edit = in_line if change.in_line else InEditor(change.text, change.edited, change.suffix)
+        edit = in_line if change.single_line else InEditor(change.text, change.edited, change.suffix)
         yield Choice("e", "edit", edit, ("e", "edit"), listed=False)
     if change.hunks:
         hunks = f"{len(change.hunks)} hunks"

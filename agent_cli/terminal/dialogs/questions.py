@@ -290,7 +290,7 @@ class Dialogs(ABC):
             self.say(NO_EDITOR)
         return changed
 
-    def propose(self, text: str) -> None:  # noqa: B027 - the plain front end has no input line to fill
+    def propose_message(self, text: str) -> None:  # noqa: B027 - the plain front end has no input line to fill
         """Put a text into the input line if it is empty."""
 
     def page(self, text: str) -> None:

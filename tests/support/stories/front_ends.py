@@ -249,18 +249,18 @@ class Application(Terminal):
             late = time.monotonic() + HELD
 
             def done(late: float = late) -> bool:
-                if self.in_line(key):
+                if self.single_line(key):
                     return time.monotonic() > late
                 return self.question() != bar or self.above() != before
 
             self.until(done, f"what became of {key!r}")
-            if not self.in_line(key):
+            if not self.single_line(key):
                 return
             self.screen.type("\x7f")
-            self.until(lambda: not self.in_line(key), "an empty line")
+            self.until(lambda: not self.single_line(key), "an empty line")
             self.screen.rest()
 
-    def in_line(self, key: str) -> bool:
+    def single_line(self, key: str) -> bool:
         """Whether a key is in the line instead of answering the question."""
         return f"> {key}" in [line.rstrip() for line in self.visible().splitlines()]
 
