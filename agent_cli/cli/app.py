@@ -56,7 +56,7 @@ def check_choice(choices: tuple[str, ...], aliases: tuple[str, ...] = ()) -> Any
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in (*choices, *aliases):
-            raise typer.BadParameter(f"{value} is not one of {', '.join(choices)}.")
+            raise typer.BadParameter(f"{value} is not one of {', '.join(filter(None, choices))}.")
         return value
 
     return check

@@ -203,7 +203,8 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     for key in found.unused:
         if why := claude_keys.why_unused(key):
             known = key in claude_keys.UNUSED or key in claude_keys.TAKEN or "." in key
-            hint = "" if known else nearest_key_hint(key, list(hints)).replace("; ", " (").replace("?", "?)")
+            near = "" if known else nearest_key_hint(key, list(hints)).removeprefix("; ")
+            hint = f" ({near})" if near else ""
             layers.ignored.append(f"{source}: {key} has no effect: {why}{hint}")
 
 

@@ -123,7 +123,7 @@ def test_bad_lines_are_named_before_anything_runs(batches: Batches) -> None:
     found = done.stderr.splitlines()
     assert all(line.startswith("agent: tasks.jsonl, line ") and line.endswith((".", "?")) for line in found), found
     assert [int(line.split("line ")[1].partition(":")[0]) for line in found] == list(range(2, 18))
-    assert "did you mean repository?" in found[3]
+    assert found[3].endswith("did you mean repository?")
     assert "there is no branch, tag or commit nowhere" in found[5]
     assert batches.lines() == [] and not (batches.work / "tasks.results.patches").exists()
     assert batches.left() == []

@@ -99,3 +99,9 @@ def test_a_batch_takes_no_input_of_one_call(work: Path) -> None:
     done = agent(["permissions", "check", "--batch", "--input", "{}"], work, stdin="")
     assert done.returncode == 2
     assert "leave out --input" in done.stderr
+
+
+def test_a_check_without_a_call_says_how_one_is_named(work: Path) -> None:
+    done = agent(["permissions", "check"], work)
+    assert done.returncode == 2
+    assert done.stderr == "agent: Name the call to explain, as in: agent permissions check --tool Bash --input JSON\n"

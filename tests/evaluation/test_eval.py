@@ -255,7 +255,9 @@ def below(folder: Path) -> list[str]:
         (["TASKS", "--output-format", "xml"], "xml is not one of text, json, jsonl"),
         (["TASKS", "--jobs", "0"], "--jobs"),
         (["TASKS", "--model", "openai/gpt-5.6"], "OPENAI_API_KEY"),
-        (["TASKS", "--model", "scripted:MISSING", "--compare", "no_such_key = 1"], "no_such_key"),
+        (["TASKS", "--model", "scripted:MISSING", "--compare", "no_such_key = 1"], "--compare:1: no_such_key"),
+        (["TASKS", "--compare", "missing.toml"], "--compare: there is no file missing.toml"),
+        (["TASKS", "--settings", "missing.toml", "--compare", "max_rounds = 1"], "--settings: there is no file"),
         (["TASKS", "--settings", "nowhere.toml"], "there is no file nowhere.toml"),
     ],
 )

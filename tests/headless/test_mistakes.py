@@ -170,3 +170,9 @@ def test_a_review_outside_a_repository_says_so(tmp_path: Path) -> None:
     assert (
         done.stderr == f"agent: agent review compares commits and files in git, and {tmp_path} is no git repository.\n"
     )
+
+
+def test_a_notice_about_a_misspelled_setting_ends_in_one_mark(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "One."}])
+    done = agent(["-p", "--model", model, "--settings", '{"modle": 1}', "q"], work)
+    assert done.stderr == "agent: --settings: modle has no effect: not known here (did you mean model?).\n"

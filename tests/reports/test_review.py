@@ -141,7 +141,7 @@ def test_a_checkout_with_the_credentials_of_a_job_is_reviewed(branch: Path) -> N
         (("--base", "--upload-pack=x"), "is not in this repository"),
         (("--range", "main"), "write it as A..B"),
         (("--base", "main", "--uncommitted"), "Name one thing"),
-        (("--base", "main", "--fail-on", "bad"), "is not one of"),
+        (("--base", "main", "--fail-on", "bad"), "bad is not one of critical, high, medium, low."),
     ],
 )
 def test_mistakes_are_a_sentence(branch: Path, args: tuple[str, ...], words: str) -> None:

@@ -96,7 +96,8 @@ def batch(
         orders, unusable = make_orders(found, host, shipped=bool(scheduler))
         if wrong := wrong | unusable:
             for number in sorted(wrong):
-                print_notice(f"agent: {tasks}, line {number}: {wrong[number]}.")
+                end = "" if wrong[number].endswith("?") else "."
+                print_notice(f"agent: {tasks}, line {number}: {wrong[number]}{end}")
             return 2
         if not found:
             raise UsageError(f"There are no tasks in {tasks}.")

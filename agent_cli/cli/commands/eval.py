@@ -72,8 +72,8 @@ def evaluate(
     tasks = read_tasks(Path(folder), only or ())
     # Runs happen elsewhere, so settings of the current project do not apply.
     place = find_place(os.environ, tempfile.gettempdir())
-    variants = _variants(model or [], compare or [], options, place)
     layers = read_settings(options, place)
+    variants = _variants(model or [], compare or [], options, place)
     argv, sandbox, how = _unattended(options, layers, place)
     terms = RunTerms(
         argv=(*flags_of(options), *argv),
@@ -110,7 +110,10 @@ def _variants(models: list[str], compare: list[str], options: RunOptions, place:
     for name in dict.fromkeys(models) or [""]:
         for text in dict.fromkeys(compare) or [""]:
             settings = (*options.settings, *((text,) if text else ()))
-            asked = read_settings(options.replace(model=name or None, settings=settings), place).settings()
+            try:
+                asked = read_settings(options.replace(model=name or None, settings=settings), place).settings()
+            except UsageError as error:
+                raise UsageError(str(error).replace("--settings", "--compare", 1) if text else str(error)) from None
             chosen = ChosenModel(asked.model, asked, place)
             argv = ["--model", absolute_file(name)] if name else []
             argv += ["--settings", absolute_file(text)] if text else []

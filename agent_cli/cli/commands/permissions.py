@@ -191,6 +191,8 @@ class CallChecker:
             return known.effects(known.read(given), context)
         if tool.startswith("mcp__"):
             return (Effect("call", tool),)
+        if not tool:
+            raise UsageError("Name the call to explain, as in: agent permissions check --tool Bash --input JSON")
         raise UsageError(f"Unknown tool {escape_controls(tool)}. See: agent tools list")
 
 
