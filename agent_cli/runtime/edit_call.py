@@ -5,8 +5,9 @@ For a change in parts, the user selects hunks of the diff and the call is rewrit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, EditedCall, Reject
@@ -71,19 +72,31 @@ def only(kept: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) 
     return {"edits": edits} if "edits" in arguments else edits[0]
 
 
-def taken(kept: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> Answer:
-    """Return the answer for a call of which the user selected these hunks."""
+def taken(
+    kept: Sequence[Hunk],
+    every: Sequence[Hunk],
+    arguments: dict[str, Any],
+    workspace: Workspace,
+    said: Mapping[str, str] = MappingProxyType({}),
+) -> Answer:
+    """Return the answer for a call of which the user selected these hunks. said: why not another one, by its patch."""
     if not kept:
-        return Reject("took none of the parts of this change")
+        about = "".join(
+            f"\nOf {hunk.path}:{hunk.first + 1}: {said[hunk.patch]}" for hunk in every if hunk.patch in said
+        )
+        return Reject(f"took none of the parts of this change{about}")
     if len(kept) == len(every):
         return Approve()
-    return EditedCall(only(kept, arguments, workspace), describe_selection(kept, every), settled=True)
+    return EditedCall(only(kept, arguments, workspace), describe_selection(kept, every, said), settled=True)
 
 
-def describe_selection(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
+def describe_selection(kept: Sequence[Hunk], every: Sequence[Hunk], said: Mapping[str, str]) -> str:
     """Describe the selection for the model: the number of applied hunks, and the rejected ones in full."""
     left = [hunk for hunk in every if hunk not in kept]
-    shown = "\n".join(f"{hunk.path}\n{hunk.patch}" for hunk in left)
+    shown = "\n".join(
+        f"{hunk.path}\n{hunk.patch}" + (f"\nThey said of it: {said[hunk.patch]}" if hunk.patch in said else "")
+        for hunk in left
+    )
     return (
         f"[The user took {len(kept)} of the {len(every)} parts of this change. "
         f"These were not made, and are not wanted:\n{shown}]"
@@ -189,10 +202,10 @@ class Changeable:
         """Return the answer with this text as the argument; None if it is empty or unchanged."""
         return EditedCall({**self._arguments, self.name: text}) if text.strip() and text != self.text else None
 
-    def taken(self, kept: Sequence[Hunk]) -> Answer:
-        """Return the answer of a user who selected these hunks."""
+    def taken(self, kept: Sequence[Hunk], said: Mapping[str, str] = MappingProxyType({})) -> Answer:
+        """Return the answer of a user who selected these hunks. said: why not another one, by its patch."""
         assert self._workspace is not None
-        return taken(kept, self.hunks, self._arguments, self._workspace)
+        return taken(kept, self.hunks, self._arguments, self._workspace, said)
 
 
 def changeable(request: ApprovalRequested, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> Changeable:

@@ -29,7 +29,7 @@ from agent_tools.lookalikes import named_lookalikes, visible
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.results import Diff
-from agent_tools.text import counted, one_line
+from agent_tools.text import one_line
 
 YES, NO = ("y", "yes"), ("n", "no", "")
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
@@ -41,6 +41,12 @@ _RULE = re.compile(r"(\w+)\((.*)\)")
 
 class ByHunk(Value):
     """The answer that asks to go through a change hunk by hunk."""
+
+
+class SkippedHunk(Value):
+    """The answer that skips a hunk, and why."""
+
+    why: str
 
 
 class Rest(Value):
@@ -59,6 +65,7 @@ def ask_approval(request: ApprovalRequested, put: Put, change: Changeable | None
 def _ask_parts(change: Changeable, put: Put) -> Answer:
     """Ask about each hunk of a change and return the answer for the call."""
     kept: list[Hunk] = []
+    said: dict[str, str] = {}
     rest: Rest | None = None
     for number, hunk in enumerate(change.hunks, 1):
         answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks)))
@@ -66,9 +73,11 @@ def _ask_parts(change: Changeable, put: Put) -> Answer:
             return answer
         if isinstance(answer, Rest):
             rest, answer = answer, answer.take
-        if answer:
+        if isinstance(answer, SkippedHunk):
+            said[hunk.patch] = answer.why
+        elif answer:
             kept.append(hunk)
-    return change.taken(kept)
+    return change.taken(kept, said)
 
 
 def approval_dialog(request: ApprovalRequested, change: Changeable) -> Dialog:
@@ -212,19 +221,23 @@ def _facts(request: ApprovalRequested) -> Iterator[str]:
 
 
 def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
-    """Return the question about one hunk of a change. The answer is True, False, or a `Rest`."""
-    rest = counted(of - number + 1, "hunk")
+    """Return the question about one hunk of a change. The answer is True, False, a `SkippedHunk`, or a `Rest`."""
+    left = of - number + 1
+    why = TextInput("skip, because> ", lambda words: SkippedHunk(words.strip()) if words.strip() else None)
+    rest = (
+        Choice("a", f"Apply all {left} hunks that are left", GiveAnswer(Rest(True)), ("a",), "all the rest"),
+        Choice("d", f"Skip all {left} hunks that are left", GiveAnswer(Rest(False)), ("d",), "skip the rest"),
+    )
     return Dialog(
         Verbatim(f"Hunk {number} of {of} · {visible(hunk.path)}", "ask"),
         (DiffBlock(hunk.diff, titled=True),),
         question="Apply this hunk?",
         choices=(
             Choice("y", "Yes, apply this hunk", GiveAnswer(True), YES, "yes"),
-            Choice("n", "No, skip it", GiveAnswer(False), ("n", "no"), "no"),
-            Choice("a", f"Apply all {rest} that are left", GiveAnswer(Rest(True)), ("a",), "all the rest"),
-            Choice("d", f"Skip all {rest} that are left", GiveAnswer(Rest(False)), ("d",), "skip the rest"),
+            Choice("n", "No, skip it", GiveAnswer(False), ("n", "no"), "no", comment=why),
+            *(rest if left > 1 else ()),
         ),
-        escape="d",
+        escape="d" if left > 1 else "n",
         reported=True,
     )
 
