@@ -67,11 +67,22 @@ def _pytest(words: Sequence[Word]) -> Iterator[Touch]:
         if option == "-p" and value.text.startswith("no:"):
             continue
         if option in ("-o", "--override-ini") and value.text.startswith("log_"):
+            name, _, path = value.text.partition("=")
+            yield from [Touch("write", value.replace(text=path))] if name == "log_file" else []
             continue
         if option.startswith("--cov-r") and ":" in value.text:
             yield Touch("write", value.replace(text=value.text.partition(":")[2]))
             continue
         yield from option_effects([(option, role, value)])
+
+
+def _npm(words: Sequence[Word]) -> Iterator[Touch]:
+    # It takes any number of dashes for two.
+    own = [w.replace(text=f"-{w.text}") if re.match(r"-\w\w", w.text) else w for w in words]
+    found, operands = scan(PROGRAMS["npm"], own)
+    # Which program the words behind the first are for is not known.
+    yield from option_effects(found)
+    yield from (Touch("maybe", w) for w in operands)
 
 
 def _jq(words: Sequence[Word]) -> Iterator[Touch]:
@@ -133,8 +144,8 @@ def _in_place(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 TOOLS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
-    "make": _make, "go": _go, "cargo": _cargo, "pytest": _pytest, "jq": _jq, "pandoc": _pandoc, "pip": _pip,
-    "pip3": _pip, "perl": _in_place, "ruby": _in_place,
+    "make": _make, "go": _go, "cargo": _cargo, "pytest": _pytest, "npm": _npm, "jq": _jq, "pandoc": _pandoc,
+    "pip": _pip, "pip3": _pip, "perl": _in_place, "ruby": _in_place,
     **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _compiler),
 }  # fmt: skip
 

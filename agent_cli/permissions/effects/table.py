@@ -212,6 +212,12 @@ PROGRAMS: dict[str, Program] = {
         run="--python", read="-r --requirement -c --constraint -e --editable",
         value="-i --index-url --extra-index-url -f --find-links",
     ),
+    "npm": Program(
+        "none", into="-C --prefix --cache", act="-g --global",
+        run="--script-shell --node-options --userconfig --globalconfig --shell --git --editor --viewer --init-module "
+        "--onload-script --pager --call --registry --location",
+        value="-w --workspace --loglevel --tag --otp --access --omit --include --depth --workspaces-update",
+    ),
     "ruff": Program("none", write="-o --output-file --cache-dir", value=f"{_FORMATTER} --config --extend-select"),
     "black": Program("write", value=f"{_FORMATTER} --config", run="--code"),
     "isort": Program("write", value=f"{_FORMATTER} --settings-path --sp --src"),

@@ -138,4 +138,31 @@ CASES = [
         "printf '%s\\n' a", "printf '%d%%\\n' 5; ls", "printf '%%n' x", "printf '%5.2f\\n' 1", "printf '%snext' a; ls",
         "printf '%b\\n' x; ls", "printf '%s' '100%n'; a=a.txt; cat $a",
     ),
+    # What rides along with the rule that is proposed for a test runner.
+    *group(
+        "options of test runners", "ask",
+        "npm test --script-shell=./x", "npm test --node-options=--import=data:text/javascript,x",
+        "npm test -script-shell x", "npm test --script-sh ./x", "npm test --prefix ../x",
+        "npm test --prefix=/tmp/x", "npm test -C ../x",
+        "npm --prefix=../x test", "npm test --userconfig=x", "npm test --location=global", "npm test ../x",
+        "pytest -o log_file=.git/config", "pytest -o log_file=../x", "pytest --override-ini log_file=.agentrc",
+        allow=("Bash(npm test:*)", "Bash(npm:*)", "Bash(pytest:*)"),
+    ),
+    *group(
+        "options of test runners", "ask", "npm install -g x", "npm install --registry=http://x y",
+        "npm config set script-shell x --location=global", allow="Bash(npm:*)",
+    ),
+    *group(
+        "options of test runners", "allow",
+        "npm test", "npm test -- --watch=false", "npm test -- --script-shell x", "npm test --silent", "npm test -s",
+        "npm test -w packages/a", "npm test --workspace=a --if-present", "npm test -- src/a.test.js", "npm test src/a",
+        "pytest -o log_cli=true", "pytest -o log_file=out.log", "npm test --loglevel error",
+        allow=("Bash(npm test:*)", "Bash(pytest:*)"),
+    ),
+    *group(
+        "options of test runners", "allow", "npm run build --if-present", "npm ci", "npm install",
+        "npm install left-pad", "npm run test:unit -- -t x", "npm audit --json",
+        allow="Bash(npm:*)", deny="Read(data/**)",
+    ),
+    *group("options of test runners", "ask", "npm test data/f", allow="Bash", deny="Read(data/**)"),
 ]  # fmt: skip
