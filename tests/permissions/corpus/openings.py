@@ -165,4 +165,11 @@ CASES = [
         allow="Bash(npm:*)", deny="Read(data/**)",
     ),
     *group("options of test runners", "ask", "npm test data/f", allow="Bash", deny="Read(data/**)"),
+    # Names of secret files are no secret, but those of files outside are read outside.
+    *group(
+        "names of secrets outside", "ask",
+        "stat out/secret.txt", "ls ~/.ssh/id_rsa", "ls -R ~/.aws/sso", "du -a ~/.docker/x", "find ~/.kube/x",
+        "test -f ../.env", "[ -e /etc/ssl/x.key ]", "echo ~/.ssh/id_*", "tree ~/.gnupg/x", "stat /proc/self/cwd/.env",
+    ),
+    *group("names of secrets outside", "allow", "ls .env", "stat .keys/id_rsa", "test -f .env", "find .keys"),
 ]  # fmt: skip
