@@ -327,12 +327,27 @@ def sets_harmless(word: Word) -> bool:
     return bool(dot) and not word.why and is_harmless_entry(lower, value if equals else None)
 
 
+_GETS = frozenset("--get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l".split())
+_CONFIG_VALUED = frozenset("-f --file --blob -t --type --default".split())
+
+
 def only_gets(words: Sequence[str]) -> bool:
-    """Return True if `git config` with these words shows entries and sets none."""
-    if any(re.match(r"--(?:get|list)|-l$", w) for w in words) or words[:1] in (["get"], ["list"]):
+    """Return True if `git config` with these words shows entries and sets none.
+
+    Its options end at the first other word: in `git config alias.x '!id' --list` the last one is a pattern of values.
+    """
+    rest, options = list(words), set()
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option == "--":
+            break
+        options.add(option.partition("=")[0])
+        if option in _CONFIG_VALUED:
+            rest[:1] = []
+    if options & _GETS or rest[:1] in (["get"], ["list"]):
         return True
-    asked = [w for w in words if w not in ("--global", "--local", "--system", "--worktree", "--null", "-z", "--bool")]
-    return len(asked) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", asked[0]) is not None
+    plain = options <= {"--global", "--local", "--system", "--worktree", "--null", "-z", "--bool"}
+    return plain and len(rest) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", rest[0]) is not None
 
 
 def files_of_patch(patch: str) -> list[str] | None:

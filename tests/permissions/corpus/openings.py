@@ -165,4 +165,30 @@ CASES = [
         allow="Bash(npm:*)", deny="Read(data/**)",
     ),
     *group("options of test runners", "ask", "npm test data/f", allow="Bash", deny="Read(data/**)"),
+    # Names of secret files are no secret, but those of files outside are read outside.
+    *group(
+        "names of secrets outside", "ask",
+        "stat out/secret.txt", "ls ~/.ssh/id_rsa", "ls -R ~/.aws/sso", "du -a ~/.docker/x", "find ~/.kube/x",
+        "test -f ../.env", "[ -e /etc/ssl/x.key ]", "echo ~/.ssh/id_*", "tree ~/.gnupg/x", "stat /proc/self/cwd/.env",
+    ),
+    *group("names of secrets outside", "allow", "ls .env", "stat .keys/id_rsa", "test -f .env", "find .keys"),
+    # Options of `git config` end at its first other word.
+    *group(
+        "git config that sets", "ask",
+        "git config alias.x '!id' --list", "git config core.fsmonitor ./x --get",
+        "git config core.pager -- '--get; id'", "git config core.hooksPath x -l",
+        "git config --add alias.x -- '--get-x; id'", "git config -- core.pager --get",
+        "git config --local core.pager x --list", "git config -f .git/config core.pager x --get",
+        "git config --replace-all core.pager x --get-all", "git config --type path core.hooksPath x --get",
+        "git config -z core.pager x", "git config --unset core.pager --list", "git config -f --get core.pager x",
+        allow=("Bash(git config:*)", "Bash(git:*)", "Bash"),
+    ),
+    *group(
+        "git config that gets", "allow",
+        "git config --get core.pager", "git config --list", "git config -l", "git config --local --get user.name",
+        "git config user.name", "git config --global user.email", "git config -z --list", "git config list",
+        "git config --get-all remote.origin.fetch", "git config --type bool --get core.bare",
+        "git config --default x --get core.x", "git config get user.name", "git config --bool core.bare",
+        allow="Bash(git config:*)",
+    ),
 ]  # fmt: skip
