@@ -210,4 +210,24 @@ CASES = [
         "git add --patch", "git stash push --include-untracked", "git log --decorate", "git apply --check src.patch",
         allow="Bash(git:*)",
     ),
+    *group(
+        "shortened options that destroy", "ask",
+        "git reset --hard", "git reset --har", "git reset --h HEAD~1", "git push --forc", "git push --fo",
+        "git push -qf", "git push --del origin x", "git push -qd origin x", "git push --mir", "git push --m origin",
+        "git push --pru",
+        "git checkout --forc", "git checkout -qf", "git switch --disc other", "git switch --forc other",
+        "git push --force-with-l", "git push --force-with-lease=x", "git -C . reset --har",
+        allow=("Bash(git:*)", "Bash"),
+    ),
+    *group(
+        "shortened options that destroy", "allow",
+        "git reset --soft HEAD~1", "git reset a.txt", "git push -u origin x", "git push --tags", "git push --dry-run",
+        "git checkout -b fix", "git checkout -bfix", "git checkout -Bfix", "git switch -c fix", "git switch -cfix",
+        "git checkout main", "git switch --detach", "git push --follow-tags", "git push --set-upstream origin x",
+        allow="Bash(git:*)",
+    ),
+    *group(
+        "shortened options that destroy", "allow", "git push --forc", "git reset --hard", "git checkout -qf",
+        allow=("Bash(git push --forc:*)", "Bash(git reset --hard:*)", "Bash(git checkout -qf)"),
+    ),
 ]  # fmt: skip
