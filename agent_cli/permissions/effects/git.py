@@ -238,12 +238,9 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         yield Touch("write", Word(".git/config"))
     elif sub == "bisect" and operands[:1] and operands[0].text in ("run", "visualize", "view"):
         yield Touch("run", operands[0])
-    elif sub == "apply":
+    elif sub == "apply" or sub == "am":
         yield from (Touch("names", w) for w in operands or [Word("-")])
-        if any(re.match("--(?:unsa|dir)", w.text) for w in rest):
-            yield Touch("run", Word("--unsafe-paths"))
-    elif sub == "am":
-        yield from (Touch("names", w) for w in operands or [Word("-")])
+        yield from _elsewhere(rest)
     elif sub in ("rm", "mv", "clean"):
         kinds: dict[str, Literal["remove", "write"]] = {"rm": "remove", "mv": "write", "clean": "remove"}
         yield from (Touch(kinds[sub], w) for w in operands)
@@ -281,13 +278,22 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         yield Touch("write", operands[1])
 
 
+def _elsewhere(rest: Sequence[Word]) -> Iterator[Touch]:
+    """Yield the options, whole or shortened, by which a patch changes other files than it names."""
+    names = [n for w in rest if len(n := w.text.partition("=")[0]) > 2]
+    for option in ("--unsafe-paths", "--directory"):
+        if any(option.startswith(name) for name in names):
+            yield Touch("run", Word(option))
+
+
 def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
     for n, word in enumerate(rest):
         if word.text == "--":
             return
         name, equals, value = word.text.partition("=")
         given = word.replace(text=value) if equals else rest[n + 1] if n + 1 < len(rest) else Word("")
-        long = name.startswith("--") and len(name) > 4
+        # Any beginning that no other option of the subcommand has will do: `git grep --op=x` opens a pager.
+        long = name.startswith("--") and len(name) > 2
         if long and any(o.startswith(name) for o in GIT_RUNS):
             yield Touch("run", Word(name))
         elif long and any(o.startswith(name) for o in GIT_WRITES):

@@ -191,4 +191,43 @@ CASES = [
         "git config --default x --get core.x", "git config get user.name", "git config --bool core.bare",
         allow="Bash(git config:*)",
     ),
+    # git takes any beginning of an option that is no other's.
+    *group(
+        "shortened options of git", "ask",
+        "git clone --u=./x . y", "git clone --u ./x . y", "git clone --co core.x=./y . y", "git rebase --ex ./x HEAD~1",
+        "git push --ex=./x", "git grep --op=./x foo", "git diff --ou=.git/hooks/x", "git diff --o=../x",
+        "git log --ou=../x", "git format-patch --ou=../x HEAD~1", "git init --te=x", "git clone --t=x . y",
+        "git init --se=../x", "git apply --di=.git/hooks src.patch", "git apply --d=.git/hooks src.patch",
+        "git apply --uns src.patch", "git am --d=.git/hooks src.patch", "git am --directory=.git src.patch",
+        "git ls-remote --u=./x .", "git fetch-pack --e=./x", "git blame --c=../x a.txt", "git tag --fi=.env x",
+        allow=("Bash(git:*)", "Bash(git diff:*)", "Bash(git grep:*)"),
+    ),
+    *group(
+        "shortened options of git", "allow",
+        "git log --cc", "git grep -e a --or -e b", "git log --stat", "git diff --cached", "git commit --amend",
+        "git branch --contains x", "git log --first-parent", "git log --follow a.txt",
+        "git fetch --prune", "git pull --rebase", "git commit --fixup=x", "git diff --color", "git log --oneline -3",
+        "git add --patch", "git stash push --include-untracked", "git log --decorate", "git apply --check src.patch",
+        allow="Bash(git:*)",
+    ),
+    *group(
+        "shortened options that destroy", "ask",
+        "git reset --hard", "git reset --har", "git reset --h HEAD~1", "git push --forc", "git push --fo",
+        "git push -qf", "git push --del origin x", "git push -qd origin x", "git push --mir", "git push --m origin",
+        "git push --pru",
+        "git checkout --forc", "git checkout -qf", "git switch --disc other", "git switch --forc other",
+        "git push --force-with-l", "git push --force-with-lease=x", "git -C . reset --har",
+        allow=("Bash(git:*)", "Bash"),
+    ),
+    *group(
+        "shortened options that destroy", "allow",
+        "git reset --soft HEAD~1", "git reset a.txt", "git push -u origin x", "git push --tags", "git push --dry-run",
+        "git checkout -b fix", "git checkout -bfix", "git checkout -Bfix", "git switch -c fix", "git switch -cfix",
+        "git checkout main", "git switch --detach", "git push --follow-tags", "git push --set-upstream origin x",
+        allow="Bash(git:*)",
+    ),
+    *group(
+        "shortened options that destroy", "allow", "git push --forc", "git reset --hard", "git checkout -qf",
+        allow=("Bash(git push --forc:*)", "Bash(git reset --hard:*)", "Bash(git checkout -qf)"),
+    ),
 ]  # fmt: skip
