@@ -287,8 +287,9 @@ class Transcript(EventRenderer):
         return self.turn.output + self._streamed // _CHARS_PER_TOKEN
 
 
-# Lines of a user message that are echoed; the model gets all of them.
-MAX_ECHO_LINES = 20
+# Lines of a user message that are echoed, and how many of them from its end, where the words after a paste stand. The
+# model gets all lines.
+MAX_ECHO_LINES, ECHO_END_LINES = 20, 5
 # The background of user messages, to the end of the line.
 USER_BACKGROUND = "\x1b[100m\x1b[K"
 
@@ -315,8 +316,9 @@ def user_bar(text: str, writer: LiveWriter) -> list[str]:
     """Return a message of the user as rows with a background, between blank rows."""
     lines = text.split("\n")
     left = len(lines) - MAX_ECHO_LINES if len(lines) > MAX_ECHO_LINES + 1 else 0
-    shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
-    first, *more = [row.plain for line in shown for row in wrap_words(f"  {line}", writer.console)]
+    if left:
+        lines = [*lines[: MAX_ECHO_LINES - ECHO_END_LINES], f"... {left} more lines ...", *lines[-ECHO_END_LINES:]]
+    first, *more = [row.plain for line in lines for row in wrap_words(f"  {line}", writer.console)]
     rows = [f"{USER_BACKGROUND}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
     above = [] if writer.blank else [""]
     writer.mark_spaced()
