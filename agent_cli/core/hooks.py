@@ -442,6 +442,8 @@ def should_display(event: HookFinished) -> bool:
 def hook_line(event: HookFinished) -> str:
     """Describe a finished hook in one line."""
     how = {"success": "ok", "blocked": "refused", "error": "failed", "cancelled": "ended"}[event.outcome]
+    if event.outcome == "blocked" and event.event in ("PostToolUse", "PostToolUseFailure"):
+        how = "told the model"  # the call is over
     more = f": {shorten(event.note, 300)}" if event.note else ""
     took = short_duration(event.duration_ms / 1000)
     return f"hook {escape_controls(event.name)} `{shorten(event.command, 80)}`: {how}, {took}{more}"

@@ -148,6 +148,8 @@ def test_a_hook_is_reported_where_its_answer_is_not_reported_otherwise() -> None
         "  hook Stop `./check`: refused, 1.2s: write tests\\x1b[31m",
         "  hook Stop `./check`: failed, 1.2s: exited with 1: oh",
     ]
+    after = more.replace(event="PostToolUse", name="PostToolUse:Edit", note="reformatted")
+    assert Screen().see(after) == ["  hook PostToolUse:Edit `./check`: told the model, 1.2s: reformatted"]
     assert Screen(verbose=True).see(ran) == ["  hook Stop `./check`: ok, 1.2s"]
     assert Screen().see(SubagentEvent("explore", "c", failed)) == [
         "  [explore] hook Stop `./check`: failed, 1.2s: exited with 1: oh"
