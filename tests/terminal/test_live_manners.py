@@ -188,6 +188,14 @@ def test_a_call_that_the_person_changed_keeps_its_words() -> None:
     assert shown(resumed) == ["● Run: touch a ✓ allowed"]
 
 
+def test_a_call_that_was_asked_about_when_the_turn_was_interrupted_is_said_not_to_have_run() -> None:
+    end = TurnFinished("Failed", Diagnostics(1, 1, 0, 0, "", "interrupted"), Usage())
+    ran = [ToolRequested("c0", "Bash", {}, "Run: ls"), ToolStarted("c0", "Bash")]
+    ran += [ToolFinished("c0", "Bash", False, 1, None)]
+    rows = shown([*ran, ToolRequested("c1", "Bash", {}, "Run: touch a"), REQUEST, end])
+    assert rows[:2] == ["● Run: ls", "⊘ Run: touch a · not run"]
+
+
 def test_what_came_too_fast_to_count_is_not_counted() -> None:
     flood = "\n".join(map(str, range(50))) + "\n"
     for text, message in ((flood, "… 48 more lines (Ctrl-O)"), (f"[… 900 bytes not shown …]\n{flood}", "over 49 more")):

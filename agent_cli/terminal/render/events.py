@@ -317,6 +317,9 @@ class EventRenderer:
             if not event.degraded:
                 self._say(limit_message(event.diagnostics.terminal_reason), "ask")
         elif event.diagnostics.terminal_reason == "interrupted":
+            for call_id in [call_id for call_id in self._summaries if call_id not in self._started]:
+                self._out.begin(call_id, self._summaries.pop(call_id))
+                self._out.end(call_id, "not run", "denied")
             # After the ^C that the terminal printed.
             self._say("")
             self._say("interrupted; say what to do instead, or continue", "ask")
