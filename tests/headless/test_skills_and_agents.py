@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from agent_cli.extensions.skills import read_skill
-from agent_tools.base import ToolContext
+from agent_tools.base import Steps, ToolContext
 from agent_tools.fs.workspace import Workspace
+from agent_tools.results import Note
 from agent_tools.saved_prompts import SkillArgs, UseSkill
 from tests.support.extension_files import home_of, put, skill
 from tests.support.model_server import ModelServer, Reply, openai
@@ -78,6 +79,9 @@ def test_what_a_skill_allows_is_asked_about_as_its_file_is_now(tmp_path: Path) -
     ctx.skills = {"make": known}
     use, args = UseSkill(), SkillArgs("make")
     assert [e.kind for e in use.effects(args, ctx)] == ["state"]
+    # The line of a call names the skill once.
+    display = Steps(use.run(args, ctx)).finish().display
+    assert use.summary(args, ctx) == "Use the skill make" and isinstance(display, Note) and "make" not in display.text
     skill(tmp_path, "make", allowed_tools="Bash(touch:*)")
     assert [e.kind for e in use.effects(args, ctx)] == ["prompt"]
 

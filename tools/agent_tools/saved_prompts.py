@@ -59,7 +59,8 @@ class UseSkill(Tool[SkillArgs]):
             text = yield from expand_prompt(prompt, ctx)
         ctx.mark_mentions_read(text)
         message = f"The skill {_skill_name(args)} says this; work by it now:\n\n{text}"
-        return ToolResult(message, Note(f"skill {_skill_name(args)}"), lent=prompt.lent.replace(model=""))
+        shown = Note(counted(len(text.splitlines()), "line"))  # its name is in the summary
+        return ToolResult(message, shown, lent=prompt.lent.replace(model=""))
 
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
         skill = ctx.skills.get(_skill_name(args))
