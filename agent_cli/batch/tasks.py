@@ -67,7 +67,7 @@ class SourceStore:
                 self._fetch(bare, path, f"+HEAD:{_BASE}", trusted=True)
             except GitError as error:
                 if "HEAD" in str(error):
-                    raise GitError(f"{path} has no commit yet to start from") from None
+                    raise GitError(f"{path} has no commit yet to start from: commit something first") from None
                 raise
 
         return self._make(f"git {path}", fetch)

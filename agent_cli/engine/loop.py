@@ -364,7 +364,7 @@ def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
 
 def _fail_empty(turn: Turn) -> TurnResult:
     """Fail the turn: the model gave two empty answers in a row."""
-    failure = Failure("malformed", "The model gave an empty answer twice in a row.")
+    failure = Failure("malformed", "The model gave an empty answer twice in a row; try again, or another model.")
     text = recap(turn.actions, failure.message)
     return Failed(turn.end("empty_answer"), failure=failure, text=text)
 

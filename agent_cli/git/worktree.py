@@ -201,7 +201,7 @@ def _make(worktree: Worktree) -> None:
     try:
         run_git(repo, worktree.use, "rev-parse", "--verify", "--quiet", "HEAD")
     except WorktreeError:
-        raise WorktreeError(f"{repo} has no commit yet to start from") from None
+        raise WorktreeError(f"{repo} has no commit yet to start from: commit something first") from None
     try:
         run_git(repo, worktree.use, "worktree", "add", *how)
     except WorktreeError as error:

@@ -340,10 +340,12 @@ def finish(
     outcome = outcome_of(result, fail_on_denied=options.fail_on_denied, fail_on_unfinished=options.fail_on_unfinished)
     if options.fails is not None and options.fails.needed:
         outcome = "failed"
-        print_notice(f"Failed: the user is needed for: {escape_controls(', '.join(options.fails.needed))}")
+        needed = escape_controls(", ".join(options.fails.needed))
+        advice = "Allow it with --allowedTools, or let the run wait for a decision with --on-ask suspend."
+        print_notice(f"Failed: the user is needed for: {needed}. {advice}")
     if options.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
-        print_notice("The model gave no answer that matches the JSON schema.")
+        print_notice("The model gave no answer that matches the JSON schema; try again, or another model.")
     written = not options.last_message or _write_answer(options.last_message, result)
     fields: dict[str, Any] = {}
     if options.output_format != "text" or options.reports is not None:

@@ -268,7 +268,7 @@ def test_an_empty_answer_is_asked_for_once(root: Path) -> None:
     result = world.turn()
     assert isinstance(result, Failed)
     assert result.failure is not None
-    assert result.failure.message == "The model gave an empty answer twice in a row."
+    assert result.failure.message == "The model gave an empty answer twice in a row; try again, or another model."
     assert result.end.diagnostics.terminal_reason == "empty_answer"
 
 

@@ -118,7 +118,9 @@ def test_on_ask_deny_lets_the_model_decide_and_fail_ends_the_run(work: Path) -> 
     done = agent(["-p", "--model", model, "--on-ask", "fail", "--output-format", "json", "q"], work)
     assert done.returncode == 1
     assert json.loads(done.stdout)["outcome"] == "failed"
-    assert "the user is needed for: Run: echo one" in done.stderr
+    assert (
+        "the user is needed for: Run: echo one >> log. Allow it with --allowedTools, or let the run wait" in done.stderr
+    )
     assert log(work) == []
 
 

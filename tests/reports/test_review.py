@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.reports.findings import DiffLines
+from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent
 from tests.support.repositories import git
 from tests.support.scripts import call, script
@@ -153,6 +154,14 @@ def test_an_answer_without_findings_fails(branch: Path) -> None:
     model = script(branch.parent / "s.toml", [{"text": "Looks good."}] * 4)
     done = agent(["review", "--model", model, "--base", "main"], branch)
     assert (done.returncode, done.stdout) == (1, "") and "gave no findings" in done.stderr
+
+
+def test_a_refused_key_says_where_to_look(branch: Path) -> None:
+    with ModelServer([Reply(status=401, error="no")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        done = agent(["review", "--model", "openai/m", "--base", "main"], branch, env)
+    assert done.returncode == 1
+    assert "refused the API key: no. See which key is used, and where it comes from: agent doctor\n" in done.stderr
 
 
 def test_names_that_git_quotes_renames_and_lines_like_headers() -> None:

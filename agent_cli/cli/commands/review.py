@@ -23,6 +23,7 @@ from agent_cli.headless.output import (
     ProgressPrinter,
     ResultBuilder,
     exit_code,
+    failure_hint,
     outcome_of,
     print_line,
     print_notice,
@@ -147,12 +148,15 @@ def _ask(agent: Agent, target: ReviewTarget, wish: str, reports: RunReports, *, 
     tally = ResultBuilder()
     progress = ProgressPrinter(print_notice, verbose)
 
+    watch = Signals(conversation.interrupt)
+
     def show(event: Event) -> None:
+        if watch.caught:
+            conversation.interrupt()  # a signal before the turn began
         tally(event)
         progress(event)
         reports(event)
 
-    watch = Signals(conversation.interrupt)
     with watch:
         result = conversation.send(_prompt(target, wish, agent.chosen.window.tokens), show)
     outcome = outcome_of(result)
@@ -164,7 +168,8 @@ def _ask(agent: Agent, target: ReviewTarget, wish: str, reports: RunReports, *, 
         outcome = "failed"
         print_notice("The model gave no findings in the form that was asked for; try again, or another model.")
     elif outcome != "done":
-        print_notice(getattr(result, "text", "") or f"The review ended: {outcome}.")
+        why = getattr(result, "text", "") or f"The review ended: {outcome}."
+        print_notice(f"{why} {failure_hint(getattr(result, 'failure', None))}".rstrip())
     windows = (agent.chosen.window.tokens, agent.info.max_output if agent.info else None)
     fields = result_object(result, outcome, agent.header.session_id, tally, windows, structured=True)
     if outcome != "done":
