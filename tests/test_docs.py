@@ -236,7 +236,7 @@ def test_the_tests_that_prove_security_are_there() -> None:
 
 
 def test_what_is_reported_of_other_agents_has_a_source() -> None:
-    table = page("security.md").partition("## Beside other agents")[2].partition("\n\n[")[0]
+    table = page("security.md").partition("## Compared with other agents")[2].partition("\n\n[")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
     for row in rows:
         *_, codex, claude = row.strip("| ").split(" | ")

@@ -30,7 +30,7 @@ from agent_cli.permissions.git_standing import git_folders, look_at_repository
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
-from agent_cli.permissions.sandbox_needs import needs_network, within_reach
+from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
 from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
@@ -145,7 +145,7 @@ class CommandEvaluator:
         if destroys := next((danger for danger in found if danger.certain), None):
             return f"may destroy work, which the sandbox does not prevent: {destroys.part.text}"
         reaching = (part for part in self.analysis.parts if needs_network(part))
-        if beyond := next((part for part in reaching if not within_reach(part, confined.domains)), None):
+        if beyond := next((part for part in reaching if not hosts_allowed(part, confined.domains)), None):
             return f"needs the network, which the sandbox blocks unless you allow it: {beyond.text}"
         return ""
 

@@ -231,7 +231,7 @@ class Policy:
         alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
         return RunConditions(
-            evaluator.hardening, vouched and sandbox_needs.names_network(evaluator.analysis), vouched, outside
+            evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
         )
 
     def command_rule(self, command: str) -> bool | None:

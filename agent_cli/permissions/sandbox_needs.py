@@ -116,7 +116,7 @@ def _name(part: SimpleCommand) -> str:
     return os.path.basename(part.words[0].text)
 
 
-def hosts_of(part: SimpleCommand) -> tuple[str, ...]:
+def contacted_hosts(part: SimpleCommand) -> tuple[str, ...]:
     """Return the hosts that a network command would contact; () if they are unknown."""
     name = _name(part)
     if name in ("python", "python3"):
@@ -128,15 +128,15 @@ def hosts_of(part: SimpleCommand) -> tuple[str, ...]:
     return _HOSTS.get(name, ())
 
 
-def within_reach(part: SimpleCommand, domains: Collection[str]) -> bool:
+def hosts_allowed(part: SimpleCommand, domains: Collection[str]) -> bool:
     """Return True if all hosts that a command would contact are loopback or among the domains."""
-    hosts = hosts_of(part)
+    hosts = contacted_hosts(part)
     if not hosts or all(host in _LOOPBACK for host in hosts):
         return bool(hosts)
     return bool(domains) and all(host in _LOOPBACK or host_matches(host, domains) for host in hosts)
 
 
-def names_network(analysis: Analysis) -> bool:
+def any_uses_network(analysis: Analysis) -> bool:
     """Return True if any command of a line uses the network."""
     return any(uses_network(part) for part in analysis.parts)
 
@@ -206,11 +206,11 @@ def _needs(part: SimpleCommand, confined: Confined, workspace: Workspace, path: 
     if why == _SERVICE and any(os.path.basename(s).startswith(name[:6]) for s in confined.sockets):
         why = ""
     if not why and part.words:
-        why = _by_words(part, name, workspace, path)
-    return why or next(_files(part, confined.profile()), "")
+        why = _reason_by_words(part, name, workspace, path)
+    return why or next(_file_reasons(part, confined.profile()), "")
 
 
-def _by_words(part: SimpleCommand, name: str, workspace: Workspace, path: str) -> str:
+def _reason_by_words(part: SimpleCommand, name: str, workspace: Workspace, path: str) -> str:
     words = part.texts[1:]
     if name == "git":
         return _git(words, workspace)
@@ -224,7 +224,7 @@ def _by_words(part: SimpleCommand, name: str, workspace: Workspace, path: str) -
             here = (workspace.root / ".venv").exists()
         else:
             installs = "install" in words and not any(w in ("-t", "--target", "--prefix", "--root") for w in words)
-            found = _which(part.words[0].text, part, path)
+            found = _locate_program(part.words[0].text, part, path)
             here = any(Path(found).is_relative_to(root) for root in workspace.roots)
         if installs and not here:
             return _INSTALLS
@@ -233,7 +233,7 @@ def _by_words(part: SimpleCommand, name: str, workspace: Workspace, path: str) -
                  and (w == plain or w.startswith("-"))), "")  # fmt: skip
 
 
-def _which(word: str, part: SimpleCommand, path: str) -> str:
+def _locate_program(word: str, part: SimpleCommand, path: str) -> str:
     """Return the file that a program name means, without following a final link: a venv's link belongs to the venv."""
     if "/" in word:
         return os.path.normpath(os.path.join((part.cwds or ("/",))[0], word))
@@ -258,7 +258,7 @@ def _git(words: Sequence[str], workspace: Workspace) -> str:
         return _CONFIG if plain and plain[0] not in _READS_REMOTES else ""
     if sub == "branch" and any(_BRANCH.fullmatch(w) for w in rest):
         return _CONFIG
-    if sub in ("checkout", "switch") and "--" not in rest and _tracks(rest, plain, workspace):
+    if sub in ("checkout", "switch") and "--" not in rest and _creates_tracking_branch(rest, plain, workspace):
         return _CONFIG
     if sub in ("commit", "tag", "merge", "rebase") and any(re.match(r"-S|--gpg-sign", w) for w in rest):
         return KEYS
@@ -267,7 +267,7 @@ def _git(words: Sequence[str], workspace: Workspace) -> str:
     return _BY_CALL.get(("git", sub), "")
 
 
-def _tracks(rest: list[str], plain: list[str], workspace: Workspace) -> bool:
+def _creates_tracking_branch(rest: list[str], plain: list[str], workspace: Workspace) -> bool:
     """Return True if a branch tracking a remote one would be created, which git writes into its configuration."""
     if any(w in ("-t", "--track") or w.startswith("--track=") for w in rest):
         return True
@@ -276,21 +276,21 @@ def _tracks(rest: list[str], plain: list[str], workspace: Workspace) -> bool:
     git = workspace.root / ".git"
     creates = any(w in ("-b", "-B", "-c", "-C", "--create") for w in rest)
     if creates:
-        return any(_ref(git, f"refs/remotes/{w}") for w in plain[1:])
-    return len(plain) == 1 and not _ref(git, f"refs/heads/{plain[0]}") and _is_remote_branch(git, plain[0])
+        return any(_has_ref(git, f"refs/remotes/{w}") for w in plain[1:])
+    return len(plain) == 1 and not _has_ref(git, f"refs/heads/{plain[0]}") and _is_remote_branch(git, plain[0])
 
 
-def _ref(git: Path, name: str) -> bool:
-    return os.path.isfile(git / name) or name in _packed(git)  # noqa: PTH113 - names of strangers
+def _has_ref(git: Path, name: str) -> bool:
+    return os.path.isfile(git / name) or name in _packed_refs(git)  # noqa: PTH113 - names of strangers
 
 
 def _is_remote_branch(git: Path, name: str) -> bool:
     remotes = git / "refs/remotes"
     with_loose = remotes.is_dir() and any((place / name).is_file() for place in remotes.iterdir())
-    return with_loose or any(re.fullmatch(rf"refs/remotes/[^/]+/{re.escape(name)}", ref) for ref in _packed(git))
+    return with_loose or any(re.fullmatch(rf"refs/remotes/[^/]+/{re.escape(name)}", ref) for ref in _packed_refs(git))
 
 
-def _packed(git: Path) -> frozenset[str]:
+def _packed_refs(git: Path) -> frozenset[str]:
     try:
         text = read_regular(git / "packed-refs", 1 << 24).decode("utf-8", "replace")
     except OSError:
@@ -302,7 +302,7 @@ def _packed(git: Path) -> frozenset[str]:
 _NO_FILE = ("run", "names", "maybe")
 
 
-def _files(part: SimpleCommand, profile: Profile) -> Iterator[str]:
+def _file_reasons(part: SimpleCommand, profile: Profile) -> Iterator[str]:
     """Yield reasons related to files: writes where the sandbox does not write, reads of what it hides."""
     named: list[tuple[str, str, bool]] = [
         (r.kind, r.target, bool(r.why)) for r in part.redirects if r.kind != "network"

@@ -31,10 +31,10 @@ from agent_tools.text import utc_stamp
 with lazy_imports():
     from agent_tools.fs import paths  # only where memory files or settings name globs
 
-FILE_LIMIT = 4 << 20
-TOTAL_LIMIT = 32 << 20
-COUNT_LIMIT = 2000
-DEPTH_LIMIT = 12
+MAX_FILE_BYTES = 4 << 20
+MAX_TOTAL_BYTES = 32 << 20
+MAX_ENTRIES = 2000
+MAX_DEPTH = 12
 GIT = ".git/config"
 OUTSIDE = "imports from outside the project"
 _SETTINGS = (".agentrc", ".agentrc.local", ".mcp.json")
@@ -47,7 +47,7 @@ _GROUPS = {
     "output styles": (".agent/output-styles", ".claude/output-styles"),
     "hook scripts": (".agent/hooks", ".claude/hooks"),
 }
-_SHOWN = 20
+_MAX_LISTED = 20
 _MEMORY = (
     "AGENTS.md", ".agent/AGENTS.md", ".claude/AGENTS.md", "CLAUDE.md", ".agent/CLAUDE.md", ".claude/CLAUDE.md",
     "AGENTS.local.md", "CLAUDE.local.md",
@@ -64,21 +64,21 @@ class Scan:
         self.root = root
         self.complete = True
         self.files: list[str] = []
-        self.leading_out: list[str] = []
-        self._looked_at = 0
+        self.links_outside: list[str] = []
+        self._visited = 0
         self.git = look_at_repository(root)
         self.outside = self._outside()
         self.files += [n for n in _SETTINGS if os.path.lexists(root / n) and not has_placeholder(root / n)]
         self._walk(".agent", 0)
         self.files = [name for name in self.files if not _is_memory(name)]
-        closed = self._leads_out(".claude")
-        settings = [".claude"] if closed else [n for n in _CLAUDE_SETTINGS if os.path.lexists(root / n)]
-        for name in (*_SETTINGS, *([] if closed else settings)):
+        claude_ignored = self._leads_out(".claude")
+        settings = [".claude"] if claude_ignored else [n for n in _CLAUDE_SETTINGS if os.path.lexists(root / n)]
+        for name in (*_SETTINGS, *([] if claude_ignored else settings)):
             self._leads_out(name)
         self.files += settings
         for folders in _GROUPS.values():
             for folder in folders[1:]:
-                if not (closed and folder.startswith(".claude/")):
+                if not (claude_ignored and folder.startswith(".claude/")):
                     self._walk(folder, 0)
 
     def _leads_out(self, path: str) -> bool:
@@ -86,27 +86,24 @@ class Scan:
         try:
             resolve_inside(self.root / path, self.root)
         except NotRegularFileError:
-            self.leading_out.append(path)
+            self.links_outside.append(path)
             return True
         except OSError:
             pass
         return False
 
     def _outside(self) -> tuple[str, ...]:
-        """Return what its memory would import from outside."""
-        there = [name for name in _MEMORY if os.path.lexists(self.root / name)]
-        if not there:
-            return ()
-
-        return outside_imports(self.root, there)
+        """Return the paths outside the repository that its memory would import."""
+        return outside_imports(self.root, [name for name in _MEMORY if os.path.lexists(self.root / name)])
 
     def _walk(self, path: str, depth: int, above: tuple[tuple[int, int], ...] = ()) -> None:
         """Add a file, or everything below a directory. A link to a directory inside the repository counts as both.
 
-        above: the directories that lead here; a link back to one of them ends. Two names of one directory count twice.
+        above: the directories on the path so far; a link back to one of them is not followed. A directory with
+            two names counts twice.
         """
-        self._looked_at += 1
-        if depth > DEPTH_LIMIT or self._looked_at > COUNT_LIMIT:
+        self._visited += 1
+        if depth > MAX_DEPTH or self._visited > MAX_ENTRIES:
             self.complete = False
             return
         try:
@@ -116,7 +113,7 @@ class Scan:
             state, link = None, os.path.lexists(self.root / path)
         except NotRegularFileError:
             state, link = None, True
-            self.leading_out.append(path)
+            self.links_outside.append(path)
         except OSError:
             state, link = None, True
         folder = state is not None and stat.S_ISDIR(state.st_mode)
@@ -134,7 +131,7 @@ class Scan:
             with os.scandir(resolve_inside(self.root / folder, self.root)) as entries:
                 for entry in entries:
                     found.append(entry.name)
-                    if len(found) > COUNT_LIMIT:
+                    if len(found) > MAX_ENTRIES:
                         break
         except OSError:
             pass
@@ -144,23 +141,23 @@ class Scan:
         """Return what would take effect besides the settings, a phrase each; () if nothing would."""
         phrases = []
         for word, folders in _GROUPS.items():
-            files = [f for f in self.files if f not in self.leading_out]
+            files = [f for f in self.files if f not in self.links_outside]
             below = [f.removeprefix(f"{d}/") for f in files for d in folders if f.startswith(f"{d}/")]
             # A skill is a directory; for the others only the file's stem matters.
             names = [n.partition("/")[0] if word == "skills" else n.rpartition(".")[0] or n for n in below]
             if names:
-                phrases.append(f"{word}: {_listed(names)}")
+                phrases.append(f"{word}: {_join(names)}")
         phrases += self._from_json()
         grouped = tuple(f"{d}/" for folders in _GROUPS.values() for d in folders)
-        shown = (*grouped, *self.leading_out)
+        shown = (*grouped, *self.links_outside)
         if others := [f for f in self.files if f.startswith(".agent/") and not f.startswith(shown)]:
-            phrases.append(f"files: {_listed(others)}")
-        if self.leading_out:
-            phrases.append(f"links that point outside, which are ignored: {_listed(self.leading_out)}")
+            phrases.append(f"files: {_join(others)}")
+        if self.links_outside:
+            phrases.append(f"links that point outside, which are ignored: {_join(self.links_outside)}")
         if git := self.git.brings:
-            phrases.append(f"git settings and files that may run programs or lead elsewhere: {_listed(list(git))}")
+            phrases.append(f"git settings and files that may run programs or lead elsewhere: {_join(list(git))}")
         if self.outside:
-            phrases.append(f"memory from outside the project: {_listed(list(self.outside))}")
+            phrases.append(f"memory from outside the project: {_join(list(self.outside))}")
         return tuple(phrases)
 
     def _from_json(self) -> list[str]:
@@ -173,14 +170,14 @@ class Scan:
                 wanted = {"env": "environment"}
             else:
                 continue
-            table = _json(self.root / file, self.root)
+            table = _read_json(self.root / file, self.root)
             if table is None:
                 phrases.append(f"{file}, which cannot be read")
                 continue
             for key, word in wanted.items():
                 if value := table.get(key):
                     names = [str(n) for n in value] if isinstance(value, dict | list) else [str(value)]
-                    phrases.append(f"{word} ({file}): {_listed(names)}")
+                    phrases.append(f"{word} ({file}): {_join(names)}")
         return phrases
 
     def fingerprints(self) -> dict[str, str]:
@@ -188,11 +185,11 @@ class Scan:
         from hashlib import blake2b  # loads OpenSSL, which most runs do not need
 
         found = {}
-        left = TOTAL_LIMIT
+        left = MAX_TOTAL_BYTES
         for file in self.files:
-            link = _target(self.root / file)
+            link = _link_prefix(self.root / file)
             try:
-                data = read_regular(self.root / file, min(FILE_LIMIT, left), self.root)
+                data = read_regular(self.root / file, min(MAX_FILE_BYTES, left), self.root)
             except OSError as error:
                 found[file] = f"{link}unreadable: {error.strerror or error}"
                 # An unreadable file cannot take effect either, unless it is only too large here.
@@ -215,7 +212,7 @@ def _is_memory(name: str) -> bool:
     return name in (".agent/AGENTS.md", ".agent/CLAUDE.md") or (name.startswith(".agent/rules/") and name[-3:] == ".md")
 
 
-def _target(path: Path) -> str:
+def _link_prefix(path: Path) -> str:
     """Return the target of a link, for a fingerprint; "" if it is no link."""
     try:
         return f"link to {path.readlink()}: "
@@ -223,25 +220,23 @@ def _target(path: Path) -> str:
         return ""
 
 
-def _json(path: Path, root: Path) -> dict[str, object] | None:
-    import json
-
+def _read_json(path: Path, root: Path) -> dict[str, object] | None:
     try:
-        data = json.loads(read_regular(path, FILE_LIMIT, root))
+        data = json.loads(read_regular(path, MAX_FILE_BYTES, root))
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 
 
-def _listed(names: list[str]) -> str:
-    """Join names on one line; of very many only the first, with the number of the rest."""
-    every = list(dict.fromkeys(names))
-    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
-    return ", ".join(n if len(n) <= 200 else f"{n[:200]}... (cut)" for n in every[:_SHOWN]) + more
+def _join(names: list[str]) -> str:
+    """Join names, at most _MAX_LISTED of them; the rest are counted."""
+    unique = list(dict.fromkeys(names))
+    more = f" and {len(unique) - _MAX_LISTED} more" if len(unique) > _MAX_LISTED else ""
+    return ", ".join(n if len(n) <= 200 else f"{n[:200]}... (cut)" for n in unique[:_MAX_LISTED]) + more
 
 
-_LIMIT = 64 * 1024
-_MAX_DEPTH = 5
+_MAX_MEMORY_BYTES = 64 * 1024
+_MAX_IMPORT_DEPTH = 5
 
 
 def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
@@ -256,7 +251,7 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
             if real in seen:
                 continue
             seen.add(real)
-            data = read_start(real, _LIMIT)
+            data = read_start(real, _MAX_MEMORY_BYTES)
         except OSError:
             continue
         if b"@" not in data or b"\0" in data:
@@ -265,19 +260,23 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
             place = resolve_anchor(name, path.parent)
             if leads_outside(place, root):
                 found.add(place)
-            elif depth < _MAX_DEPTH and Path(place).is_relative_to(root):
+            elif depth < _MAX_IMPORT_DEPTH and Path(place).is_relative_to(root):
                 waiting.append((Path(place), depth + 1))
     return tuple(sorted(found))
 
 
 NAME = "trust.json"
-LIMIT = 8 << 20
+MAX_STORE_BYTES = 8 << 20
 # Increase it when more of a repository takes effect than before: older approvals do not cover that.
 VERSION = 2
 
 
 class TrustRecord(Value):
-    """An answer: its time, and the files that it is about with their fingerprints."""
+    """The user's answer.
+
+    when: time of the answer.
+    files: fingerprints by path.
+    """
 
     when: str
     files: dict[str, str]
@@ -294,7 +293,7 @@ def _entries(records: Mapping[str, TrustRecord]) -> dict[str, Any]:
 class TrustStore:
     """The file of repositories that are trusted, and of those that the user declined to trust.
 
-    problem: why its content is ignored; "" if it is not.
+    problem: why its content is ignored; "" if it is used.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -304,7 +303,7 @@ class TrustStore:
         self.declined: dict[str, TrustRecord] = {}
         try:
             self._check()
-            data = json.loads(read_regular(self.path, LIMIT))
+            data = json.loads(read_regular(self.path, MAX_STORE_BYTES))
             if data["version"] == VERSION:
                 self.agreed = {root: from_json(TrustRecord, entry) for root, entry in data["trusted"].items()}
                 self.declined = {r: from_json(TrustRecord, entry) for r, entry in data.get("declined", {}).items()}
@@ -382,7 +381,7 @@ def evaluate_trust(
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the files that differ, each with a word how."""
+    """Return the files that differ, each marked new, gone or changed."""
     words = []
     for name in sorted({*before, *now}):
         if name not in before:

@@ -1,7 +1,7 @@
 """Find what may run a program that is not visible as a word of the command, for comparison with deny rules.
 
-An option (`tar --to-command`), a script (`awk` with `system`), a variable (`GIT_PAGER`), an alias of git, or another
-spelling of a wrapper. What an interpreter or a build tool runs is not analysed.
+That may be an option (`tar --to-command`), a script (`awk` with `system`), a variable (`GIT_PAGER`), a git alias, or
+another spelling of a wrapper. Programs run by an interpreter or a build tool are not found.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _HARMLESS_VALUE = re.compile(
     r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d"
 )
 # Programs whose effects of the kind "run" are programs that they start, rather than configuration.
-_STARTERS = frozenset(
+_PROGRAM_STARTERS = frozenset(
     "tar bsdtar rg sort split rsync man less vim vi view nvim ex zip cpio install fd fdfind make sed awk gawk mawk "
-    "find go zip emacs".split()
+    "find go emacs".split()
 )
 _GIT_VALUED = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --attr-source --super-prefix --shallow-file "
@@ -54,7 +54,7 @@ _GIT_COMMANDS = frozenset(
 
 
 def hidden_programs(part: SimpleCommand) -> Iterator[tuple[str, str]]:
-    """Yield what may run another program, with the word by which an allow rule would name it."""
+    """Yield descriptions of whatever may run another program, each with the word that an allow rule would name."""
     if not part.words:
         return
     for text in (w.text for w in (*part.assigns, *part.words[1:])):
@@ -72,7 +72,7 @@ def hidden_programs(part: SimpleCommand) -> Iterator[tuple[str, str]]:
         yield from ((f"npm {o}, which runs a script,", o) for o in part.texts if re.match(r"-c|--call", o))
     if name == "git":
         yield from _of_git(part)
-    elif name in _STARTERS:
+    elif name in _PROGRAM_STARTERS:
         yield from (
             (f"{name} with {t.word.text}, which may run other commands,", t.word.text)
             for t in effects_of(part)
@@ -83,7 +83,7 @@ def hidden_programs(part: SimpleCommand) -> Iterator[tuple[str, str]]:
 def _of_git(part: SimpleCommand) -> Iterator[tuple[str, str]]:
     words = list(part.words[1:])
     while words and words[0].text.startswith("-"):
-        if words[0].text == "-c" and len(words) > 1 and not (sets_harmless(words[1]) or _shows(words[1].text)):
+        if words[0].text == "-c" and len(words) > 1 and not (sets_harmless(words[1]) or _usual_pager(words[1].text)):
             yield f"git -c {words[1].text}, which may run other commands,", words[1].text
         del words[: 2 if words[0].text in _GIT_VALUED else 1]
     if words and words[0].text not in _GIT_COMMANDS:
@@ -92,7 +92,7 @@ def _of_git(part: SimpleCommand) -> Iterator[tuple[str, str]]:
         yield f"git {words[0].text}, which runs other commands,", words[0].text
 
 
-def _shows(entry: str) -> bool:
+def _usual_pager(entry: str) -> bool:
     """Return True if an entry of git's configuration names a usual pager or editor."""
     key, _, value = entry.casefold().partition("=")
     return key in ("core.pager", "core.editor", "sequence.editor") and bool(_HARMLESS_VALUE.fullmatch(value))
