@@ -16,7 +16,7 @@ from agent_cli.core.results import Cap
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.tool_call import approval_fingerprint, call_fingerprint, prepare_call
 from agent_cli.engine.turn import Turn, checkpoint
-from agent_cli.engine.types import CheckedCall, PreparedCall
+from agent_cli.engine.types import CallError, CheckedCall, PreparedCall
 from agent_tools.base import AskUser, Effect, Suspend, Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
@@ -240,7 +240,7 @@ class ApprovalRound:
         self.preapproved: dict[str, tuple[tuple[Effect, ...], str]] = {}
         self._hooks: RoundHooks | None = None
         # Calls that could not be checked, with the error for the model.
-        self._failed: dict[str, tuple[ToolCall, str]] = {}
+        self._failed: dict[str, tuple[ToolCall, CallError]] = {}
 
     def check(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
         """Return the call made ready, with the decision of its hooks. Raises CancelledError."""
@@ -255,7 +255,7 @@ class ApprovalRound:
             raise
         except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
             failure = yield from report_failure(self.turn.deps, f"checking {call.name}", error)
-            self._failed[call.id] = (call, f"{failure} The call was not run.")
+            self._failed[call.id] = (call, CallError(f"{failure} The call was not run."))
             return self._failed[call.id][1]
 
     def answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:

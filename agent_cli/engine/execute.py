@@ -32,7 +32,7 @@ from agent_cli.engine.helper_model import ask_helper_model
 from agent_cli.engine.prompt_overrides import apply_overrides
 from agent_cli.engine.tool_call import may_mutate
 from agent_cli.engine.turn import Turn
-from agent_cli.engine.types import CheckedCall, PreparedCall
+from agent_cli.engine.types import CallError, CheckedCall, PreparedCall
 from agent_tools.base import AskModel, AskUser, Effect, Progress, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
@@ -312,7 +312,7 @@ def _continue_steps(steps: Generator[Any, Any, ToolResult], answer: Any) -> Gene
 def is_parallel_safe(turn: Turn, item: CheckedCall) -> bool:
     """Return True if the call only reads, is allowed without a question, and is not a known repeat."""
     return (
-        not isinstance(item, str)
+        not isinstance(item, CallError)
         and item.tool.may_run_in_parallel(item.args)
         and item.decision.level is Level.ALLOW
         and all(_is_read(turn, effect) for effect in item.effects)

@@ -29,7 +29,7 @@ from agent_cli.engine.barrier import close_call, report_failure
 from agent_cli.engine.execute import execute_call, fail_call, is_parallel_safe, refuse, skip, start_parallel
 from agent_cli.engine.tool_call import approval_request, askable_calls, prepare_call
 from agent_cli.engine.turn import Turn, checkpoint
-from agent_cli.engine.types import CheckedCall, PreparedCall
+from agent_cli.engine.types import CallError, CheckedCall, PreparedCall
 from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
@@ -123,7 +123,7 @@ class CallBatch:
             begun = self._prefetched.get(call.id)
             item = begun.item if begun else (yield from self._asks.check(call))
             yield from self._announce(call, item)
-            if not isinstance(item, str) and item.asks:
+            if not isinstance(item, CallError) and item.asks:
                 return None
             if begun is None and len(self.waiting) > 1:
                 yield from self._prefetch(item)
@@ -144,7 +144,7 @@ class CallBatch:
 
     def _prefetch(self, first: CheckedCall) -> Generator[Event, None, None]:
         """Start the next read-only calls in parallel; each still gets its result in order."""
-        nested = not isinstance(first, str) and first.tool.nested
+        nested = not isinstance(first, CallError) and first.tool.nested
         if nested and self.turn.options.max_parallel_subagents < 2:
             return
         fits = subagents.may_join if nested else is_parallel_safe
@@ -157,7 +157,7 @@ class CallBatch:
                 item = yield from self._asks.check(call)
             # A call that repeats another of the group is answered from that one's result.
             same = any(k.name == call.name and k.arguments == call.arguments for k in known)
-            if same or isinstance(item, str) or not fits(self.turn, item):
+            if same or isinstance(item, CallError) or not fits(self.turn, item):
                 break
             group.append(item)
             known.append(call)
@@ -178,7 +178,7 @@ class CallBatch:
         for call, item in zip(self.waiting, batch, strict=True):
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
-        preview_errors: dict[str, str] = {}
+        preview_errors: dict[str, CallError] = {}
         standing: set[str] = set()
         for proposal in askable_calls(batch):
             try:
@@ -193,17 +193,17 @@ class CallBatch:
                 if requests:
                     continue
                 if isinstance(error, ToolError):
-                    preview_errors[proposal.call.id] = str(error)
+                    preview_errors[proposal.call.id] = CallError(str(error))
                 else:
                     failure = yield from report_failure(self.turn.deps, f"asking about {proposal.call.name}", error)
-                    preview_errors[proposal.call.id] = f"{failure} The call was not run."
+                    preview_errors[proposal.call.id] = CallError(f"{failure} The call was not run.")
             else:
                 if request.call_id not in standing:
                     yield request
         if requests.keys() - standing:
             yield from checkpoint(self.turn)
         answers: dict[str, Answer] = {}
-        items = {item.call.id: item for item in batch if not isinstance(item, str)}
+        items = {item.call.id: item for item in batch if not isinstance(item, CallError)}
         policy = self.turn.deps.policy
         mode = policy.mode
         for request in requests.values():
@@ -240,7 +240,7 @@ class CallBatch:
         return isinstance(before[1], Approve) and self._approved.holds(item, before[0])
 
     def _run_decided(
-        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], preview_errors: dict[str, str]
+        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], preview_errors: dict[str, CallError]
     ) -> Generator[Event, None, BatchOutcome | None]:
         while self.waiting:
             call = self.waiting[0]
@@ -249,24 +249,24 @@ class CallBatch:
             if isinstance(answer, EditedCall):
                 self.waiting[0] = call.replace(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
-                if answer.settled and not isinstance(item, str):
+                if answer.settled and not isinstance(item, CallError):
                     self._asks.preapproved[call.id] = item.effects, answer.user
                 return None
             if call.id in preview_errors:
                 ended = yield from self._settle_call(preview_errors[call.id])
-            elif isinstance(answer, Reject) and not isinstance(item, str):
+            elif isinstance(answer, Reject) and not isinstance(item, CallError):
                 text, last = rejection_text(answer, requests[call.id].always), len(self.waiting) == 1
                 note = (f" {CONTINUE}" if answer.by == "default" else "") + self._asks.note(call)
                 yield from refuse(self.turn, item, text, note, by=answer.by, last=last)
                 self.waiting.pop(0)
                 continue
-            elif isinstance(answer, Approve) and not isinstance(item, str):
+            elif isinstance(answer, Approve) and not isinstance(item, CallError):
                 if item.asks and not self._approved.holds(item, requests[call.id]):
                     return None
                 if answer.rule:
                     yield from self._save_rule(answer)
                 ended = yield from self._settle_call(item, approved=True)
-            elif not isinstance(item, str) and item.asks:
+            elif not isinstance(item, CallError) and item.asks:
                 return None
             else:
                 ended = yield from self._settle_call(item)
@@ -277,8 +277,8 @@ class CallBatch:
     def _announce(self, call: ToolCall, item: CheckedCall) -> Generator[Event, None, None]:
         if call.id not in self._announced:
             self._announced.add(call.id)
-            summary = (call.name or "(no name)") if isinstance(item, str) else item.summary
-            arguments = call.arguments if isinstance(item, str) else item.call.arguments
+            summary = (call.name or "(no name)") if isinstance(item, CallError) else item.summary
+            arguments = call.arguments if isinstance(item, CallError) else item.call.arguments
             yield ToolRequested(call.id, call.name, arguments, summary)
 
     def _settle_call(self, item: CheckedCall, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
@@ -291,8 +291,8 @@ class CallBatch:
             yield from turn.answer(call, OUT_OF_CALLS, is_error=True, last=last)
             self.waiting.pop(0)
             return None
-        if isinstance(item, str):
-            yield from fail_call(turn, call, item, last=last)
+        if isinstance(item, CallError):
+            yield from fail_call(turn, call, item.text, last=last)
         elif not approved and item.decision.level is Level.DENY:
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
@@ -318,7 +318,7 @@ class CallBatch:
         """Answer the remaining calls without running them after a call completed the turn or a plan was rejected."""
         why = OVER if self.finish is not None else self.turn.skip_rest
         while why and self.waiting:
-            yield from self._announce(self.waiting[0], why)
+            yield from self._announce(self.waiting[0], CallError(why))
             call = self.waiting.pop(0)
             yield from self.turn.answer(call, why, is_error=True, last=not self.waiting)
 
@@ -370,7 +370,7 @@ class CallBatch:
         if call.id not in self.turn.deps.state.held:
             return None
         item = prepare_call(self.turn, call, together=False)
-        if isinstance(item, str):
+        if isinstance(item, CallError):
             del self.turn.deps.state.held[call.id]
             return None
         yield from self._announce(call, item)

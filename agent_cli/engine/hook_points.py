@@ -23,7 +23,7 @@ from agent_cli.core.rules import rule_update
 from agent_cli.engine import tool_results
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
-from agent_cli.engine.types import CheckedCall, PreparedCall, SubagentEnd
+from agent_cli.engine.types import CallError, CheckedCall, PreparedCall, SubagentEnd
 from agent_cli.permissions.policy import change_rules
 from agent_tools.base import Effect, Steps, ToolResult
 from agent_tools.cancel import CancelledError
@@ -95,7 +95,7 @@ class RoundHooks:
         """Return the call made ready, with its PreToolUse hooks applied. Raises CancelledError."""
         turn = self._turn
         item = prepare_call(turn, call, together=self._together)
-        if isinstance(item, str):
+        if isinstance(item, CallError):
             return item
         outcome = self._outcomes.get(call.id)
         if outcome is None or outcome.given != call.arguments:
@@ -110,8 +110,8 @@ class RoundHooks:
                 turn.stopped = result.stop
         if outcome.changed is not None:
             item = prepare_call(turn, outcome.changed, together=self._together)
-            if isinstance(item, str):
-                return f"A hook changed the arguments of this call, and they cannot be used: {item}"
+            if isinstance(item, CallError):
+                return CallError(f"A hook changed the arguments of this call, and they cannot be used: {item.text}")
         decision = merge_decision(item.decision, outcome.result, turn.deps.policy.mode, suspends=not turn.deps.attended)
         return item.replace(decision=decision)
 
@@ -148,7 +148,7 @@ class RoundHooks:
 
         def refresh(arguments: dict[str, Any]) -> dict[str, Any]:
             item = prepare_call(self._turn, with_input(given, arguments), together=self._together)
-            return {"effects": [] if isinstance(item, str) else _call_fields(item)["effects"]}
+            return {"effects": [] if isinstance(item, CallError) else _call_fields(item)["effects"]}
 
         return refresh
 

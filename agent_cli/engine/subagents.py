@@ -28,7 +28,7 @@ from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, Tu
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.progress import Budget
 from agent_cli.engine.turn import Turn, TurnDeps, outer_checkpoint
-from agent_cli.engine.types import CheckedCall, ModelHandle, PreparedCall, SubagentEnd, ToolTable
+from agent_cli.engine.types import CallError, CheckedCall, ModelHandle, PreparedCall, SubagentEnd, ToolTable
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
@@ -414,7 +414,7 @@ class SubagentGroup:
 
 def may_join(turn: Turn, item: CheckedCall) -> bool:
     """Return True if the call starts, without a question, a sub-agent whose tools only read."""
-    if isinstance(item, str) or not item.tool.nested or item.decision.level is not Level.ALLOW:
+    if isinstance(item, CallError) or not item.tool.nested or item.decision.level is not Level.ALLOW:
         return False
     try:
         kind = agent_type(turn, item.args.subagent_type)

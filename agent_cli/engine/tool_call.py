@@ -18,7 +18,7 @@ from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, without_note
 from agent_cli.engine.turn import Turn
-from agent_cli.engine.types import CheckedCall, PreparedCall
+from agent_cli.engine.types import CallError, CheckedCall, PreparedCall
 from agent_tools.base import Effect, Tool, ToolError
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.files import open_file
@@ -224,21 +224,23 @@ READ_ONLY = (
 
 
 def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
-    """Return the call made ready, or the error text of its result. together: other calls share its round."""
+    """Return the call made ready, or why it cannot run. together: other calls share its round."""
     tool = turn.deps.tools.get(call.name)
     if tool is None:
-        return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.deps.tools)}."
+        return CallError(f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.deps.tools)}.")
     if call.broken:
-        return _unreadable(turn, tool, call.broken)
+        return CallError(_unreadable(turn, tool, call.broken))
     context = turn.deps.context
     try:
         args = tool.read(call.arguments)
         call = call.replace(arguments=tool.canonical(call.arguments))
         if together and tool.is_exclusive(args):
-            return "This call must be alone in its round. Make it again by itself, once the other results are in."
+            raise ToolError(
+                "This call must be alone in its round. Make it again by itself, once the other results are in."
+            )
         tool, args = tool.resolve_target(args, context)
         if tool.name != call.name and not turn.deps.offered(tool.name):
-            return f"The tool {tool.name} is not offered here."
+            raise ToolError(f"The tool {tool.name} is not offered here.")
         args = tool.resolve_paths(args, context)
         effects = tool.effects(args, context)
         decision = turn.deps.policy.decide(tool.name, effects)
@@ -248,12 +250,12 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
             decision = turn.gates.decided(turn, tool.name, effects, decision)
         item = PreparedCall(call, tool, args, effects, tool.summary(args, context), decision)
         if call.repaired and repairs.UNCLOSED in call.repaired and may_mutate(turn, item):
-            return BROKEN_OFF
+            raise ToolError(BROKEN_OFF)
         if turn.read_only and decision.level is not Level.DENY and may_mutate(turn, item):
-            return PLAN_FIRST if not turn.options.read_only else READ_ONLY
+            raise ToolError(PLAN_FIRST if not turn.options.read_only else READ_ONLY)
         return item
     except ToolError as error:
-        return str(error)
+        return CallError(str(error))
 
 
 def _unreadable(turn: Turn, tool: Tool[Any], raw: str) -> str:
@@ -314,7 +316,7 @@ def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
     found: list[PreparedCall] = []
     touched: set[str] = set()
     for item in batch:
-        if isinstance(item, str):
+        if isinstance(item, CallError):
             continue
         if item.asks and not any(e.target in touched for e in item.effects):
             found.append(item)

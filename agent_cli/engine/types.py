@@ -185,7 +185,13 @@ class PreparedCall(Value):
         return {e.target for e in self.effects if e.kind == "write"}
 
 
-CheckedCall = PreparedCall | str
+class CallError(Value):
+    """Why a call cannot run, as the text of its result."""
+
+    text: str
+
+
+CheckedCall = PreparedCall | CallError
 
 
 class GateResult(Value, tag="Look"):

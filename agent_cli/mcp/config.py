@@ -221,7 +221,8 @@ def _is_name(text: str) -> bool:
     parts = text.split("_")
     letters = "".join(parts)
     plain = text.isascii() and letters.replace("-", "x").isalnum()
-    return plain and all(parts) and text[0] != "-" and len(letters) <= MAX_NAME_CHARS
+    # Of a longer one, the name of a tool is cut inside the server's, where no rule for the server covers it.
+    return plain and all(parts) and text[0] != "-" and len(text) <= MAX_NAME_CHARS
 
 
 class MissingVariableError(ValueError):

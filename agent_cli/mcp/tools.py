@@ -256,21 +256,30 @@ def answer_form(server: str, params: dict[str, Any]) -> Answers:
             f"{head}\nIt wants you to open {escape_controls(str(params.get('url', '')))}", ("Done", DECLINE)
         )
         return {"action": "accept" if reply == "Done" else "decline"}
-    schema = params.get("requestedSchema") or {}
-    fields = list((schema.get("properties") or {}).items())[:_MAX_FIELDS]
+    schema = _table(params.get("requestedSchema"))
+    fields = list(_table(schema.get("properties")).items())[:_MAX_FIELDS]
     if not fields:
         reply = yield AskUser(head, ("Accept", DECLINE))
         return {"action": "accept", "content": {}} if reply == "Accept" else {"action": "decline"}
     content: dict[str, Any] = {}
-    needed = set(schema.get("required") or ())
+    needed = _list(schema.get("required"))
     for name, field in fields:
-        value = yield from _field(head, name, field if isinstance(field, dict) else {}, name in needed)
+        value = yield from _field(head, name, _table(field), name in needed)
         if value is None:
             return {"action": "decline"}
         if value != "":
             content[name] = value
         head = f"The MCP server {server} also asks:"
     return {"action": "accept", "content": content}
+
+
+def _table(data: Any) -> dict[str, Any]:
+    """Return a table of a schema; {} for anything else that a server may have put there."""
+    return data if isinstance(data, dict) else {}
+
+
+def _list(data: Any) -> list[Any]:
+    return data if isinstance(data, list) else []
 
 
 def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generator[Any, Any, Any]:
@@ -298,12 +307,13 @@ def _labels(field: dict[str, Any]) -> dict[str, Any]:
     """Return the values to choose from, by label; empty for a free answer."""
     if field.get("type") == "boolean":
         return {"Yes": True, "No": False}
-    items = field.get("items") if field.get("type") == "array" else field
-    choices = items if isinstance(items, dict) else {}
-    titled = choices.get("oneOf") or choices.get("anyOf") or ()
+    choices = _table(field.get("items")) if field.get("type") == "array" else field
+    titled = _list(choices.get("oneOf")) or _list(choices.get("anyOf"))
     found = {shorten(str(c.get("title") or c.get("const"))): c.get("const") for c in titled if isinstance(c, dict)}
-    names = choices.get("enumNames") or choices.get("enum") or ()
-    return found or {shorten(str(n)): v for n, v in zip(names, choices.get("enum") or (), strict=False)}
+    values = _list(choices.get("enum"))
+    return found or {
+        shorten(str(n)): v for n, v in zip(_list(choices.get("enumNames")) or values, values, strict=False)
+    }
 
 
 def _value(field: dict[str, Any], labels: dict[str, Any], text: str) -> Any:

@@ -23,7 +23,7 @@ from agent_cli.permissions.readonly_programs import FileRead, reads_of
 from agent_cli.permissions.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
-from agent_tools.fs.workspace import Workspace, real_path
+from agent_tools.fs.workspace import Workspace, of_process, real_path
 from agent_tools.process.guarded_git import GitError
 from agent_tools.shell.state import NON_INTERACTIVE
 
@@ -201,13 +201,11 @@ class CommandReads:
                 named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
             for path in dict.fromkeys(real_path(n) for n in named):
                 verdict = decide_path(self._matcher, self._workspace, Effect("read", path))
-                if (
-                    reading.what in ("names", "listing")
-                    and verdict.final
-                    and verdict.level is Level.ASK
-                    and not verdict.rule
-                ):
-                    continue  # names, sizes and dates of secret files are not secret
+                named_only = reading.what in ("names", "listing") and not verdict.rule and not of_process(path)
+                if named_only and verdict.final and verdict.level is Level.ASK:
+                    if self._workspace.may_read(path):
+                        continue  # names, sizes and dates of secret files are not secret
+                    verdict = verdict.replace(reason="reads outside the workspace", final=False)
                 text = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
                 yield verdict.replace(text=part.text, reason=text)
                 if reading.what == "tree" and (found := self._tree(path, reading)):

@@ -18,7 +18,6 @@ Kind = Literal[
     "delete", "tree", "overwrite", "attributes", "restore", "reset", "clean", "stash", "branch", "push", "unpush"
 ]
 _GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"))
-_FORCES = re.compile(r"-[a-zA-Z]*f[a-zA-Z]*|--force|--force-with-lease(?:=.*)?|--force-if-includes")
 _COPY_VALUED = frozenset(("-t", "--target-directory", "-S", "--suffix"))
 # Options whose value is the next word: `truncate -s 0 file`, `shred -n 3 file`, `chmod -R --reference x`.
 _VALUED = {"truncate": ("-s", "--size", "-r", "--reference"), "shred": ("-n", "--iterations", "-s", "--size")}
@@ -107,6 +106,22 @@ def _has_option(words: Iterable[Word], letters: str, *long: str) -> bool:
     return False
 
 
+def _flag(words: Iterable[Word], letters: str, *long: str) -> str:
+    """Return the first option that is one of these, as it is written; "" for none.
+
+    letters: a pattern of clusters. git takes any beginning of a long name that is no other's.
+    """
+    for word in words:
+        text = word.text
+        if text == "--":
+            return ""
+        name = text.partition("=")[0]
+        begun = text[:2] == "--" and len(name) > 2 and any(option.startswith(name) for option in long)
+        if begun or (letters and re.fullmatch(letters, text)):
+            return text
+    return ""
+
+
 def _operands(words: Iterable[Word], valued: Iterable[str] = ()) -> tuple[Word, ...]:
     found, plain, skip = [], False, False
     for word in words:
@@ -160,15 +175,15 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
     def danger(kind: Kind, *names: str, words: tuple[Word, ...] = (), flags: str = "") -> Danger:
         return Danger(part, kind, ("git", name, *names), words, folder=folder, flags=frozenset(flags))
 
-    if name == "reset" and any(t in ("--hard", "--merge", "--keep") for t in texts):
-        flag = next(t for t in texts if t in ("--hard", "--merge", "--keep"))
+    if name == "reset" and (flag := _flag(rest, "", "--hard", "--merge", "--keep")):
         yield danger("reset", flag, words=_operands(rest))
     elif name == "clean" and not _has_option(rest, "n", "--dry-run"):
         flags = "".join(letter for letter in "dxX" if _has_option(rest, letter))
         yield danger("clean", words=_operands(rest, ("-e", "--exclude")), flags=flags)
     elif name in ("checkout", "switch"):
         after = rest[texts.index("--") + 1 :] if "--" in texts else ()
-        if flag := next((t for t in texts if re.fullmatch(r"-f|--force|--discard-changes", t)), ""):
+        # Behind b, B, c and C stands the name of a branch.
+        if flag := _flag(rest, r"-[adlmpqt]*f\w*", "--force", "--discard-changes"):
             yield danger("restore", flag)
         elif after or (name == "checkout" and "." in texts):
             yield danger("restore", "--" if after else ".", words=after or (Word("."),))
@@ -188,12 +203,13 @@ def _push(danger: Callable[..., Danger], rest: tuple[Word, ...]) -> Iterator[Dan
     """Yield a push that replaces or deletes remote work."""
     operands = _operands(rest, ("-o", "--push-option", "--repo", "--receive-pack", "--exec"))
     texts = [w.text for w in rest]
-    deletes = next((t for t in texts if t in ("-d", "--delete", "--prune")), "")
+    deletes = _flag(rest, r"-[46fnquv]*d\w*", "--delete", "--prune")
     deletes = deletes or next((t for t in texts if re.fullmatch(r":[^:]+", t)), "")
     if deletes:
         yield danger("unpush", deletes, words=operands)
         return
     plus = next((t for t in texts if t.startswith("+")), "")
-    forced = next((t for t in texts if t == "--mirror" or _FORCES.fullmatch(t)), "") or plus
+    mirrors = _flag(rest, "", "--mirror")
+    forced = mirrors or _flag(rest, r"-[46dnquv]*f\w*", "--force", "--force-with-lease", "--force-if-includes") or plus
     if forced:
-        yield danger("push", forced, words=operands, flags="m" if forced == "--mirror" else "")
+        yield danger("push", forced, words=operands, flags="m" if mirrors else "")

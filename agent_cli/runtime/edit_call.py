@@ -5,8 +5,9 @@ If the user selects hunks of the diff, the call is rewritten to make only those.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, EditedCall, Reject
@@ -74,22 +75,34 @@ def _arguments_for(selected: Sequence[Hunk], arguments: dict[str, Any], workspac
 
 
 def answer_for_hunks(
-    selected: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace
+    selected: Sequence[Hunk],
+    every: Sequence[Hunk],
+    arguments: dict[str, Any],
+    workspace: Workspace,
+    comments: Mapping[str, str] = MappingProxyType({}),
 ) -> Answer:
-    """Return the answer to a call from which the user selected these hunks."""
+    """Return the answer to a call from which the user selected these hunks.
+
+    comments: why a hunk was skipped, by its patch.
+    """
     if not selected:
-        return Reject("took none of the parts of this change")
+        about = "".join(
+            f"\nOf {hunk.path}:{hunk.first + 1}: {comments[hunk.patch]}" for hunk in every if hunk.patch in comments
+        )
+        return Reject(f"took none of the parts of this change{about}")
     if len(selected) == len(every):
         return Approve()
-    return EditedCall(
-        _arguments_for(selected, arguments, workspace), _describe_selection(selected, every), settled=True
-    )
+    note = _describe_selection(selected, every, comments)
+    return EditedCall(_arguments_for(selected, arguments, workspace), note, settled=True)
 
 
-def _describe_selection(selected: Sequence[Hunk], every: Sequence[Hunk]) -> str:
+def _describe_selection(selected: Sequence[Hunk], every: Sequence[Hunk], comments: Mapping[str, str]) -> str:
     """Describe the selection for the model: the number of applied hunks, and the rejected ones in full."""
     rejected = [hunk for hunk in every if hunk not in selected]
-    shown = "\n".join(f"{hunk.path}\n{hunk.patch}" for hunk in rejected)
+    shown = "\n".join(
+        f"{hunk.path}\n{hunk.patch}" + (f"\nThey said of it: {comments[hunk.patch]}" if hunk.patch in comments else "")
+        for hunk in rejected
+    )
     return (
         f"[The user took {len(selected)} of the {len(every)} parts of this change. "
         f"These were not made, and are not wanted:\n{shown}]"
@@ -196,10 +209,10 @@ class EditableCall:
         """Return the answer with this text as the argument; None if it is empty or unchanged."""
         return EditedCall({**self._arguments, self.name: text}) if text.strip() and text != self.text else None
 
-    def with_hunks(self, selected: Sequence[Hunk]) -> Answer:
-        """Return the answer of a user who selected these hunks."""
+    def with_hunks(self, selected: Sequence[Hunk], comments: Mapping[str, str] = MappingProxyType({})) -> Answer:
+        """Return the answer of a user who selected these hunks. comments: why one was skipped, by its patch."""
         assert self._workspace is not None
-        return answer_for_hunks(selected, self.hunks, self._arguments, self._workspace)
+        return answer_for_hunks(selected, self.hunks, self._arguments, self._workspace, comments)
 
 
 def editable_call(request: ApprovalRequested, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> EditableCall:

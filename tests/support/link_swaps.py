@@ -15,7 +15,7 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
-from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.engine.types import CallError, ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
 from agent_tools.base import ToolContext, ToolError, ToolResult
@@ -105,8 +105,8 @@ class Ground:
         """
         self.tried += 1
         item = prepare_call(self.turn, ToolCall("c", name, arguments), together=False)
-        if isinstance(item, str) or item.decision.level is not Level.ALLOW:
-            return "" if not isinstance(item, str) else item
+        if isinstance(item, CallError) or item.decision.level is not Level.ALLOW:
+            return item.text if isinstance(item, CallError) else ""
         between()
         try:
             outcome = item.tool.run(item.args, self.ctx)

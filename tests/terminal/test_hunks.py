@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent_cli.core.decisions import Approve, EditedCall, Reject
 from agent_cli.runtime.edit_call import Hunk, answer_for_hunks, hunks_of
+from agent_cli.terminal.dialogs.approval import SkippedHunk, hunk_dialog
 from agent_tools.base import ToolContext
 from agent_tools.fs.encoding import split_lines
 from agent_tools.fs.workspace import Workspace
@@ -123,3 +124,23 @@ def test_a_part_at_a_last_line_without_an_end_keeps_the_line_ends(tmp_path: Path
     answer = answer_for_hunks(hunks[1:], hunks, arguments, ctx.workspace)
     assert len(hunks) == 2 and isinstance(answer, EditedCall)
     assert answer.arguments["content"] == before.replace(line, new)
+
+
+def test_a_hunk_is_skipped_with_words(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"{number}\n" for number in range(30)))
+    edits = [{"file_path": "a.txt", "old_string": f"\n{n}\n", "new_string": f"\nx{n}\n"} for n in (5, 15, 25)]
+    hunks, ctx = proposed(tmp_path, "MultiEdit", {"edits": edits})
+    said = {hunks[1].patch: "not yet"}
+    answer = answer_for_hunks([hunks[0], hunks[2]], hunks, {"edits": edits}, ctx.workspace, said)
+    assert isinstance(answer, EditedCall)
+    assert answer.note.endswith(f"{hunks[1].patch}\nThey said of it: not yet]")
+    refused = answer_for_hunks([], hunks, {"edits": edits}, ctx.workspace, said)
+    assert refused == Reject("took none of the parts of this change\nOf a.txt:13: not yet")
+
+
+def test_the_last_hunk_has_no_rest_to_be_asked_about() -> None:
+    hunk = Hunk("a.txt", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
+    assert [choice.key for choice in hunk_dialog(hunk, 2, 2).choices] == ["y", "n"]
+    assert hunk_dialog(hunk, 1, 2).choices[2].label == "Apply all 2 hunks that are left"
+    typed = hunk_dialog(hunk, 1, 2).choices[1].comment
+    assert typed is not None and typed.read(" not yet ") == SkippedHunk("not yet") and typed.read(" ") is None

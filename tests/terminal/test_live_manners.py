@@ -16,6 +16,7 @@ from agent_cli.core.events import (
     TextDelta,
     ToolFinished,
     ToolProgress,
+    ToolRequested,
     ToolStarted,
     TurnFinished,
     UsageAdded,
@@ -180,6 +181,9 @@ def test_a_call_that_the_person_changed_keeps_its_words() -> None:
         ToolFinished("c1", "Bash", False, 1, None),
     ]
     assert shown(events) == ["● Run: touch b ✓ allowed"]
+    # A resumed session has no requests.
+    resumed = [ToolRequested("c1", "Bash", {}, "Run: touch a"), *(e for e in events if type(e) is not type(again))]
+    assert shown(resumed) == ["● Run: touch a ✓ allowed"]
 
 
 def test_what_came_too_fast_to_count_is_not_counted() -> None:

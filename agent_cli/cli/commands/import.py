@@ -1,30 +1,293 @@
-"""Take over servers, settings, commands, skills and memory of Claude Code, Codex, Gemini CLI and OpenCode."""
+"""Take over servers, settings, commands, skills and memory of Claude Code, Codex, Gemini CLI and OpenCode.
+
+Everything that is found in the home folder becomes an item: one that is taken, with its place here, or one that is not,
+with the reason.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from agent_cli.cli.app import AsJson
-from agent_cli.cli.foreign_settings import PROGRAMS, ForeignItem, foreign_items
 from agent_cli.cli.help import examples, one_of
+from agent_cli.config.claude_keys import TAKEN, why_unused
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
+from agent_cli.config.schema import McpServer
 from agent_cli.core.place import UsageError
 from agent_cli.headless.output import echo, print_json, table
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.saved_settings import save_setting
 from agent_tools.fs.safe_files import read_regular, write_atomic
+from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import counted, one_line, shorten
 
 app = typer.Typer(add_completion=False)
+PROGRAMS = ("claude", "codex", "gemini", "opencode")
 _MAX_FILE_BYTES = 8 << 20
 ALREADY_THERE = "there already"
+_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
+
+
+class ForeignItem(Value):
+    """A thing of another program.
+
+    what: in words. source: its file.
+    key: of a setting, or the name of a server, or the path below ~/.agent of a file.
+    why: the reason why it is not taken; "" if it is.
+    """
+
+    program: str
+    what: str
+    source: Path
+    key: str = ""
+    value: str = ""
+    server: McpServer | None = None
+    text: str | None = None
+    why: str = ""
+
+
+def foreign_items(home: Path, programs: tuple[str, ...] = PROGRAMS) -> list[ForeignItem]:
+    """Return what these programs have in a home folder, in order. Nothing is changed."""
+    readers = {"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}
+    return [item for program in programs for item in readers[program](home)]
+
+
+def _table(path: Path) -> dict[str, Any] | str | None:
+    """Return a file's table, why it cannot be read, or None if there is none."""
+    try:
+        text = read_regular(path, _MAX_FILE_BYTES).decode("utf-8")
+        found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(_without_comments(text, path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    return found if isinstance(found, dict) else "cannot be read: it is not a table"
+
+
+def _without_comments(text: str, path: Path) -> str:
+    """Return JSON without comments and trailing commas, for the files that may have them."""
+    if path.suffix != ".jsonc" and path.name not in ("opencode.json", "settings.json"):
+        return text
+    pieces = r'("(?:[^"\\]|\\.)*+")|//[^\n]*|/\*.*?\*/'
+    bare = re.sub(pieces, lambda m: m[1] or "", text, flags=re.DOTALL)
+    return re.sub(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', lambda m: m[1] or "", bare)
+
+
+def _claude(home: Path) -> Iterator[ForeignItem]:
+    state, settings = home / ".claude.json", home / ".claude/settings.json"
+    table = _table(state)
+    if isinstance(table, str):
+        yield ForeignItem("claude", state.name, state, why=table)
+    elif table is not None:
+        yield from _servers("claude", table.get("mcpServers"), state)
+        projects = table.get("projects")
+        for folder, project in projects.items() if isinstance(projects, dict) else ():
+            for name in (project.get("mcpServers") or {}) if isinstance(project, dict) else ():
+                why = f"it is for {folder} alone: there, agent mcp add --scope project"
+                yield ForeignItem("claude", f"MCP server {name}", state, why=why)
+        yield ForeignItem("claude", "the rest of .claude.json", state, why="state of that program, such as its login")
+    table = _table(settings)
+    if isinstance(table, str):
+        yield ForeignItem("claude", settings.name, settings, why=table)
+    for key in table if isinstance(table, dict) else ():
+        why = "" if key in TAKEN else why_unused(key)
+        why = why or "it is read where it is, each time"
+        yield ForeignItem("claude", f"setting {key}", settings, why=why)
+    for name in ("CLAUDE.md", "commands", "agents", "skills", "output-styles", "rules"):
+        if os.path.lexists(home / ".claude" / name):
+            yield ForeignItem("claude", name, home / ".claude" / name, why="it is read where it is, each time")
+    if os.path.lexists(home / ".claude/plugins"):
+        why = "plugins are added one by one, after a question: agent plugin add"
+        yield ForeignItem("claude", "plugins", home / ".claude/plugins", why=why)
+
+
+def _codex(home: Path) -> Iterator[ForeignItem]:
+    base = home / ".codex"
+    path = base / "config.toml"
+    table = _table(path)
+    if isinstance(table, str):
+        yield ForeignItem("codex", path.name, path, why=table)
+    reasons = {
+        "approval_policy": "choose a permission mode: permissions.mode",
+        "sandbox_mode": "commands run in the sandbox as the table [sandbox] says",
+        "projects": "you are asked about a project when you first work in it",
+        "notify": "a hook for the event Notification does that",
+        "profiles": "settings of a single run go into a file for --settings",
+        "model_providers": "addresses are base_url, or variables as docs/models.md says",
+    }
+    for key, value in table.items() if isinstance(table, dict) else ():
+        if key == "model" and isinstance(table, dict):
+            provider = str(table.get("model_provider", "openai"))
+            yield ForeignItem("codex", "model", path, "model", f"{provider}/{value}")
+        elif key == "model_provider":
+            continue  # with the model
+        elif key == "model_reasoning_effort" and value in _EFFORTS:
+            yield ForeignItem("codex", key, path, "effort", str(value))
+        elif key == "mcp_servers":
+            yield from _servers("codex", value, path)
+        else:
+            yield ForeignItem("codex", f"setting {key}", path, why=reasons.get(key, "it has no counterpart here"))
+    yield from _markdown("codex", base / "prompts", "commands")
+    yield from _skills("codex", base / "skills")
+    yield from _memory("codex", base / "AGENTS.md")
+    yield from _login("codex", base / "auth.json")
+
+
+def _gemini(home: Path) -> Iterator[ForeignItem]:
+    base = home / ".gemini"
+    path = base / "settings.json"
+    table = _table(path)
+    if isinstance(table, str):
+        yield ForeignItem("gemini", path.name, path, why=table)
+    for key, value in table.items() if isinstance(table, dict) else ():
+        name = value.get("name") if key == "model" and isinstance(value, dict) else value if key == "model" else None
+        if key == "mcpServers":
+            yield from _servers("gemini", value, path)
+        elif isinstance(name, str):
+            yield ForeignItem("gemini", "model", path, "model", f"gemini/{name}")
+        else:
+            yield ForeignItem("gemini", f"setting {key}", path, why="it has no counterpart here")
+    for file in sorted((base / "commands").rglob("*.toml")) if (base / "commands").is_dir() else ():
+        found = _table(file)
+        prompt = found.get("prompt") if isinstance(found, dict) else None
+        name = str(file.relative_to(base / "commands").with_suffix(".md"))
+        if isinstance(found, dict) and isinstance(prompt, str):
+            yield ForeignItem("gemini", f"command {name[:-3]}", file, f"commands/{name}", text=_gemini_prompt(found))
+        else:
+            why = found if isinstance(found, str) else "it has no prompt"
+            yield ForeignItem("gemini", f"command {name[:-3]}", file, why=why)
+    yield from _memory("gemini", base / "GEMINI.md")
+    yield from _login("gemini", base / "oauth_creds.json")
+    if os.path.lexists(base / "extensions"):
+        yield ForeignItem("gemini", "extensions", base / "extensions", why="extensions of Gemini CLI are not supported")
+
+
+def _gemini_prompt(table: dict[str, Any]) -> str:
+    """Return a command of Gemini CLI in our form."""
+    text = str(table["prompt"]).replace("{{args}}", "$ARGUMENTS")
+    text = re.sub(r"!\{([^}\n]*)\}", lambda m: f"!`{m[1].strip()}`", text)
+    text = re.sub(r"@\{([^}\n]*)\}", lambda m: f"@{m[1].strip()}", text)
+    about = " ".join(str(table.get("description") or "").split())
+    head = f"---\ndescription: {json.dumps(about, ensure_ascii=False)}\n---\n" if about else ""
+    return f"{head}{text.strip()}\n"
+
+
+def _opencode(home: Path) -> Iterator[ForeignItem]:
+    base = home / ".config/opencode"
+    for path in (base / "opencode.json", base / "opencode.jsonc"):
+        table = _table(path)
+        if isinstance(table, str):
+            yield ForeignItem("opencode", path.name, path, why=table)
+        for key, value in table.items() if isinstance(table, dict) else ():
+            if key in ("model", "small_model") and isinstance(value, str):
+                yield ForeignItem("opencode", key, path, key, value)
+            elif key == "mcp":
+                yield from _servers("opencode", value, path)
+            elif key == "command" and isinstance(value, dict):
+                yield from _opencode_commands(value, path)
+            elif key != "$schema":
+                yield ForeignItem("opencode", f"setting {key}", path, why="it has no counterpart here")
+    for name in ("command", "commands"):
+        yield from _markdown("opencode", base / name, "commands")
+    for name in ("agent", "agents"):
+        for file in sorted((base / name).glob("*.md")):
+            why = "copy it to ~/.agent/agents and give its head a name and our tools"
+            yield ForeignItem("opencode", f"agent {file.stem}", file, why=why)
+    for name in ("skill", "skills"):
+        yield from _skills("opencode", base / name)
+    yield from _memory("opencode", base / "AGENTS.md")
+    yield from _login("opencode", home / ".local/share/opencode/auth.json")
+
+
+def _opencode_commands(commands: Mapping[str, Any], path: Path) -> Iterator[ForeignItem]:
+    for name, raw in commands.items():
+        template = raw.get("template") if isinstance(raw, dict) else None
+        if isinstance(template, str) and re.fullmatch(r"[\w-]+", name):
+            about = json.dumps(" ".join(str(raw.get("description") or name).split()), ensure_ascii=False)
+            text = f"---\ndescription: {about}\n---\n{template.strip()}\n"
+            yield ForeignItem("opencode", f"command {name}", path, f"commands/{name}.md", text=text)
+        else:
+            yield ForeignItem("opencode", f"command {name}", path, why="it has no template, or no name of one word")
+
+
+def _servers(program: str, raw: Any, path: Path) -> Iterator[ForeignItem]:
+    """Yield the MCP servers of a table, in the words of any of these programs."""
+    for name, declared in raw.items() if isinstance(raw, dict) else ():
+        what = f"MCP server {name}"
+        if not isinstance(declared, dict):
+            yield ForeignItem(program, what, path, why="it is not a table")
+        elif declared.get("enabled") is False or declared.get("disabled") is True:
+            yield ForeignItem(program, what, path, why="it is switched off there")
+        else:
+            try:
+                server: McpServer = from_json(McpServer, _declaration(declared), what)
+            except DecodeError as error:
+                yield ForeignItem(program, what, path, why=str(error))
+                continue
+            clean = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_-]", "-", str(name))).strip("_-")
+            yield ForeignItem(program, what, path, clean, server=server)
+
+
+def _declaration(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a declaration of a server in our words."""
+    found = {key: declared[key] for key in ("command", "args", "env", "cwd", "url", "headers") if declared.get(key)}
+    if isinstance(command := found.get("command"), list):  # OpenCode
+        found |= {"command": str(command[0]), "args": command[1:]} if command else {"command": ""}
+    found |= {"env": declared["environment"]} if declared.get("environment") else {}
+    found |= {"headers": declared["http_headers"]} if declared.get("http_headers") else {}
+    if declared.get("httpUrl"):  # Gemini, whose `url` is for events
+        found |= {"url": declared["httpUrl"], "type": "http"}
+    elif declared.get("type") in ("http", "sse"):
+        found["type"] = declared["type"]
+    if variable := declared.get("bearer_token_env_var"):
+        given = found.get("headers")
+        found["headers"] = {**(given if isinstance(given, dict) else {}), "Authorization": f"Bearer ${{{variable}}}"}
+    return found
+
+
+def _markdown(program: str, folder: Path, below: str) -> Iterator[ForeignItem]:
+    for file in sorted(folder.rglob("*.md")) if folder.is_dir() else ():
+        name = str(file.relative_to(folder))
+        if set(" :") & set(name):
+            yield ForeignItem(program, f"command {name[:-3]}", file, why="its name has spaces or colons")
+        else:
+            yield _copied(program, f"command {name[:-3]}", file, f"{below}/{name}")
+
+
+def _skills(program: str, folder: Path) -> Iterator[ForeignItem]:
+    for skill in sorted(folder.glob("*/SKILL.md")) if folder.is_dir() else ():
+        for file in sorted(p for p in skill.parent.rglob("*") if p.is_file()):
+            name = f"{skill.parent.name}/{file.relative_to(skill.parent)}"
+            yield _copied(program, f"skill file {name}", file, f"skills/{name}")
+
+
+def _memory(program: str, path: Path) -> Iterator[ForeignItem]:
+    if path.is_file():
+        yield _copied(program, f"memory {path.name}", path, f"rules/{program}.md")
+
+
+def _copied(program: str, what: str, path: Path, key: str) -> ForeignItem:
+    try:
+        return ForeignItem(program, what, path, key, text=read_regular(path, _MAX_FILE_BYTES).decode("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        return ForeignItem(program, what, path, why=f"cannot be read: {why}")
+
+
+def _login(program: str, path: Path) -> Iterator[ForeignItem]:
+    if path.is_file():
+        yield ForeignItem(program, "login", path, why="logins are not copied; set the provider's key")
 
 
 @app.command(epilog=examples("agent import", "agent import codex gemini --apply"))

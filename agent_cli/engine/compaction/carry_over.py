@@ -28,6 +28,7 @@ from agent_cli.core.window import count_text_tokens, truncate_to_tokens
 from agent_cli.engine.progress import format_plan
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import CallError
 from agent_tools.base import Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
@@ -280,7 +281,7 @@ def _read(turn: Turn, path: str) -> str | None:
     if tool is None:
         return None
     item = prepare_call(turn, ToolCall("", tool.name, {tool.file_argument: path}), together=False)
-    if isinstance(item, str) or item.decision.level is not Level.ALLOW:
+    if isinstance(item, CallError) or item.decision.level is not Level.ALLOW:
         return None
     try:
         result = item.tool.run(item.args, turn.deps.context)

@@ -238,12 +238,9 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         yield Touch("write", Word(".git/config"))
     elif sub == "bisect" and operands[:1] and operands[0].text in ("run", "visualize", "view"):
         yield Touch("run", operands[0])
-    elif sub == "apply":
+    elif sub == "apply" or sub == "am":
         yield from (Touch("names", w) for w in operands or [Word("-")])
-        if any(re.match("--(?:unsa|dir)", w.text) for w in rest):
-            yield Touch("run", Word("--unsafe-paths"))
-    elif sub == "am":
-        yield from (Touch("names", w) for w in operands or [Word("-")])
+        yield from _elsewhere(rest)
     elif sub in ("rm", "mv", "clean"):
         kinds: dict[str, Literal["remove", "write"]] = {"rm": "remove", "mv": "write", "clean": "remove"}
         yield from (Touch(kinds[sub], w) for w in operands)
@@ -281,13 +278,22 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         yield Touch("write", operands[1])
 
 
+def _elsewhere(rest: Sequence[Word]) -> Iterator[Touch]:
+    """Yield the options, whole or shortened, by which a patch changes other files than it names."""
+    names = [n for w in rest if len(n := w.text.partition("=")[0]) > 2]
+    for option in ("--unsafe-paths", "--directory"):
+        if any(option.startswith(name) for name in names):
+            yield Touch("run", Word(option))
+
+
 def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
     for n, word in enumerate(rest):
         if word.text == "--":
             return
         name, equals, value = word.text.partition("=")
         given = word.replace(text=value) if equals else rest[n + 1] if n + 1 < len(rest) else Word("")
-        long = name.startswith("--") and len(name) > 4
+        # Any beginning that no other option of the subcommand has will do: `git grep --op=x` opens a pager.
+        long = name.startswith("--") and len(name) > 2
         if long and any(o.startswith(name) for o in GIT_RUNS):
             yield Touch("run", Word(name))
         elif long and any(o.startswith(name) for o in GIT_WRITES):
@@ -327,12 +333,27 @@ def sets_harmless(word: Word) -> bool:
     return bool(dot) and not word.why and is_harmless_entry(lower, value if equals else None)
 
 
+_GETS = frozenset("--get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l".split())
+_CONFIG_VALUED = frozenset("-f --file --blob -t --type --default".split())
+
+
 def only_gets(words: Sequence[str]) -> bool:
-    """Return True if `git config` with these words shows entries and sets none."""
-    if any(re.match(r"--(?:get|list)|-l$", w) for w in words) or words[:1] in (["get"], ["list"]):
+    """Return True if `git config` with these words shows entries and sets none.
+
+    Its options end at the first other word: in `git config alias.x '!id' --list` the last one is a pattern of values.
+    """
+    rest, options = list(words), set()
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option == "--":
+            break
+        options.add(option.partition("=")[0])
+        if option in _CONFIG_VALUED:
+            rest[:1] = []
+    if options & _GETS or rest[:1] in (["get"], ["list"]):
         return True
-    asked = [w for w in words if w not in ("--global", "--local", "--system", "--worktree", "--null", "-z", "--bool")]
-    return len(asked) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", asked[0]) is not None
+    plain = options <= {"--global", "--local", "--system", "--worktree", "--null", "-z", "--bool"}
+    return plain and len(rest) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", rest[0]) is not None
 
 
 def files_of_patch(patch: str) -> list[str] | None:

@@ -29,7 +29,7 @@ from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.results import Diff
-from agent_tools.text import counted, one_line
+from agent_tools.text import one_line
 
 YES, NO = ("y", "yes"), ("n", "no", "")
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
@@ -41,6 +41,12 @@ _RULE = re.compile(r"(\w+)\((.*)\)")
 
 class ReviewHunks(Value):
     """The answer that requests a review hunk by hunk."""
+
+
+class SkippedHunk(Value):
+    """The answer that skips a hunk, and why."""
+
+    why: str
 
 
 class RemainingHunks(Value):
@@ -59,6 +65,7 @@ def ask_approval(request: ApprovalRequested, put: Put, change: EditableCall | No
 def _ask_hunks(change: EditableCall, put: Put) -> Answer:
     """Ask about each hunk of a change and return the answer for the call."""
     kept: list[Hunk] = []
+    comments: dict[str, str] = {}
     rest: RemainingHunks | None = None
     for number, hunk in enumerate(change.hunks, 1):
         answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks)))
@@ -66,9 +73,11 @@ def _ask_hunks(change: EditableCall, put: Put) -> Answer:
             return answer
         if isinstance(answer, RemainingHunks):
             rest, answer = answer, answer.take
-        if answer:
+        if isinstance(answer, SkippedHunk):
+            comments[hunk.patch] = answer.why
+        elif answer:
             kept.append(hunk)
-    return change.with_hunks(kept)
+    return change.with_hunks(kept, comments)
 
 
 def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
@@ -212,19 +221,26 @@ def _facts(request: ApprovalRequested) -> Iterator[str]:
 
 
 def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
-    """Build the question about one hunk of a change. The answer is True, False, or `RemainingHunks`."""
-    rest = counted(of - number + 1, "hunk")
+    """Build the question about one hunk of a change.
+
+    The answer is True, False, a `SkippedHunk` or `RemainingHunks`.
+    """
+    left = of - number + 1
+    why = TextInput("skip, because> ", lambda words: SkippedHunk(words.strip()) if words.strip() else None)
+    rest = (
+        Choice("a", f"Apply all {left} hunks that are left", GiveAnswer(RemainingHunks(True)), ("a",), "all the rest"),
+        Choice("d", f"Skip all {left} hunks that are left", GiveAnswer(RemainingHunks(False)), ("d",), "skip the rest"),
+    )
     return Dialog(
         Verbatim(f"Hunk {number} of {of} · {escape_lookalikes(hunk.path)}", "ask"),
         (DiffBlock(hunk.diff, titled=True),),
         question="Apply this hunk?",
         choices=(
             Choice("y", "Yes, apply this hunk", GiveAnswer(True), YES, "yes"),
-            Choice("n", "No, skip it", GiveAnswer(False), ("n", "no"), "no"),
-            Choice("a", f"Apply all {rest} that are left", GiveAnswer(RemainingHunks(True)), ("a",), "all the rest"),
-            Choice("d", f"Skip all {rest} that are left", GiveAnswer(RemainingHunks(False)), ("d",), "skip the rest"),
+            Choice("n", "No, skip it", GiveAnswer(False), ("n", "no"), "no", comment=why),
+            *(rest if left > 1 else ()),
         ),
-        escape="d",
+        escape="d" if left > 1 else "n",
         reported=True,
     )
 

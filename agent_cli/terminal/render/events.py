@@ -173,12 +173,15 @@ class EventRenderer:
                     self._shown[call_id] = preview
             case ApprovalResolved(decision="approve", by="person", call_id=call_id) if not self.questions_stay:
                 self._decided[call_id] = f" {approval_words(event)}"
+            case ApprovalResolved(decision="reject", by="person", reason=reason) if reason == EDITED:
+                # The call is requested again; in a resumed session that request is not shown.
+                pass
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
                 summary = self._summaries.pop(call_id, "")
                 if by != "person":
                     self._out.begin(call_id, summary)
                     self._out.end(call_id, f"denied: it {reason}", "denied")
-                elif not self.questions_stay and reason != EDITED:
+                elif not self.questions_stay:
                     self._out.begin(call_id, summary)
                     self._out.end(call_id, f"denied{f': {reason}' if reason else ''}", "denied")
             case QuestionAsked():
