@@ -1,11 +1,11 @@
 """agent: an interactive terminal coding agent, and a Python API to it (docs/embedding.md).
 
-Importing this package does nothing: the names of the API are loaded when they are first asked for.
+Importing this package loads nothing: each name of the API is loaded when it is first used.
 """
 
 from agent_cli.core.version import __version__ as __version__
 
-# The stable names, each with the module that has it.
+# The stable names, each with its module.
 _PLACES = {
     "AgentSession": "agent_cli.sdk", "open_agent": "agent_cli.sdk",
     "Result": "agent_cli.embedding",
@@ -28,7 +28,7 @@ _PLACES = {
     "ToolContext": "agent_tools.base", "ToolError": "agent_tools.base", "ToolResult": "agent_tools.base",
     "tool": "agent_tools.function_tool", "Value": "agent_tools.record", "to_json": "agent_tools.record",
 }  # fmt: skip
-TYPE_CHECKING = False  # typing's own takes longer to import than all of this
+TYPE_CHECKING = False  # importing typing takes longer than this whole module
 __all__ = (
     "AgentSession",
     "AnswerRestarted",

@@ -1,6 +1,6 @@
-"""Where `agent` starts: the quick answers first, then the command line, and one place for how everything may end.
+"""The entry point of `agent`: quick answers first, then the command line; all errors end here.
 
-No traceback reaches a user: mistakes are one sentence and exit 2, a broken pipe is 141, an interrupt 130.
+No traceback reaches the user: a usage error is one sentence and exit code 2, a broken pipe 141, an interrupt 130.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 import signal
 import sys
 
-# Without a traceback, Ctrl-C ends the program while its first modules are imported. Ignored, it stays ignored.
+# While the first modules are imported, Ctrl-C ends the program without a traceback. If it is ignored, it stays ignored.
 _EARLY = __name__ == "__main__" or os.path.basename(sys.argv[0]) == "agent"
 if _EARLY and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _leave_out_working_directory() -> None:
-    """Look for no module in the working directory, where `python -m` looks first: it could hide any library."""
+    """Import nothing from the working directory, where `python -m` looks first: a file there could hide any library."""
     try:
         if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109 - before pathlib is imported
             del sys.path[0]
@@ -29,7 +29,7 @@ def _leave_out_working_directory() -> None:
 if __name__ == "__main__":
     _leave_out_working_directory()
 
-from agent_cli.core.version import __version__  # noqa: E402 - behind the working directory's removal
+from agent_cli.core.version import __version__  # noqa: E402 - after the working directory was removed
 from agent_tools.lazy import lazy_imports  # noqa: E402
 
 with lazy_imports():
@@ -47,8 +47,8 @@ _GONE = "The working directory no longer exists: change to another, or name one 
 
 
 def main() -> None:
-    """The console script."""
-    # What starting makes stays; looking through it for garbage every 700 objects takes a twentieth of a short run.
+    """Run the console script."""
+    # Objects made at startup stay; checking them for garbage every 700 objects takes a twentieth of a short run.
     gc.set_threshold(50_000)
     if sys.argv[1:] not in _VERSION:
         hardening.protect()
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _exit(code: int) -> None:
-    """End the process. Freeing every object first would cost a short run two milliseconds for nothing."""
+    """End the process without freeing every object first, which would take two milliseconds."""
     threads = sys.modules.get("threading")
     if threads is None or threads.active_count() == 1:
         atexit._run_exitfuncs()
@@ -70,7 +70,7 @@ def _exit(code: int) -> None:
 
 
 def _repeat_dropped_interrupts() -> None:
-    """Deliver an interrupt again that came where Python drops exceptions, as in callbacks of its import system."""
+    """Repeat an interrupt that arrived where Python drops exceptions, such as in callbacks of its import system."""
     show = sys.unraisablehook
 
     def hook(dropped: sys.UnraisableHookArgs) -> None:
@@ -88,12 +88,12 @@ def _repeat_dropped_interrupts() -> None:
 
 
 def _fill_closed_streams() -> None:
-    """Put something in the place of closed standard streams: a file opened later would get their number, and output."""
+    """Open replacements for closed standard streams: otherwise a file opened later gets their number, and output."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number is this one. Writing an answer to it fails, as to a closed one; notices are lost.
+            # It gets this number, the lowest free one. Writing an answer to it fails, as it should; notices are lost.
             os.set_inheritable(os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY), True)
     if sys.stdout is None:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the program runs
@@ -102,7 +102,7 @@ def _fill_closed_streams() -> None:
 
 
 def _flushed(code: int) -> int:
-    """The exit code, once everything is written; Python's own flush at exit would complain in its own way."""
+    """Flush standard output and return the exit code; Python's flush at exit would print its own error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -116,24 +116,24 @@ def _flushed(code: int) -> int:
 
 
 def _discard_output() -> None:
-    """Let what is still buffered go nowhere."""
+    """Discard output that is still buffered."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def guarded(argv: list[str]) -> int:
-    """Run a command line; the exit code. Nothing escapes but a second interrupt."""
+    """Run a command line and return the exit code. Nothing but a second interrupt is raised."""
     debug = any(word in ("-d", "--debug") or word.startswith("--debug=") for word in argv)
     try:
         return dispatch(argv)
     except BrokenPipeError:
-        # The reader went away; Python's own flush at exit must not complain about it.
+        # The reader is gone; Python's flush at exit must not print an error.
         _discard_output()
         return 141
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user who did not ask
+    except Exception as error:  # noqa: BLE001 - the last resort: no traceback reaches a user without --debug
         gone = isinstance(error, FileNotFoundError) and not _has_working_directory()
-        return _tell(place.UsageError(_GONE) if gone else error, debug)
+        return _report_error(place.UsageError(_GONE) if gone else error, debug)
 
 
 def _has_working_directory() -> bool:
@@ -144,7 +144,7 @@ def _has_working_directory() -> bool:
 
 
 def dispatch(argv: list[str]) -> int:
-    """Send a command line where it belongs."""
+    """Run a command line: as a command, or as a session."""
     if argv in _VERSION:
         try:
             sys.stdout.write(f"agent {__version__}\n")
@@ -166,7 +166,7 @@ def _names_command(argv: list[str]) -> bool:
     return argv[0] in cli.command_names()
 
 
-def _tell(error: Exception, debug: bool) -> int:
+def _report_error(error: Exception, debug: bool) -> int:
     """One sentence on standard error, or the traceback; 2 where the user has to correct something, else 1.
 
     What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.

@@ -27,10 +27,10 @@ from agent_cli.embedding import (
     HookFunctions,
     Pending,
     Result,
+    parameter_json,
     read_hooks,
     read_tools,
     result_of,
-    spell_json,
 )
 from agent_cli.extensions.loader import Embedded
 from agent_cli.runtime.agent import Agent
@@ -96,11 +96,11 @@ def open_agent(
     paths = (os.fspath(settings),) if isinstance(settings, str | os.PathLike) else ()
     options = RunOptions(
         model=model,
-        settings=(spell_json(settings, "settings"),) if isinstance(settings, Mapping) else paths,
+        settings=(parameter_json(settings, "settings"),) if isinstance(settings, Mapping) else paths,
         resume=resume if isinstance(resume, str) else None,
         continue_=resume is True,
         fork_session=fork,
-        json_schema=spell_json(schema, "schema") if schema is not None else None,
+        json_schema=parameter_json(schema, "schema") if schema is not None else None,
         no_session_persistence=not save,
         bare=bare,
         on_ask="deny" if approve == "deny" else "suspend",
@@ -117,7 +117,7 @@ def open_agent(
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:
-    """Raise UsageError for a setting that is none of ours: a command line names such a key and continues."""
+    """Raise UsageError for an unknown setting, of which the command line would only warn."""
     known = hints_of(Settings)
     for key in settings:
         if key not in known:
@@ -167,7 +167,7 @@ class AgentSession:
         return reopen(agent.header.session_id, self._place, self._options, answering, warn, embedded=embedded)
 
     def _remember(self, event: Event) -> None:
-        """Record what a log would, for a session that has none."""
+        """Record an event of a session that has no log."""
         self._replay.apply(event, utc_stamp())
 
     @property
@@ -278,7 +278,7 @@ class AgentSession:
             raise UsageError("A session that is not saved cannot be copied: open it with save=True.")
         started = bool(self._agent.conversation.history)
         options = self._options.replace(resume=self.session_id if started else None, fork_session=started)
-        callbacks = self._callbacks.anew()
+        callbacks = self._callbacks.copy()
         copy = AgentSession(options.replace(model=self.model), self._agent.place, callbacks, self._embedded)
         copy._agent.conversation.deps.policy.mode = self._agent.conversation.deps.policy.mode
         return copy
@@ -329,7 +329,7 @@ class AgentSession:
     def _begin(self, start: Callable[[], Generator[Event, None, TurnResult]]) -> Events:
         known: list[Callable[[], Events | None]] = []
         events = self._turn(start, known)
-        # A weak reference: a stream that is dropped half way must end its turn.
+        # A weak reference, so that dropping an unfinished stream ends its turn.
         known.append(weakref.ref(events))
         return events
 
@@ -360,7 +360,7 @@ class AgentSession:
             raise UsageError(str(error)) from None
         except BaseException:
             if self.result is None:
-                # The next message answers the calls that were left open.
+                # The next message answers the calls that are still open.
                 self._agent.conversation.expect_reply(BROKEN_OFF)
             raise
         finally:
@@ -371,7 +371,7 @@ class AgentSession:
     def _wind_up(self, run: Generator[Event, None, TurnResult]) -> TurnResult:
         """Interrupt a turn whose events are no longer consumed, and run it to its end."""
         while True:
-            # Before each step: the steps before the turn itself can be interrupted, too, and reset the token.
+            # Before each step: the steps before the turn itself reset the token, and can be interrupted as well.
             self._agent.conversation.interrupt()
             try:
                 next(run)
@@ -406,7 +406,7 @@ class AgentSession:
         chosen = [asked for asked in waiting if call_id in ("", asked.call_id)]
         if not chosen:
             names = ", ".join(asked.call_id for asked in waiting)
-            raise UsageError(f"{call_id} does not wait for a decision in this session; what does: {names}.")
+            raise UsageError(f"{call_id} does not wait for a decision in this session. Waiting: {names}.")
         return chosen
 
     def _decide(self, asked: Pending, word: str, text: str = "", mode: str = "") -> None:

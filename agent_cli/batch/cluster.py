@@ -1,8 +1,8 @@
-"""Run tasks on a Dask cluster. A worker that is lost has its tasks run by another, as the scheduler does it.
+"""Run tasks on a Dask cluster. If a worker is lost, the scheduler has its tasks run by another one.
 
-A worker runs tasks, as plain data, by a `TaskHost` of its machine. It cannot see whether the program that sent a task
-is still there. So that program renews a lease; when it has run out, the tasks are interrupted, and no task runs twice
-at the same time when the batch is resumed.
+A worker receives tasks as plain data, and runs them with the `TaskHost` of its machine. It cannot see whether the
+program that sent a task is still running. So that program renews a lease; when the lease expires, the tasks are
+interrupted, so that no task runs twice at the same time when the batch is resumed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LeasedHost:
                 self._ended.notify_all()
 
     def renew(self) -> None:
-        """Note that the program of the batch is there."""
+        """Record that the program of the batch is still running."""
         self._until = time.monotonic() + LEASE_SECONDS
 
     def _watch(self) -> None:
@@ -88,20 +88,20 @@ def run_order(batch: str, order: dict[str, Any]) -> dict[str, Any]:
 
 
 async def renew_lease(batch: str) -> None:
-    """Say that the program of the batch is there."""
+    """Report that the program of the batch is still running."""
     if (leased := _hosts.get(batch)) is not None:
         leased.renew()
 
 
 async def stop_batch(batch: str) -> None:
-    """Interrupt the tasks of a batch; called again, kill them."""
+    """Interrupt the tasks of a batch; if called again, kill them."""
     _over.add(batch)
     if (leased := _hosts.get(batch)) is not None:
         leased.host.stop()
 
 
 def leave_batch(batch: str) -> None:
-    """Remove what a batch has left on this machine."""
+    """Remove the files of a batch from this machine."""
     with _lock:
         leased = _hosts.pop(batch, None)
     if leased is not None:
@@ -115,11 +115,11 @@ def agent_version() -> str:
 
 
 def topic(batch: str) -> str:
-    """Return the topic under which workers say what they have started."""
+    """Return the topic under which workers report the tasks that they have started."""
     return f"agent-batch-{batch}"
 
 
-# At most; Dask's own setting may say less.
+# An upper limit; Dask's own setting may be lower.
 _CONNECT_SECONDS = 10.0
 _RENEW_SECONDS = LEASE_SECONDS / 8
 _STOP_SECONDS = 15.0
@@ -129,7 +129,7 @@ class ClusterRunner:
     """A `BatchRunner` on a cluster."""
 
     def __init__(self, address: str, jobs: int | None, progress: BatchProgress) -> None:
-        """Connect. jobs: None for as many as the cluster has threads. Raises UsageError."""
+        """Connect. Raises UsageError. jobs: None for as many as the cluster has threads."""
         self._jobs, self._progress = jobs, progress
         self._name = os.urandom(6).hex()
         self._news: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
@@ -152,7 +152,7 @@ class ClusterRunner:
             raise
 
     def _look_at_workers(self, address: str) -> None:
-        """Raise UsageError unless there are workers, with this version of the program."""
+        """Raise UsageError if there are no workers, or if they have another version of the program."""
         try:
             self._client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
         except TimeoutError:
@@ -206,7 +206,7 @@ class ClusterRunner:
         self._stops += 1
 
     def close(self) -> None:
-        """Leave the cluster; what this batch has there is removed."""
+        """Remove the batch's files from the cluster, and disconnect."""
         with suppress(Exception):
             if self._client.status == "running":
                 self._client.run(leave_batch, self._name, on_error="ignore")
@@ -236,7 +236,7 @@ class ClusterRunner:
                 self._news.put(("ended", name))
 
     def _begun(self) -> set[str]:
-        """Return the keys of tasks that workers have; of all if the scheduler does not answer."""
+        """Return the keys of tasks that workers have begun; of all tasks if the scheduler does not answer."""
         try:
             return {key for keys in self._client.processing().values() for key in keys}
         except Exception:  # noqa: BLE001 - a lost cluster must not end the batch; each task's line says so

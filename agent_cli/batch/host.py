@@ -1,6 +1,6 @@
-"""Run tasks on this machine: each in a work tree of its own, by a process of `agent -p`, then its check.
+"""Run tasks on this machine: each in a separate work tree, by a process of `agent -p`, then its check.
 
-What goes in (`WorkOrder`) and what comes out (`TaskResult`) is plain data, as a cluster has to send both.
+The input (`WorkOrder`) and the output (`TaskResult`) are plain data, since a cluster has to send both.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ LOCK = ".lock"
 
 
 class RunFolder:
-    """A folder in the state folder for this process alone. Those of processes that were killed are removed first."""
+    """A folder in the state folder for this process alone. The folders of killed processes are removed first."""
 
     def __init__(self, state: Path) -> None:
-        """Make the folder. Raises OSError."""
+        """Create the folder. Raises OSError."""
         parent = state / "batches"
         private_folder(parent)
-        with _held(parent):
+        with _exclusive(parent):
             _remove_left(parent)
             self.path = Path(tempfile.mkdtemp(dir=parent)).resolve()
             self._lock = try_lock(self.path)
@@ -52,12 +52,12 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        with suppress(OSError), _held(self.path.parent):
+        with suppress(OSError), _exclusive(self.path.parent):
             _remove_left(self.path.parent)
 
 
 def _remove_left(parent: Path) -> None:
-    """Remove the folders that no process has."""
+    """Remove the folders that no process uses."""
     for folder in parent.iterdir():
         if folder.is_dir() and (lock := try_lock(folder)) is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -65,7 +65,7 @@ def _remove_left(parent: Path) -> None:
 
 
 def try_lock(folder: Path) -> int | None:
-    """Lock a folder for as long as the descriptor is open; return None if another process has it, or it is gone."""
+    """Lock a folder; return the descriptor that holds the lock, or None if it is locked or does not exist."""
     try:
         descriptor = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
     except OSError:
@@ -79,8 +79,8 @@ def try_lock(folder: Path) -> int | None:
 
 
 @contextmanager
-def _held(parent: Path) -> Iterator[None]:
-    """Wait until no other process makes or removes folders."""
+def _exclusive(parent: Path) -> Iterator[None]:
+    """Exclude other processes that create or remove folders."""
     descriptor = open_regular(parent / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -92,8 +92,8 @@ def _held(parent: Path) -> Iterator[None]:
 RESULT_FILE_VARIABLE = "AGENT_BATCH_RESULT"
 TASK_ID_VARIABLE = "AGENT_BATCH_TASK"
 _SETUP_SECONDS = 1800.0
-_MONTH = 30 * 86400.0
-_REASON = 300
+_MONTH_SECONDS = 30 * 86400.0
+_MAX_REASON_CHARS = 300
 
 # passed: the turn is done, and the check passed. failed: one of them is not. error: the task could not begin.
 # interrupted, skipped: it is to run again.
@@ -101,13 +101,15 @@ Status = Literal["passed", "failed", "error", "interrupted", "skipped"]
 
 
 class WorkOrder(Value):
-    """A task to run. source: a bare repository of ours on this machine, or a URL if `fetched`; unless a bundle is sent.
+    """A task to run.
 
-    bundle, shallow: what `SourceStore.bundle` returned.
-    commit: a hash; of a URL a branch, a tag or a hash, "" for HEAD.
-    flags: of `agent -p`.
-    trusted: the files of the project that the user trusts, with their fingerprints. A tree that brings no others is
-    trusted, too.
+    source: a bare repository of ours on this machine, or a URL if `fetched`; unused if a bundle is sent.
+    commit: a hash; for a URL a branch, a tag or a hash, "" for HEAD.
+    flags: options of `agent -p`.
+    trusted: the files of the project that the user trusts, with their fingerprints. A tree with no others is trusted
+        as well.
+    bundle: as `SourceStore.bundle` returned it.
+    shallow: as `SourceStore.bundle` returned it.
     seconds: for the turn; 0 for no limit.
     """
 
@@ -129,12 +131,16 @@ class WorkOrder(Value):
 
 
 class TaskResult(Value):
-    """How a task ended.
+    """The end of a task.
 
-    outcome: the word of the turn. error: why it did not pass, in words.
-    check_code: exit code of the check; None for none. seconds: of the turn. commit: where it began.
-    patch: what it changed, in `files` files.
-    again: it may pass if it is run again: the host failed, or the model's provider.
+    error: why it did not pass.
+    outcome: of the turn.
+    check_code: exit code of the check; None for none.
+    seconds: duration of the turn.
+    commit: where it started.
+    patch: its changes.
+    files: the number of changed files.
+    again: it may pass if it is run again: the host or the model's provider failed.
     """
 
     id: str
@@ -155,7 +161,7 @@ class TaskHost:
     """Runs tasks, from any number of threads, in a folder that `close` removes."""
 
     def __init__(self, env: Mapping[str, str], options: RunOptions | None = None) -> None:
-        """options: of the command, for its settings. Raises UsageError."""
+        """Raise UsageError for invalid settings. options: of the command."""
         place = find_place(env, "/")
         self._options = options or RunOptions()
         self._sandbox = check_sandboxes(read_settings(self._options, place).settings(), place)
@@ -204,13 +210,13 @@ class TaskHost:
         return _effective(place.root) if read_settings(self._options, place).trust.trusted else {}
 
     def check(self, order: WorkOrder, steps: TaskSteps, cwd: Path) -> CheckEnd:
-        """Run the check of a task, in the sandbox where there is one."""
+        """Run the check of a task, in the sandbox if there is one."""
         sandbox = self._sandbox(steps.work, (steps.result,)) if self._sandbox and order.check_sandbox else None
         variables = {RESULT_FILE_VARIABLE: str(steps.answer), TASK_ID_VARIABLE: order.id}
         return steps.check(("bash", "-c", order.check), order.check_seconds, variables, sandbox, cwd)
 
     def stop(self) -> None:
-        """Interrupt all tasks and run no more; called again, kill them. Safe in a signal handler."""
+        """Interrupt all tasks and run no more; if called again, kill them. Safe in a signal handler."""
         self._pool.stop()
 
     def close(self) -> None:
@@ -239,7 +245,7 @@ class _TaskRun:
             return self._interrupted() or self.ended("error", why)
         trust = order.trusted and _effective(steps.work).items() <= order.trusted.items()
         flags = (*order.flags, *(["--trust"] if trust else []))
-        self._turn = steps.take_turn(flags, order.prompt, order.seconds or _MONTH, cwd)
+        self._turn = steps.take_turn(flags, order.prompt, order.seconds or _MONTH_SECONDS, cwd)
         if self._pool.is_stopping():
             return self.ended("interrupted", "interrupted")
         if why := steps.not_started(self._turn):
@@ -278,7 +284,7 @@ class _TaskRun:
         return TaskResult(
             id=self._order.id,
             status=status,
-            error=shorten(why, _REASON),
+            error=shorten(why, _MAX_REASON_CHARS),
             outcome=turn.outcome if turn is not None else "",
             check_code=self._check.code if self._check is not None else None,
             report=turn.report if turn is not None else AgentReport(),

@@ -1,8 +1,8 @@
-"""The file with the results of a batch: a line for each task that has ended, and beside it the patches.
+"""The results file of a batch, with a line for each task that has ended, and the folder of patches next to it.
 
-The file is what a batch is resumed from: a line is written, with its patch before it, as soon as its task has ended.
+A batch is resumed from this file: as soon as a task has ended, its patch and then its line are written.
 
-Also what a batch prints: a line for each task that ends, at a terminal a line of what runs, and the table at the end.
+Also the output of a batch: a line for each task that ends, a progress line on a terminal, and the table at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ _STATUSES = ("passed", "failed", "error", "interrupted", "skipped")
 
 
 class BatchProgress:
-    """Prints to standard error. total: tasks of the batch, of which `done` have ended before."""
+    """Prints progress to standard error.
+
+    total: the number of tasks in the batch.
+    done: the number of tasks that ended in earlier runs.
+    """
 
     def __init__(self, total: int, done: int, env: Mapping[str, str]) -> None:
         self._total, self._done = total, done
@@ -40,7 +44,7 @@ class BatchProgress:
         self._start = time.monotonic()
 
     def started(self, name: str, host: str = "") -> None:
-        """Note that a task runs. host: where, on a cluster."""
+        """Record that a task has started. host: where, on a cluster."""
         lost = self._running.get(name, "")
         self._running[name] = host
         if host and lost and lost != host:
@@ -48,7 +52,7 @@ class BatchProgress:
         self._draw()
 
     def again(self, name: str, why: str) -> None:
-        """Say that a task will run again."""
+        """Report that a task will run again."""
         self._running.pop(name, None)
         self.say(f"{name} will run again: {why}")
 
@@ -65,18 +69,18 @@ class BatchProgress:
         self.say("  ".join(parts) + (f"  ({line['error']})" if _has_reason(line) else ""))
 
     def tick(self, spent: float) -> None:
-        """Show that time goes by."""
+        """Update the elapsed time."""
         self._spent = spent
         self._draw()
 
     def say(self, text: str) -> None:
-        """Print a line above that of what runs."""
+        """Print a line above the progress line."""
         self.clear()
         print_notice(text)
         self._draw()
 
     def clear(self) -> None:
-        """Remove the line of what runs."""
+        """Remove the progress line."""
         if self._live:
             sys.stderr.write(_CLEAR)
             sys.stderr.flush()
@@ -110,7 +114,7 @@ def _facts(line: Mapping[str, Any]) -> list[str]:
 
 
 def batch_table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of all tasks, and why some did not pass."""
+    """Format the table of all tasks, and why some did not pass."""
     shown = [number for number, name in enumerate(NUMBERS) if name not in ("ROUNDS", "CACHED")]
     names = ("TASK", "RESULT", "FILES", *(NUMBERS[number] for number in shown))
     rows = []
@@ -139,7 +143,7 @@ def summary(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def summary_line(sums: Mapping[str, Any]) -> str:
-    """Return the sums as a sentence."""
+    """Format the sums as a sentence."""
     words = {"failed": "failed", "error": "could not run", "interrupted": "interrupted", "skipped": "not started"}
     parts = [f"{sums['passed']} of {counted(sums['tasks'], 'task')} passed"]
     parts += [f"{sums[status]} {word}" for status, word in words.items() if sums[status]]
@@ -147,13 +151,13 @@ def summary_line(sums: Mapping[str, Any]) -> str:
     return f"{', '.join(parts)}{cost}."
 
 
-_LARGEST = 1 << 30
+_MAX_BYTES = 1 << 30
 _MODE = 0o644
 _FINAL = ("passed", "failed", "error")
 
 
 class ResultsFile:
-    """The file, open for one process.
+    """The results file, locked by this process.
 
     lines: those of tasks that have ended, by ID.
     """
@@ -177,7 +181,7 @@ class ResultsFile:
         except OSError as error:
             raise UsageError(f"{path} cannot be used: {error.strerror or error}.") from None
 
-    def take_up(self, tasks: Iterable[BatchTask], *, again: bool) -> dict[str, dict[str, Any]]:
+    def drop_unfinished(self, tasks: Iterable[BatchTask], *, again: bool) -> dict[str, dict[str, Any]]:
         """Drop the lines of tasks that are to run, and return them. again: those that did not pass are to run, too.
 
         Raises UsageError.
@@ -195,7 +199,7 @@ class ResultsFile:
         return dropped
 
     def add(self, line: dict[str, Any], patch: bytes) -> None:
-        """Write a line at once, and the patch before it. Raises UsageError."""
+        """Write the patch, then the line, without buffering. Raises UsageError."""
         try:
             if patch:
                 file = self.patches / f"{line['id']}.patch"
@@ -211,13 +215,13 @@ class ResultsFile:
         self.lines[line["id"]] = line
 
     def finish(self, order: Iterable[str]) -> None:
-        """Put the lines in this order, those of other tasks at the end, and let others write. Raises UsageError."""
+        """Sort the lines into this order, those of other tasks last, and release the file. Raises UsageError."""
         first = [self.lines[name] for name in order if name in self.lines]
         named = {line["id"] for line in first}
         self._rewrite([*first, *(line for name, line in self.lines.items() if name not in named)])
 
     def close(self) -> None:
-        """Let other processes write; remove the folder of patches if there are none."""
+        """Release the file; remove the folder of patches if it is empty."""
         if self._lock is not None:
             try:
                 if [name.name for name in self.patches.iterdir()] == [LOCK]:
@@ -267,7 +271,7 @@ def result_line(task: BatchTask, result: TaskResult, attempts: int, before: floa
 
 
 def report_of(line: Mapping[str, Any]) -> AgentReport:
-    """Return the figures of a line."""
+    """Return the report in a line."""
     return AgentReport(
         rounds=line.get("turns") or 0,
         input=line.get("input_tokens") or 0,
@@ -279,9 +283,9 @@ def report_of(line: Mapping[str, Any]) -> AgentReport:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the lines by ID. Raises UsageError for a file of something else, OSError."""
+    """Return the lines by ID. Raises UsageError for a file with other content, OSError."""
     try:
-        texts = read_regular(path, _LARGEST).decode("utf-8", "replace").split("\n")
+        texts = read_regular(path, _MAX_BYTES).decode("utf-8", "replace").split("\n")
     except FileNotFoundError:
         return {}
     found: dict[str, dict[str, Any]] = {}

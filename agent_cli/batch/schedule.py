@@ -1,4 +1,4 @@
-"""Run the tasks of a batch: which one is next, within the budget, and which one is run again."""
+"""Schedule the tasks of a batch: choose the next one within the budget, and the ones to retry."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any, Protocol
 from agent_cli.batch.host import TaskHost, TaskResult, WorkOrder
 from agent_cli.batch.results import BatchProgress, ResultsFile, result_line
 from agent_cli.batch.tasks import BatchTask
-from agent_cli.evaluation.processes import GRACE, JobThreads
+from agent_cli.evaluation.processes import GRACE_SECONDS, JobThreads
 from agent_tools.process.child import stop_signals
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
 
 _TICK = 1.0
-_STOP_SECONDS = GRACE + 5.0
-_AGAIN_SECONDS = 2.0
+_STOP_SECONDS = GRACE_SECONDS + 5.0
+_RETRY_PAUSE_SECONDS = 2.0
 
 
 class BatchRunner(Protocol):
-    """Where tasks run."""
+    """Runs tasks somewhere."""
 
     @property
     def running(self) -> int:
@@ -41,7 +41,7 @@ class BatchRunner(Protocol):
         """Return the result of a task that has ended; None if none has within `seconds`."""
 
     def stop(self) -> None:
-        """Interrupt all tasks; called again, kill them. Safe in a signal handler."""
+        """Interrupt all tasks; if called again, kill them. Safe in a signal handler."""
 
 
 class LocalRunner:
@@ -70,12 +70,13 @@ class LocalRunner:
 
 
 class BatchTerms(Value):
-    """What all tasks have in common.
+    """The terms that all tasks have in common.
 
-    flags: of `agent -p`, before those of the task. mode: of tasks that name none; "" for that of the settings.
-    budget: dollars for all tasks, those of earlier runs included; None for no limit.
-    retries: how often a task is run again whose host or provider failed.
-    model: changes the name of a model.
+    flags: options of `agent -p`, before those of the task.
+    mode: of tasks that name none; "" for that of the settings.
+    budget: dollars for all tasks, including those of earlier runs; None for no limit.
+    retries: how often a task is retried if its host or provider failed.
+    model: maps the name of a model.
     """
 
     flags: tuple[str, ...]
@@ -86,7 +87,11 @@ class BatchTerms(Value):
 
 
 class Batch:
-    """Tasks to run. caught: the signal that ended it; 0 for none. out_of_budget: not all could be started."""
+    """Runs the tasks of a batch.
+
+    caught: the signal that ended it; 0 for none.
+    out_of_budget: some tasks could not be started.
+    """
 
     def __init__(
         self,
@@ -103,7 +108,7 @@ class Batch:
         # Dollars of attempts before the last one.
         self._before: dict[str, float] = {}
         self._running: set[str] = set()
-        # After a signal, running tasks are waited for until then: git may be in the middle of a long clone.
+        # How long to wait for running tasks after a signal: git may be in the middle of a long clone.
         self._until = 0.0
         self.caught = 0
         self.out_of_budget = False
@@ -117,7 +122,7 @@ class Batch:
         self._spent += sum(self._before.values())
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            self._until = time.monotonic() + (_AGAIN_SECONDS if self.caught else _STOP_SECONDS)
+            self._until = time.monotonic() + (_RETRY_PAUSE_SECONDS if self.caught else _STOP_SECONDS)
             self.caught = self.caught or number
             runner.stop()
 
@@ -174,7 +179,7 @@ class Batch:
         return not self.caught and not self.out_of_budget
 
     def _order(self, task: BatchTask) -> WorkOrder:
-        """Return the task with its flags: those of its line are the last ones, so that they count."""
+        """Return the order with all flags; those of the task come last, so that they take precedence."""
         terms = self._terms
         flags = list(terms.flags)
         if task.settings:
@@ -193,7 +198,7 @@ class Batch:
         return self._orders[task.id].replace(flags=tuple(flags))
 
     def _again(self, result: TaskResult) -> bool:
-        """Return True if a task is to run again, and count what it cost."""
+        """Return True if a task should be retried; then count its cost."""
         if not result.again or self.caught or self._attempts[result.id] > self._terms.retries:
             return False
         self._count(result)
@@ -208,7 +213,7 @@ class Batch:
         self._count(result)
         over = self._terms.budget is not None and self._spent >= self._terms.budget
         if result.outcome == "limit" and over and not (task.cost and result.report.cost >= task.cost):
-            # With more money it would go on.
+            # With a larger budget it would continue.
             result = result.replace(status="interrupted", error="the budget of the batch is spent")
             self.out_of_budget = True
         line = result_line(task, result, self._attempts.get(task.id, 0), self._before.get(task.id, 0.0))
@@ -219,9 +224,9 @@ class Batch:
 def make_orders(
     tasks: Sequence[BatchTask], host: TaskHost, *, shipped: bool
 ) -> tuple[dict[str, WorkOrder], dict[int, str]]:
-    """Return what is to be run for each task, and what is wrong with lines whose repository cannot be used.
+    """Return an order for each task, and an error for each line whose repository cannot be used.
 
-    shipped: other machines run them, so repositories of this one are sent along.
+    shipped: other machines run the tasks, so local repositories are sent along.
     """
     orders: dict[str, WorkOrder] = {}
     wrong: dict[int, str] = {}

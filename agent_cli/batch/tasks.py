@@ -1,8 +1,8 @@
-"""The tasks of a batch, JSON lines with one task each, and the repositories that they work on.
+"""The tasks of a batch, read from JSON lines, and the repositories that they work on.
 
-Each source becomes a bare repository of our own, from which each task gets its tree. Work trees have a git folder of
-their own, so that nothing in the user's repository changes, and no task meets another. What a task changed is read with
-our repository, not with that git folder, whose configuration the model could write.
+Each source becomes a bare repository of ours, from which each task gets its work tree. Every work tree has a separate
+git folder, so that nothing in the user's repository changes, and tasks do not affect each other. The changes of a task
+are read with our repository, not with that git folder, whose configuration the model could write.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent_tools.process.guarded_git import GitError, GitRun, fetching_git, find
 from agent_tools.record import Value
 
 _FETCH_SECONDS = 1800.0
-_SECONDS = 600.0
+_GIT_SECONDS = 600.0
 _SHALLOW = "shallow"
 _BASE = "refs/batch/base"
 _NAMES = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/remotes/*:refs/remotes/*")
@@ -36,19 +36,19 @@ _AUTHOR = {
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "agent batch"), ("EMAIL", "batch@localhost"), ("DATE", "2026-01-01T00:00:00Z"))
 }
-# Of this user, who is not to be asked for the passphrase of a signature.
+# The user must not be asked for the passphrase of a signature.
 _LOCAL = {"commit.gpgsign": "false", "tag.gpgsign": "false"}
-# Sent with each task to a host of a cluster, through its scheduler.
-LARGEST_BUNDLE = 64 << 20
-_LARGEST_REFS = 256 << 20
-_LARGEST_OBJECT = 8 << 30
+# A bundle is sent with each task to a host of a cluster, through its scheduler.
+MAX_BUNDLE_BYTES = 64 << 20
+_MAX_REFS_BYTES = 256 << 20
+_MAX_OBJECT_BYTES = 8 << 30
 
-# Patterns, which all other paths here are not.
+# For paths that are patterns, unlike all others here.
 _GLOBS = {"GIT_LITERAL_PATHSPECS": "0"}
 
 
 class SourceStore:
-    """Makes and holds the bare repositories, in a folder of its own. Thread-safe; methods raise GitError, OSError."""
+    """Creates and stores bare repositories in a folder. Thread-safe; methods raise GitError, OSError."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self._folder, self._env = folder, env
@@ -59,7 +59,7 @@ class SourceStore:
         self._bundles: dict[tuple[Path, str], bytes] = {}
 
     def of_repository(self, path: str) -> Path:
-        """Return the bare repository with what is checked out in a repository of this machine, and its branches."""
+        """Return the bare repository with the branches of a local repository, and the commit that is checked out."""
 
         def fetch(bare: Path) -> None:
             self._fetch(bare, path, *_NAMES, trusted=True)
@@ -73,14 +73,14 @@ class SourceStore:
         return self._make(f"git {path}", fetch)
 
     def of_folder(self, path: str) -> Path:
-        """Return the bare repository with the files of a folder in one commit, those that git would ignore too."""
+        """Return the bare repository with the files of a folder in one commit, including ignored ones."""
 
         def add(bare: Path) -> None:
             git = store_git(self._program, str(bare))
             tree = {"GIT_WORK_TREE": path, **_AUTHOR}
             write_atomic(bare / "info" / "exclude", b"__pycache__/\n", sync=False)
             every = (".", ":(exclude,glob)**/__pycache__/**")
-            git.run("add", "-A", "-f", "--", *every, cwd=path, env={**tree, **_GLOBS}, seconds=_SECONDS)
+            git.run("add", "-A", "-f", "--", *every, cwd=path, env={**tree, **_GLOBS}, seconds=_GIT_SECONDS)
             made = git.run("write-tree", env=tree).decode().strip()
             commit = git.run("commit-tree", made, "-m", "Start", env=tree).decode().strip()
             git.run("update-ref", _BASE, commit)
@@ -96,7 +96,7 @@ class SourceStore:
         return self._make(f"url {url} {wanted}", lambda bare: self._fetch(bare, url, f"+{wanted}:{_BASE}"))
 
     def of_bundle(self, data: bytes, shallow: bytes) -> Path:
-        """Return the bare repository of a bundle. shallow: as `bundle` says."""
+        """Return the bare repository of a bundle. shallow: as returned by `bundle`."""
 
         def unpack(bare: Path) -> None:
             if shallow:
@@ -109,7 +109,7 @@ class SourceStore:
         return self._make(f"bundle {hashlib.sha256(data).hexdigest()}", unpack)
 
     def commit(self, bare: Path, revision: str) -> str:
-        """Return the hash of a branch, a tag or a commit; of "" that of what was checked out."""
+        """Return the hash of a branch, a tag or a commit; for "" the commit that was checked out."""
         git = store_git(self._program, str(bare))
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision or _BASE}^{{commit}}")
         try:
@@ -118,7 +118,7 @@ class SourceStore:
             raise GitError(f"there is no branch, tag or commit {revision}") from None
 
     def bundle(self, bare: Path, commit: str) -> tuple[bytes, bytes]:
-        """Return a commit with its history as a bundle, and where that history is cut off (git's file `shallow`).
+        """Return a commit with its history as a bundle, and where that history ends (git's file `shallow`).
 
         Raises GitError if it is too large to be sent.
         """
@@ -128,33 +128,33 @@ class SourceStore:
                 git.run("update-ref", f"refs/batch/{commit}", commit)
                 with tempfile.TemporaryDirectory(dir=self._folder) as folder:
                     file = Path(folder) / "bundle"
-                    git.run("bundle", "create", "-q", str(file), f"refs/batch/{commit}", seconds=_SECONDS)
-                    if (size := file.stat().st_size) > LARGEST_BUNDLE:
+                    git.run("bundle", "create", "-q", str(file), f"refs/batch/{commit}", seconds=_GIT_SECONDS)
+                    if (size := file.stat().st_size) > MAX_BUNDLE_BYTES:
                         raise GitError(
-                            f"with its history it is {size >> 20} MB, and {LARGEST_BUNDLE >> 20} MB can be sent to the "
-                            "hosts: name the repository by a URL from which they can clone it"
+                            f"with its history it is {size >> 20} MB, and {MAX_BUNDLE_BYTES >> 20} MB can be sent to "
+                            "the hosts: name the repository by a URL from which they can clone it"
                         )
-                    self._bundles[bare, commit] = read_regular(file, LARGEST_BUNDLE)
+                    self._bundles[bare, commit] = read_regular(file, MAX_BUNDLE_BYTES)
             return self._bundles[bare, commit], _shallow(bare)
 
     def make_tree(self, bare: Path, commit: str, work: Path, branch: str) -> None:
-        """Make a work tree with a commit checked out, on a branch of this name, and the branches of its source."""
+        """Create a work tree with a commit checked out on a branch of this name; it has the branches of its source."""
         folder = work / ".git"
         work.mkdir(parents=True)
         git = store_git(self._program, str(folder))
         git.run("init", "-q", "-b", branch)
         shutil.copytree(bare / "objects", folder / "objects", copy_function=_link, dirs_exist_ok=True)
         with suppress(FileNotFoundError):
-            write_atomic(folder / "packed-refs", read_regular(bare / "packed-refs", _LARGEST_REFS), sync=False)
+            write_atomic(folder / "packed-refs", read_regular(bare / "packed-refs", _MAX_REFS_BYTES), sync=False)
         if cut := _shallow(bare):
             write_atomic(folder / _SHALLOW, cut, sync=False)
         for key, value in _LOCAL.items():
             git.run("config", key, value)
         tree = {"GIT_WORK_TREE": str(work)}
-        git.run("reset", "-q", "--hard", commit, cwd=str(work), env=tree, seconds=_SECONDS)
+        git.run("reset", "-q", "--hard", commit, cwd=str(work), env=tree, seconds=_GIT_SECONDS)
 
     def changes(self, bare: Path, commit: str, work: Path, index: Path) -> tuple[bytes, int]:
-        """Return what a work tree has that its commit has not, as a patch, and the number of files.
+        """Return the difference between a work tree and its commit as a patch, and the number of changed files.
 
         Ignored files are not in it. index: a file that is written.
         """
@@ -162,7 +162,7 @@ class SourceStore:
         env = {"GIT_WORK_TREE": str(work), "GIT_INDEX_FILE": str(index)}
 
         def run(*words: str) -> bytes:
-            return git.run(*words, cwd=str(work), env=env, seconds=_SECONDS)
+            return git.run(*words, cwd=str(work), env=env, seconds=_GIT_SECONDS)
 
         run("read-tree", commit)
         run("add", "--all", "--ignore-errors")
@@ -200,7 +200,7 @@ class SourceStore:
 
 def _shallow(bare: Path) -> bytes:
     with suppress(FileNotFoundError):
-        return read_regular(bare / _SHALLOW, _LARGEST_REFS)
+        return read_regular(bare / _SHALLOW, _MAX_REFS_BYTES)
     return b""
 
 
@@ -208,7 +208,7 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:
-        write_atomic(Path(target), read_regular(source, _LARGEST_OBJECT), sync=False)
+        write_atomic(Path(target), read_regular(source, _MAX_OBJECT_BYTES), sync=False)
 
 
 _KEYS: dict[str, tuple[type, ...]] = {
@@ -232,7 +232,7 @@ _BUDGET: dict[str, tuple[type, ...]] = {"cost": (int, float), "turns": (int,), "
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _JSON = {str: "text", int: "a number", float: "a number", bool: "true or false", dict: "an object"}
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@{}^~+#=-]{0,254}")
-# Nobody is there to approve a plan.
+# Nobody can approve a plan.
 _MODES = tuple(mode for mode in MODES if mode != "plan")
 
 # What `fetching_git` allows.
@@ -244,13 +244,15 @@ SourceKind = Literal["url", "git", "copy"]
 class BatchTask(Value):
     """One task.
 
-    line: where it stands.
-    kind: how its files are found: cloned from a URL, from a repository of this machine, or copied from a folder.
+    line: its line number.
+    kind: where its files come from: a URL or a local repository to clone, or a folder to copy.
     source: the URL, or the path of the repository or folder.
-    subfolder: where in it the agent works; "" for its top.
-    revision: a branch, a tag or a commit; "" for what is checked out.
-    cost, turns, seconds: its budget; 0 for none.
-    digest: changes when the task does.
+    digest: a hash of the task.
+    subfolder: where the agent works in it; "" for its top.
+    revision: a branch, a tag or a commit; "" for the one that is checked out.
+    cost: dollars; 0 for no limit.
+    turns: number of model calls; 0 for no limit.
+    seconds: 0 for no limit.
     """
 
     id: str
@@ -274,13 +276,14 @@ class BatchTask(Value):
 
 
 class BadTaskError(Exception):
-    """A line is no task; the message is one sentence."""
+    """A line is not a valid task."""
 
 
 def read_batch(text: str, folder: Path, here: Path) -> tuple[list[BatchTask], dict[int, str]]:
-    """Return the tasks of a text, and what is wrong with lines that are none, by their numbers.
+    """Parse the tasks of a batch; return them, and an error for each invalid line, by its number.
 
-    folder: where relative paths start. here: what a task works on that names nothing.
+    folder: where relative paths start.
+    here: what a task works on if it names nothing.
     """
     tasks: list[BatchTask] = []
     wrong: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""What an embedding program passes in, its functions as approver, asker, hooks and tools, and the result it gets."""
+"""The parts of the Python API besides sessions: the caller's functions as approver, asker, hooks and tools; results."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ AnyTool = Tool[Any] | type[Tool[Any]] | Callable[..., Any]
 
 
 class Callbacks:
-    """The caller's functions as approver and asker. error: an exception that one of them raised, which ends the
-    turn.
+    """The caller's functions as approver and asker.
+
+    error: an exception that one of them raised, which ends the turn; None if none did.
     """
 
     def __init__(self, approve: ApproveFunction | Literal["deny", "suspend"], answer: AnswerFunction | None) -> None:
@@ -38,13 +39,13 @@ class Callbacks:
         self.error: Exception | None = None
         self._changed: dict[str, dict[str, Any]] = {}
 
-    def anew(self) -> Callbacks:
-        """Return the same functions for another session."""
+    def copy(self) -> Callbacks:
+        """Return callbacks with the same functions, for another session."""
         return Callbacks(self._approve, self._answer)
 
     @property
     def attended(self) -> bool:
-        """Return True if a function decides about calls."""
+        """True if a function decides about calls."""
         return callable(self._approve)
 
     def pair(self, on_ask: str = "") -> tuple[Approver, Asker]:
@@ -63,7 +64,7 @@ class Callbacks:
         if isinstance(answer, bool):
             return Approve() if answer else Reject()
         if isinstance(answer, EditedCall):
-            # An edited call is decided anew and may be asked about again: the function already chose it.
+            # An edited call is decided again, and may be asked about again: the function has already chosen it.
             self._changed[request.call_id] = answer.arguments
             return Approve() if answer.arguments in (changed, request.arguments) else answer
         if isinstance(answer, Approve | Reject | Defer):
@@ -121,19 +122,19 @@ def read_hooks(hooks: HookFunctions) -> tuple[PythonHook, ...]:
         if row is None:
             raise UsageError(f"hooks: unknown event {event!r}; known events: {', '.join(HOOK_EVENTS)}.")
         if colon and not row.matched:
-            raise UsageError(f"hooks: {event} has nothing that a matcher could be compared with.")
+            raise UsageError(f"hooks: {event} takes no matcher.")
         every = [functions] if callable(functions) else functions
         # A hook that fails blocks: a broken guard must not let everything through.
         found += [PythonHook(row.name, function, matcher, strict=True) for function in every]
     return tuple(found)
 
 
-def spell_json(data: Mapping[str, Any], name: str) -> str:
+def parameter_json(data: Mapping[str, Any], name: str) -> str:
     """Return a parameter as JSON. Raises UsageError."""
     try:
         return json.dumps(dict(data), default=os.fspath)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{name}: cannot be spelled as JSON: {error}.") from None
+        raise UsageError(f"{name}: cannot be encoded as JSON: {error}.") from None
 
 
 Pending = ApprovalRequested | QuestionAsked

@@ -1,4 +1,4 @@
-"""The processes of an evaluation, each with a time limit, all ended by one call, and the threads that wait for them."""
+"""Run the processes of an evaluation, with time limits and a way to end all at once, and the threads that wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class JobThreads(Generic[Job, Result]):
-    """Runs jobs at the same time. running: how many have not been returned by `next`."""
+    """Runs jobs in parallel. running: the number of jobs that `next` has not returned yet."""
 
     def __init__(self, run: Callable[[Job], Result]) -> None:
         self._run = run
@@ -29,7 +29,7 @@ class JobThreads(Generic[Job, Result]):
         self.running = 0
 
     def start(self, job: Job) -> None:
-        """Run a job in a thread of its own."""
+        """Run a job in a new thread."""
         self.running += 1
         threading.Thread(target=self._work, args=(job,), daemon=True).start()
 
@@ -54,8 +54,8 @@ class JobThreads(Generic[Job, Result]):
             self._ended.put((job, None, error))
 
 
-# Seconds that a process has after it was asked to end.
-GRACE = 10.0
+# How long a process may take to end after it was interrupted.
+GRACE_SECONDS = 10.0
 
 
 class ProcessEnd(Value):
@@ -70,7 +70,7 @@ class EvaluationStoppedError(Exception):
 
 
 class ProcessPool:
-    """Runs processes from several threads. One that must end is interrupted first, and killed with its group later."""
+    """Runs processes from several threads. To end one, it is interrupted first, and killed with its group later."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -128,7 +128,7 @@ class ProcessPool:
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         kill_group(process, signal.SIGINT)
-        _timer(GRACE, lambda: self._kill(process))
+        _timer(GRACE_SECONDS, lambda: self._kill(process))
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         if process in self._running:
@@ -139,7 +139,7 @@ class ProcessPool:
         return self._stopping
 
     def stop(self) -> None:
-        """Ask all processes to end, and start no more; called again, kill them. Safe in a signal handler."""
+        """Interrupt all processes, and start no more; if called again, kill them. Safe in a signal handler."""
         again, self._stopping = self._stopping, True
         for process in list(self._running):
             if again:
@@ -157,7 +157,7 @@ def _timer(seconds: float, action: Callable[[], None]) -> threading.Timer:
 
 @contextmanager
 def _written(path: Path) -> Iterator[int]:
-    """Open a file of ours that a process writes to."""
+    """Open a new file for a process to write to."""
     descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         yield descriptor

@@ -1,4 +1,4 @@
-"""The result of one run of a task, how it is read from what `agent -p` printed, and the tables of all runs."""
+"""The results of runs: read from the output of `agent -p`, and formatted as tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = ("ROUNDS", "IN", "CACHED", "OUT", "COST", "TIME")
 
 
 def progress_line(run: TaskRun, count: int, total: int) -> str:
-    """Return the line about a run that has just ended."""
+    """Format the line about a run that has just ended."""
     width = len(str(total))
     parts = [f"[{count:>{width}}/{total}]", f"{run.verdict:<6}", _name(run), run.label]
     parts.append(f"{counted(run.report.rounds, 'round')}, {time_cell(run.seconds)}")
@@ -24,7 +24,7 @@ def progress_line(run: TaskRun, count: int, total: int) -> str:
 
 
 def report_text(runs: Sequence[TaskRun]) -> str:
-    """Return the tables as text. Where several models are compared, numbers stand for them in the table of runs."""
+    """Return the tables as text. If several models are compared, numbers replace their names in the table of runs."""
     groups = _by_label(runs)
     several = len(groups) > 1
     numbers = {label: str(place) for place, label in enumerate(groups, 1)}
@@ -119,15 +119,18 @@ def time_cell(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} m" if minutes >= 60 else f"{minutes} m {round(seconds) % 60:02} s"
 
 
-_LARGEST = 1 << 30
+_MAX_BYTES = 1 << 30
 
 Verdict = Literal["passed", "failed", "error", "interrupted"]
 
 
 class AgentReport(Value):
-    """What a run of `agent -p` says of itself. input: all input tokens, those read from a cache included.
+    """The report of a run of `agent -p`.
 
-    outcome: its word; "" if it ended without a result. stop_reason: the provider's last one.
+    outcome: as `agent -p` names it; "" if it ended without a result.
+    stop_reason: the provider's last one.
+    input: all input tokens, including those read from a cache.
+    cached: input tokens that were read from a cache.
     """
 
     outcome: str = ""
@@ -149,11 +152,11 @@ class AgentReport(Value):
 class TaskRun(Value):
     """One run of a task.
 
-    verdict: what the check said; "error" if the task could not be set up, or the agent could not start.
-    outcome: how the agent's turn ended, in its words, or "timeout".
+    verdict: the result of the check; "error" if the task could not be set up, or the agent could not start.
+    outcome: how the agent's turn ended, as `agent -p` names it, or "timeout".
     reason: why it did not pass; "" if it did.
     seconds: of the agent's turn.
-    kept: the folder with its work tree and transcript; "" if they are gone.
+    kept: the folder with its work tree and transcript; "" if they were removed.
     """
 
     task: str
@@ -174,7 +177,7 @@ class TaskRun(Value):
 
 
 def read_report(transcript: Path) -> AgentReport:
-    """Read the JSON lines of a run; sum up its messages if it was killed before it wrote its result."""
+    """Read the JSON lines of a run; if it was killed before it wrote its result, compute that from its messages."""
     last: dict[str, Any] = {}
     calls: list[dict[str, Any]] = []
     model = session = ""
@@ -229,7 +232,7 @@ def _tokens(usages: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        with open_stream(path, _LARGEST) as file:
+        with open_stream(path, _MAX_BYTES) as file:
             for raw in file:
                 try:
                     line = json.loads(raw)

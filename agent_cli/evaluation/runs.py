@@ -1,7 +1,7 @@
 """Run the tasks of an evaluation, several at a time, until all have run or a signal ends it.
 
-A run of a task gets a copy of its repository, `agent -p` works in it, and then what it did is checked. Each run is a
-process of its own, with the user's settings and keys, and with a state folder that is removed afterwards.
+For each run the task's repository is copied, `agent -p` works in the copy, and then its work is checked. Each run is a
+separate process, with the user's settings and keys, and with a state folder that is removed afterwards.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from agent_tools.text import shorten
 
 
 class Evaluation:
-    """Tasks to run under each variant, `repeat` times. caught: the signal that ended it; 0 for none."""
+    """Runs tasks under each variant, `repeat` times. caught: the signal that ended it; 0 for none."""
 
     def __init__(self, tasks: Sequence[EvaluationTask], variants: Sequence[Variant], repeat: int) -> None:
         self._tasks, self._variants, self._repeat = tasks, variants, repeat
@@ -52,7 +52,7 @@ class Evaluation:
     def run(self, terms: RunTerms, jobs: int, ended: Callable[[TaskRun, int, int], None]) -> list[TaskRun]:
         """Run everything, at most `jobs` at a time; return the results in the order of the tasks.
 
-        ended: called with each result as it comes, how many there are so far, and how many there will be.
+        ended: called with each result, the number of results so far, and the number of all runs.
         Raises UsageError if a repository cannot be made.
         """
         try:
@@ -68,7 +68,7 @@ class Evaluation:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _plan(self, folder: Path, terms: RunTerms) -> list[PlannedRun]:
-        """Make the repositories, and list the runs: task by task, the variants side by side."""
+        """Create the repositories, and return the planned runs: task by task, with all variants of each."""
         plan: list[PlannedRun] = []
         for task in self._tasks:
             base = folder / "base" / task.name
@@ -118,7 +118,7 @@ _AUTHOR = {
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "agent eval"), ("EMAIL", "eval@localhost"), ("DATE", "2026-01-01T00:00:00Z"))
 }
-# So that the model can commit, whatever its user's own configuration asks for.
+# So that the model can commit, whatever the user's configuration demands.
 _LOCAL = {"user.name": "agent eval", "user.email": "eval@localhost", "commit.gpgsign": "false"}
 
 
@@ -144,7 +144,7 @@ def make_base(task: EvaluationTask, folder: Path, env: Mapping[str, str]) -> Non
 
 
 def copy_base(base: Path, work: Path) -> None:
-    """Copy a repository, links as links. Raises OSError, shutil.Error."""
+    """Copy a repository; links stay links. Raises OSError, shutil.Error."""
     shutil.copytree(base, work, symlinks=True)
 
 
@@ -158,7 +158,7 @@ def _commit(task: EvaluationTask, git: GitRun, folder: Path) -> None:
 
 
 def _fetch(task: EvaluationTask, program: str, folder: Path, env: Mapping[str, str]) -> None:
-    """Fetch one commit, with the user's own configuration and logins."""
+    """Fetch one commit, with the user's configuration and logins."""
     own = {name: value for name, value in env.items() if name not in REDIRECTING_VARIABLES}
     place = Checkout(str(folder), str(folder / ".git"), str(folder / ".git"))
     git = user_git(program, place, own)
@@ -176,7 +176,11 @@ TASK_VARIABLE = "AGENT_EVAL_TASK"
 
 
 class Variant(Value):
-    """What is compared: a model under settings. argv: the flags that say so; settings: their name, "" for none."""
+    """A model with settings, to compare with others.
+
+    settings: their name; "" for none.
+    argv: the options for both.
+    """
 
     model: str
     settings: str
@@ -184,12 +188,13 @@ class Variant(Value):
 
 
 class RunTerms(Value):
-    """What all runs have in common.
+    """The terms that all runs have in common.
 
-    argv: flags of each run.
-    timeout: seconds for a turn, instead of the task's own; 0: as the task says.
-    budget: the flags of all runs limit their cost, whatever a task says.
-    keep: where work trees and transcripts of runs go that did not pass.
+    argv: options of each run.
+    sandbox: makes the sandbox for checks; None for none.
+    timeout: seconds for a turn, instead of the task's own limit; 0 for that of the task.
+    budget: the options of all runs limit their cost, whatever a task says.
+    keep: where to move the work trees and transcripts of runs that did not pass; None to remove them.
     """
 
     argv: tuple[str, ...]
@@ -201,7 +206,11 @@ class RunTerms(Value):
 
 
 class PlannedRun(Value):
-    """A run to come. base: the repository to copy; room: a folder for it alone, which is not there yet."""
+    """A planned run.
+
+    base: the repository to copy.
+    room: a folder for this run alone, which does not exist yet.
+    """
 
     task: EvaluationTask
     variant: Variant
@@ -218,7 +227,7 @@ class TaskRunner:
         self._pool = pool
 
     def run(self, planned: PlannedRun) -> TaskRun:
-        """Run a task and return its result. Its folder is removed, or moved to where it is kept."""
+        """Run a task and return its result. Its folder is removed, or moved to the folder to keep."""
         run = _OneRun(planned, self._terms, self._pool)
         try:
             done = run.run()
@@ -229,7 +238,7 @@ class TaskRunner:
         return done
 
     def _keep(self, planned: PlannedRun, folder: Path) -> str:
-        """Move the folder of a run to where it is kept, with its trajectory; return where that is."""
+        """Move the folder of a run, with its trajectory, to the folder to keep; return the new path."""
         target = folder / planned.room.name
         log = next(planned.room.glob("state/sessions/*/*.jsonl"), None)
         try:

@@ -1,4 +1,4 @@
-"""The steps of one task in a folder of its own: the setup, the turn of `agent -p`, and the check of what it did."""
+"""The steps of one task, in a separate folder: the setup, the turn of `agent -p`, and the check of its work."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ from agent_tools.sandbox.sandbox import select_sandbox
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import shorten
 
-_LARGEST_OUTPUT = 64 << 20
+_MAX_OUTPUT_BYTES = 64 << 20
 # Makes the sandbox for a check: of a work tree, with folders that may be read.
 SandboxMaker = Callable[[Path, tuple[Path, ...]], SandboxRunner | None]
 
 
 class AgentTurn(Value):
-    """How the turn of the agent ended. code: of its process. outcome: its word, "timeout", or "exit N"."""
+    """The end of the agent's turn.
+
+    code: exit code of its process.
+    outcome: as `agent -p` names it, or "timeout", or "exit N".
+    """
 
     code: int
     outcome: str
@@ -36,7 +40,7 @@ class AgentTurn(Value):
 
 
 class CheckEnd(Value):
-    """How a check ended. code: None if it took too long. why: the reason why it did not pass; "" if it did."""
+    """The end of a check. code: None if it took too long. why: why it did not pass; "" if it did."""
 
     code: int | None
     why: str = ""
@@ -56,7 +60,7 @@ class TaskSteps:
         self.transcript = self.result / "transcript.jsonl"
 
     def set_up(self, command: str, seconds: float) -> str:
-        """Run a command before the agent does; return why it failed, "" if it did not."""
+        """Run the setup command; return why it failed, or ""."""
         if not command:
             return ""
         out = self.result / "setup.txt"
@@ -85,7 +89,7 @@ class TaskSteps:
         return AgentTurn(end.code, outcome, report, time.monotonic() - started)
 
     def not_started(self, turn: AgentTurn) -> str:
-        """Return why the agent could not begin; "" if it did."""
+        """Return why the agent could not start; "" if it did."""
         if turn.outcome == "timeout" or turn.code != 2:
             return ""
         return _last_line(self.result / "stderr.txt").removeprefix("agent: ") or "the agent could not start"
@@ -98,7 +102,7 @@ class TaskSteps:
         sandbox: SandboxRunner | None,
         cwd: Path | None = None,
     ) -> CheckEnd:
-        """Run the check, without the user's keys, as it may run what the model wrote. Raises ToolError."""
+        """Run the check, without the user's keys, since it may run code that the model wrote. Raises ToolError."""
         cwd, out, argv = cwd or self.work, self.result / "check.txt", list(command)
         env = without_secrets(self._env) | dict(variables)
         if sandbox is None:
@@ -117,14 +121,14 @@ class TaskSteps:
 
 
 def why_turn_failed(turn: AgentTurn, seconds: float) -> str:
-    """Return why a turn is not done, in words; "" if it is. seconds: that it had."""
+    """Describe why a turn is not done; "" if it is. seconds: its time limit."""
     words = {"timeout": f"took more than {seconds:g} s", "limit": "a limit ended it", "done": "", "": ""}
     found = words.get(turn.outcome)
     return shorten(next(iter(turn.report.errors), turn.outcome), 160) if found is None else found
 
 
 def check_sandboxes(settings: Settings, place: RunEnvironment) -> SandboxMaker | None:
-    """Return what makes the sandboxes that the settings describe, around any work tree; None if there are none here."""
+    """Return a function that makes the sandbox of the settings for a work tree; None if there is no sandbox."""
     workspace = Workspace(place.root, (), place.cwd)
     profile, asked = sandbox_profile(workspace, settings, place), settings.sandbox
     if select_sandbox(asked.mode, profile, place.env, landlock=asked.landlock).kind != "bubblewrap":
@@ -141,6 +145,6 @@ def check_sandboxes(settings: Settings, place: RunEnvironment) -> SandboxMaker |
 def _last_line(path: Path) -> str:
     """Return the last line of output that is not empty; "" for none."""
     with suppress(OSError):
-        text = read_regular(path, _LARGEST_OUTPUT).decode("utf-8", "replace")
+        text = read_regular(path, _MAX_OUTPUT_BYTES).decode("utf-8", "replace")
         return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
     return ""

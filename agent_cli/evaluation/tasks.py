@@ -1,6 +1,6 @@
 """Read the tasks of an evaluation: folders with a prompt, a repository and a check.
 
-A task is a folder with `prompt.md`, `repo/` and an executable `check`; a `task.toml` may say these and more.
+A task is a folder with `prompt.md`, `repo/` and an executable `check`; `task.toml` may replace these, and set more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent_cli.core.place import UsageError
 from agent_tools.fs.safe_files import read_text
 from agent_tools.record import Value
 
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 _FILES = ("prompt.md", "task.toml")
 # The keys of task.toml with their types.
 _KEYS: dict[str, tuple[type, ...]] = {
@@ -37,11 +37,11 @@ _TYPES = {str: "text", bool: "true or false", int: "a number", dict: "a table"}
 class EvaluationTask(Value):
     """One task.
 
-    repo: a folder to copy, or what git fetches from; "" for an empty repository.
+    repo: a folder to copy, or a repository to fetch from; "" for an empty repository.
     fetched: `repo` is fetched by git, at `commit`.
     setup: a command that runs in the work tree before the model does; "" for none.
     check: the command line of the check, as words.
-    check_sandbox: run the check in the sandbox where there is one.
+    check_sandbox: run the check in the sandbox, if there is one.
     timeout, check_timeout: seconds for the model's turn, and for the setup and the check.
     max_cost: dollars for one run; 0 for no limit.
     settings: settings of its runs.
@@ -111,11 +111,11 @@ def _read(folder: Path) -> EvaluationTask:
 
 
 def _options(path: Path) -> dict[str, Any]:
-    """Return what task.toml says; {} if there is none. Raises OSError, UsageError."""
+    """Read task.toml; return {} if there is none. Raises OSError, UsageError."""
     if not path.exists():
         return {}
     try:
-        data = tomllib.loads(read_text(path, _LARGEST))
+        data = tomllib.loads(read_text(path, _MAX_BYTES))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: {error}.") from None
     if mistake := key_mistake(data, _KEYS):
@@ -130,9 +130,11 @@ def key_mistake(
     *,
     types: Mapping[type, str] = _TYPES,
 ) -> str:
-    """Return what is wrong with the keys and types of a task, as a sentence; "" for nothing.
+    """Describe what is wrong with the keys and types of a task; "" for nothing.
 
-    keys: the types that each may have. before: what stands before their names, such as "budget.". types: their words.
+    keys: the types that each key may have.
+    before: prefix of their names, such as "budget.".
+    types: the names of the types.
     """
     for key, value in data.items():
         if key not in keys:
@@ -146,7 +148,7 @@ def key_mistake(
 
 def _prompt(folder: Path) -> str:
     path = folder / "prompt.md"
-    return read_text(path, _LARGEST) if path.exists() else ""
+    return read_text(path, _MAX_BYTES) if path.exists() else ""
 
 
 def _check(folder: Path, command: str) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
-"""What the step of action.yml runs: check who asks, turn the inputs into a command line, run it, set the outputs.
+"""The step of action.yml: check the user, turn the inputs into a command line, run it, set the outputs.
 
-It takes the inputs of the best known agent actions. By default the model may only read; the workflow lists what else it
-may do. A user without write access, and a bot, are refused, as their words would be instructions to a program that has
-a key.
+It accepts the inputs of the best known agent actions. By default the model may only read; the workflow lists what else
+it may do. Users without write access and bots are refused, since their text would instruct a program that has a key.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.net.urls import split_url
 
-# Who may write, by the association that GitHub puts into events; asked of GitHub where there is a token.
+# Who has write access: by the association in GitHub's events, or by the permission that GitHub reports.
 _WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
 _ROLES = ("admin", "write", "maintain")
 # Events that only someone with write access, or GitHub itself, can cause.
@@ -33,7 +32,7 @@ _ANSWER_LIMIT = 1 << 20
 
 
 class ActionError(Exception):
-    """The step cannot run; one sentence for the log."""
+    """The step cannot run; the message is for the log."""
 
 
 def main() -> int:
@@ -95,7 +94,7 @@ def _may_write(actor: str, inputs: Mapping[str, str], event: Mapping[str, Any], 
                 found = json.loads(body)
                 return found.get("permission") in _ROLES or found.get("role_name") in _ROLES
         except (HttpError, ToolError, ValueError, AttributeError):
-            pass  # the event says it, too
+            pass  # the event has it as well
     for name in ("comment", "review", "issue", "pull_request"):
         item = event.get(name)
         if isinstance(item, dict) and (item.get("user") or {}).get("login") == actor:
@@ -104,7 +103,7 @@ def _may_write(actor: str, inputs: Mapping[str, str], event: Mapping[str, Any], 
 
 
 def action_argv(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[str, str], folder: Path) -> list[str]:
-    """Return the arguments of `agent`. folder: for the files that it writes. Raises ActionError."""
+    """Return the arguments for `agent`. Raises ActionError. folder: for the files that it writes."""
     review = inputs.get("review", "")
     prompt = _prompt(inputs)
     if not prompt and review in ("", "false"):
@@ -167,7 +166,7 @@ def _permissions(inputs: Mapping[str, str]) -> Iterator[str]:
 
 
 def _words(text: str, name: str) -> list[str]:
-    """Return the arguments in a text: a JSON list, or words as a shell quotes them, with comments and line breaks."""
+    """Split text into arguments: a JSON list, or shell words with comments and line breaks."""
     try:
         if text.lstrip().startswith("["):
             return [str(word) for word in json.loads(text)]

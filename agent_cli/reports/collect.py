@@ -1,4 +1,4 @@
-"""What a report is made from: the steps of a run, its checks and warnings, collected from the events."""
+"""The content of reports: the steps of a run, its checks and warnings, collected from the events."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import shorten
 
-# How much of a command's output a report has: the end, where a check says what failed.
-_OUTPUT = 4_000
+# A report has the end of a command's output, where a check says what failed.
+_MAX_OUTPUT_CHARS = 4_000
 
 
 class RunStep(Value):
@@ -49,10 +49,14 @@ class RunRecord(Value):
     """A run as reports show it.
 
     result: the object that `--output-format json` prints.
-    checks: each command that checked the work with its last result, in order; outputs: what they printed.
-    files: lines added and removed by file.
-    findings: of a review; outside: those on lines that the diff does not have.
+    checks: each command that checked the work, with its last result, in order.
+    outputs: the output of these commands.
+    files: lines added and removed, by file.
+    findings: of a review.
+    outside: findings on lines that are not in the diff.
     notes: further lines for the reader.
+    root: the project's folder.
+    review: the run was a review.
     """
 
     result: dict[str, Any]
@@ -102,7 +106,7 @@ class RunCollector:
     def _finish(self, event: ToolFinished) -> None:
         shown = event.display
         if isinstance(shown, CommandOutput):
-            output = self._redact(shown.output)[-_OUTPUT:]
+            output = self._redact(shown.output)[-_MAX_OUTPUT_CHARS:]
             self._change(event.call_id, output=output)
             if check := evaluate_check(shown.command, shown.exit_code, shown.pipe):
                 command = self._redact(check.command)
@@ -117,7 +121,7 @@ class RunCollector:
                 self._files[file.path] = (added + file.added, removed + file.removed)
 
     def record(self, result: dict[str, Any]) -> RunRecord:
-        """Return what was collected. result: the object of `--output-format json`, which is made free of secrets."""
+        """Return the record. result: the object of `--output-format json`; its secrets are removed."""
         clean = self._clean(result)
         return RunRecord(
             result=clean,
@@ -139,7 +143,7 @@ class RunCollector:
 
 
 def outcome_line(record: RunRecord) -> str:
-    """Return how the run ended, in words: outcome, model calls, tool calls, seconds, dollars."""
+    """Describe how the run ended: outcome, model calls, tool calls, seconds, dollars."""
     result = record.result
     facts = [str(result.get("outcome", "done"))]
     for name, words in (("num_turns", "model calls"), ("num_tool_calls", "tool calls")):
@@ -151,13 +155,13 @@ def outcome_line(record: RunRecord) -> str:
 
 
 def cost_words(result: Mapping[str, Any]) -> str:
-    """Return the cost of a run in words."""
+    """Describe the cost of a run."""
     cost = result.get("total_cost_usd")
     if cost is None or not (cost or result.get("cost_is_reliable")):
         return "cost unknown"
     return f"${cost:.4f}" if result.get("cost_is_reliable") else f"about ${cost:.4f}"
 
 
-def first_line(text: str, most: int = 200) -> str:
-    """Return the first line of a text that says anything."""
-    return shorten(next((line.strip() for line in text.splitlines() if line.strip()), ""), most)
+def first_line(text: str, limit: int = 200) -> str:
+    """Return the first line that is not blank."""
+    return shorten(next((line.strip() for line in text.splitlines() if line.strip()), ""), limit)

@@ -1,4 +1,4 @@
-"""`--report FORMAT:FILE`: which reports a run writes, and writing them when it ends; the outputs of a GitHub step."""
+"""`--report FORMAT:FILE`: parse the option and write the reports when the run ends; the outputs of a GitHub step."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from agent_cli.reports.summary import summary_report
 from agent_tools.record import Value
 
 _FINE = ("done", "degraded", "denied")
-# All outputs of a job may have 1 MiB, and a variable of a later step 128 KiB.
-_LONGEST = 100_000
+# All outputs of a job together may have 1 MiB, and a variable of a later step 128 KiB.
+_MAX_VALUE_CHARS = 100_000
 
 
 def outputs_report(record: RunRecord) -> str:
@@ -41,9 +41,9 @@ def outputs_report(record: RunRecord) -> str:
 
 
 def _block(name: str, value: str) -> str:
-    """Return an output. The end mark is random, so that no text of a model can end it and set another output."""
+    """Return an output as a block. Its end mark is random, so that no text can end the block and set another output."""
     mark = f"END-{os.urandom(12).hex()}"
-    shown = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}\n(cut here)"
+    shown = value if len(value) <= _MAX_VALUE_CHARS else f"{value[:_MAX_VALUE_CHARS]}\n(cut here)"
     return f"{name}<<{mark}\n{shown}\n{mark}\n"
 
 
@@ -61,12 +61,12 @@ REPORTS: dict[str, Callable[[RunRecord], str]] = {
     "json": json_report,
     "outputs": outputs_report,
 }
-# Files that the CI system names and several steps append to. Annotations go to standard error, where it reads them.
+# Variables with files that the CI system provides and several steps append to. It reads annotations on standard error.
 _DEFAULTS = {"summary": "GITHUB_STEP_SUMMARY", "outputs": "GITHUB_OUTPUT"}
 
 
 class ReportFile(Value):
-    """A report to write. file: "" for standard error. append: the file is the CI system's."""
+    """A report to write. file: "" for standard error. append: the CI system provides the file."""
 
     format: str
     file: str = ""
@@ -74,7 +74,7 @@ class ReportFile(Value):
 
 
 def parse_report(spec: str, env: Mapping[str, str]) -> ReportFile:
-    """Read `FORMAT:FILE`, or the formats that do without a file. Raises UsageError."""
+    """Parse `FORMAT:FILE`, or a format that needs no file. Raises UsageError."""
     name, colon, file = spec.partition(":")
     if name not in REPORTS:
         raise UsageError(f"--report {spec}: the formats are {', '.join(REPORTS)}, as in --report junit:report.xml.")
@@ -104,7 +104,7 @@ def check_target(flag: str, file: str) -> None:
 
 
 class RunReports:
-    """The reports of a run: a listener; `finish` takes the result of each turn, `write` makes the files."""
+    """The reports of a run: a listener. `finish` is called with the result of each turn, `write` writes the files."""
 
     def __init__(self, specs: Sequence[str], env: Mapping[str, str], root: str) -> None:
         """Raise UsageError for a report that cannot be written."""
@@ -116,15 +116,15 @@ class RunReports:
         self._collect(event)
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Take the result of a turn, which replaces that of the turn before."""
+        """Store the result of a turn, in place of that of the turn before."""
         self._result = result
 
     def record(self) -> RunRecord:
-        """Return what was collected so far."""
+        """Return the record of the run so far."""
         return self._collect.record(self._result)
 
     def write(self, say: Callable[[str], None], record: RunRecord | None = None) -> bool:
-        """Write the files; return False if one could not be written. record: to write instead of what was collected."""
+        """Write the files; return False if one could not be written. record: written instead of the collected one."""
         if not self._result:
             return True
         record = record or self.record()
@@ -144,6 +144,6 @@ class RunReports:
 
 
 def write_text(file: str, text: str, *, append: bool = False) -> None:
-    """Write a text to a file. Raises OSError."""
+    """Write text to a file. Raises OSError."""
     with open(file, "a" if append else "w", encoding="utf-8", errors="replace") as target:
         target.write(text)

@@ -1,4 +1,4 @@
-"""Findings of a review: their JSON schema, how they are read, and which of them are on lines of a diff."""
+"""Findings of a review: their JSON schema, reading them, and comparing them with the diff."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "a": "\a", "b
 
 
 class DiffLines:
-    """A parsed unified diff of git: the hunks of each file on both sides, as ranges of line numbers.
+    """A parsed unified diff of git.
 
-    files: the names, the new ones of renamed files.
+    files: by name (the new one of a renamed file), the hunks of the old and the new side, as ranges of line numbers.
     """
 
     def __init__(self, text: str) -> None:
@@ -38,7 +38,7 @@ class DiffLines:
                     self.files.setdefault(new, ([], []))
             elif line.startswith("rename to "):
                 self.files.pop(new, None)
-                new = _unquoted(line.removeprefix("rename to "))
+                new = _unquote(line.removeprefix("rename to "))
                 self.files.setdefault(new, ([], []))
             elif line.startswith("deleted file mode "):
                 self._deleted.add(new)
@@ -57,13 +57,13 @@ class DiffLines:
                 self.files[new][0].append(range(start, start + count))
                 self.files[new][1].append(range(other, other + there))
 
-    def spelled(self, name: str) -> str | None:
-        """Return a file as the diff spells it, given with or without a/ or b/ in front; None if it is not there."""
+    def spelling_of(self, name: str) -> str | None:
+        """Return a file's name in the diff, given with or without a/ or b/ in front; None if it is not in the diff."""
         bare = name.removeprefix("./")
         return next((n for n in (bare, bare.removeprefix("a/"), bare.removeprefix("b/")) if n in self.files), None)
 
     def hunk(self, file: str, line: int, *, old: bool = False) -> range | None:
-        """Return the lines of the hunk that a line is in, on its side; None for a line that the diff does not have."""
+        """Return the lines of the hunk that contains a line; None for a line that is not in the diff."""
         sides = self.files.get(file, ([], []))
         return next((hunk for hunk in sides[not old] if line in hunk), None)
 
@@ -73,7 +73,7 @@ class DiffLines:
 
 
 def _name_of_header(line: str) -> str:
-    """Return the file of a `diff --git` line whose two names are the same, as they are without a rename."""
+    """Return the file of a `diff --git` line whose two names are the same; "" for a rename."""
     rest = line.removeprefix("diff --git ")
     if rest.startswith('"'):
         return _path(rest[: len(rest) // 2])
@@ -83,12 +83,12 @@ def _name_of_header(line: str) -> str:
 
 def _path(text: str) -> str:
     """Return the path of a `---` or `+++` line; "" for /dev/null."""
-    name = _unquoted(text.rstrip("\t"))
+    name = _unquote(text.rstrip("\t"))
     return "" if name == "/dev/null" else name[2:]
 
 
-def _unquoted(text: str) -> str:
-    """Return a path as it is; git quotes names with control characters or quotes as C does."""
+def _unquote(text: str) -> str:
+    """Return a path without quotes; git quotes names with control characters or quotes as C does."""
     if not (text.startswith('"') and text.endswith('"')):
         return text
     data = bytearray()
@@ -138,7 +138,12 @@ SCHEMA: dict[str, Any] = {
 
 
 class ReviewFinding(Value):
-    """One fault that a review found. line, end_line: in the new file, or in the old one if `side` says so."""
+    """A fault that a review found.
+
+    line: the first line it is about, in the new file unless `side` is "old".
+    end_line: the last line; 0 for one line.
+    suggestion: text to replace these lines; "" for none.
+    """
 
     file: str
     line: int
@@ -151,7 +156,7 @@ class ReviewFinding(Value):
 
     @property
     def place(self) -> str:
-        """The place as editors and terminals understand it."""
+        """File and line, in the form that editors and terminals understand."""
         return f"{self.file}:{self.line}"
 
     @property
@@ -163,9 +168,9 @@ class ReviewFinding(Value):
 class CheckedFindings(Value):
     """Findings compared with the diff.
 
-    inside: on its lines.
-    outside: in a changed file, on a line that the diff does not have.
-    dropped: in a file that the diff does not have.
+    inside: on lines of the diff.
+    outside: in a changed file, but on a line that is not in the diff.
+    dropped: in a file that is not in the diff.
     """
 
     inside: tuple[ReviewFinding, ...] = ()
@@ -174,7 +179,7 @@ class CheckedFindings(Value):
 
 
 def read_findings(data: Any) -> Iterator[ReviewFinding]:
-    """Yield the findings of a structured answer, the worst first; what does not have their form is left out."""
+    """Yield the findings of a structured answer, the worst first; malformed ones are skipped."""
     items = data.get("findings") if isinstance(data, dict) else None
     found = []
     for item in items if isinstance(items, list) else ():
@@ -198,27 +203,27 @@ def read_findings(data: Any) -> Iterator[ReviewFinding]:
 
 
 def check_findings(findings: Iterable[ReviewFinding], diff: DiffLines, root: str) -> CheckedFindings:
-    """Compare findings with the diff. root: of the work tree, which a model may write in front of a path."""
+    """Compare findings with the diff. root: the work tree, which a model may prepend to a path."""
     inside: list[ReviewFinding] = []
     outside: list[ReviewFinding] = []
     dropped: list[ReviewFinding] = []
     for finding in findings:
-        file = diff.spelled(finding.file.removeprefix(f"{root}/"))
+        file = diff.spelling_of(finding.file.removeprefix(f"{root}/"))
         if file is None:
             dropped.append(finding)
             continue
-        placed = _clipped(finding.replace(file=file), diff)
+        placed = _clip(finding.replace(file=file), diff)
         (inside if placed else outside).append(placed or finding.replace(file=file, suggestion=""))
     return CheckedFindings(tuple(inside), tuple(outside), tuple(dropped))
 
 
-def _clipped(finding: ReviewFinding, diff: DiffLines) -> ReviewFinding | None:
-    """Return a finding whose last line is in the hunk of its first one; None if that is in no hunk."""
+def _clip(finding: ReviewFinding, diff: DiffLines) -> ReviewFinding | None:
+    """Return a finding that ends in the hunk where it starts; None if it starts in no hunk."""
     old = finding.side == "old"
     hunk = diff.hunk(finding.file, finding.line, old=old)
     if hunk is None and not old and diff.is_deleted(finding.file):
         # A deleted file has no new side.
-        return _clipped(finding.replace(side="old", suggestion=""), diff)
+        return _clip(finding.replace(side="old", suggestion=""), diff)
     if hunk is None:
         return None
     if finding.last in hunk:
@@ -227,6 +232,6 @@ def _clipped(finding: ReviewFinding, diff: DiffLines) -> ReviewFinding | None:
 
 
 def at_least(findings: Sequence[ReviewFinding], severity: str) -> list[ReviewFinding]:
-    """Return the findings that are as bad as this severity, or worse."""
+    """Return the findings of at least this severity."""
     worst = SEVERITIES[: SEVERITIES.index(severity) + 1]
     return [finding for finding in findings if finding.severity in worst]

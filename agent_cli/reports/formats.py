@@ -1,12 +1,12 @@
-"""The forms that CI systems take a run or the findings of a review in.
+"""A run, or the findings of a review, in the formats of CI systems.
 
-- `sarif`: the findings in SARIF 2.1.0, which code scanning takes.
-- `codequality`: the findings as GitLab's Code Quality artifact shows them in a merge request.
-- `annotations`: GitHub's workflow commands, which mark lines of files in a pull request. Without findings there is
-  still something to say: how a run failed, which checks failed, what was denied.
-- `junit`: the run, its checks and its steps as test cases. A check fails by its last result. A step that failed is no
-  failed test: a model tries things and mends them.
-- `agent review --comments`: the findings in the form that GitHub's API takes for a review of a pull request.
+- `sarif`: the findings in SARIF 2.1.0, for code scanning.
+- `codequality`: the findings as GitLab's Code Quality artifact, which a merge request shows.
+- `annotations`: GitHub's workflow commands, which mark lines of files in a pull request; also how a run failed, which
+  checks failed, and what was denied.
+- `junit`: the run, its checks and its steps as test cases. The last result of a check counts. A failed step is not a
+  failed test, since a model tries things and corrects them.
+- `agent review --comments`: the findings in the format of GitHub's API for a review of a pull request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agent_cli.reports.findings import SEVERITIES, ReviewFinding, Severity, at_l
 from agent_cli.reports.summary import markdown_body
 
 _PASSED = ("done", "degraded")
-# XML 1.0 has no way to write these.
+# XML 1.0 cannot represent these.
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -36,12 +36,12 @@ def junit_report(record: RunRecord) -> str:
     case = _case(run, "agent.run", "outcome", record.result.get("duration_ms", 0) / 1000)
     outcome = record.result.get("outcome", "done")
     if outcome not in _PASSED:
-        _say(case, "failure", str(record.result.get("result") or ""), message=outcome_line(record))
+        _add_text(case, "failure", str(record.result.get("result") or ""), message=outcome_line(record))
     checks = _suite(suites, "agent.checks")
     for check in record.checks:
         case = _case(checks, "agent.checks", check.command)
         if check.failed:
-            _say(case, "failure", record.outputs.get(check.command, ""), message=str(check))
+            _add_text(case, "failure", record.outputs.get(check.command, ""), message=str(check))
         elif not check.passed:
             Xml.SubElement(case, "skipped", message=_valid(str(check)))
     if record.review:
@@ -63,7 +63,7 @@ def _findings(suite: Xml.Element, record: RunRecord) -> None:
         case = _case(suite, f"agent.review.{finding.severity}", f"{finding.place} {finding.title}")
         case.set("file", _valid(finding.file))
         case.set("line", str(finding.line))
-        _say(case, "failure" if finding in grave else "system-out", finding.body, message=finding.title)
+        _add_text(case, "failure" if finding in grave else "system-out", finding.body, message=finding.title)
 
 
 def _step(suite: Xml.Element, step: RunStep) -> None:
@@ -71,7 +71,7 @@ def _step(suite: Xml.Element, step: RunStep) -> None:
     if step.outcome in ("denied", "not run"):
         Xml.SubElement(case, "skipped", message=_valid(f"{step.outcome}: {step.reason}".rstrip(": ")))
     elif step.outcome == "failed":
-        _say(case, "system-err", step.output or "failed")
+        _add_text(case, "system-err", step.output or "failed")
 
 
 def _suite(suites: Xml.Element, name: str) -> Xml.Element:
@@ -83,7 +83,7 @@ def _case(suite: Xml.Element, group: str, name: str, seconds: float = 0.0) -> Xm
     return Xml.SubElement(suite, "testcase", classname=_valid(group), name=shown, time=f"{seconds:.3f}")
 
 
-def _say(case: Xml.Element, tag: str, text: str, message: str = "") -> None:
+def _add_text(case: Xml.Element, tag: str, text: str, message: str = "") -> None:
     element = Xml.SubElement(case, tag)
     element.text = _valid(text)
     if tag == "failure":
@@ -131,7 +131,7 @@ def _command(level: str, message: str, **properties: str) -> str:
 
 
 def _data(text: str) -> str:
-    """Return a text as the runner reads it; a line of a model must not become a command of its own."""
+    """Escape text for the runner, so that no line of it becomes a separate command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -140,19 +140,21 @@ def _property(text: str) -> str:
 
 
 # GitHub refuses a longer body.
-_LONGEST = 65_000
+_MAX_BODY_CHARS = 65_000
 
 
 def comments_file(record: RunRecord, commit: str) -> str:
-    """Return the body of `POST /repos/OWNER/REPO/pulls/NUMBER/reviews`. commit: what was reviewed; "" to leave it out.
+    """Return the body of `POST /repos/OWNER/REPO/pulls/NUMBER/reviews`.
 
     The event is COMMENT: a model neither approves a change nor blocks it.
+
+    commit: the one that was reviewed; "" to leave it out.
     """
     output = record.result.get("structured_output")
     summary = str(output.get("summary") or "") if isinstance(output, dict) else ""
     review: dict[str, Any] = {"commit_id": commit} if commit else {}
     review["event"] = "COMMENT"
-    review["body"] = markdown_body(summary, record.findings, record.outside)[:_LONGEST]
+    review["body"] = markdown_body(summary, record.findings, record.outside)[:_MAX_BODY_CHARS]
     review["comments"] = [_comment(finding) for finding in record.findings]
     return json.dumps(review, indent=2) + "\n"
 
@@ -166,17 +168,17 @@ def _comment(finding: ReviewFinding) -> dict[str, Any]:
     if finding.suggestion and side == "RIGHT":
         fence = "`" * max(3, _longest_run(finding.suggestion) + 1)
         body += f"\n\n{fence}suggestion\n{finding.suggestion.rstrip(chr(10))}\n{fence}"
-    comment["body"] = body[:_LONGEST]
+    comment["body"] = body[:_MAX_BODY_CHARS]
     return comment
 
 
 def _longest_run(text: str) -> int:
     """Return the length of the longest run of backticks."""
-    most = count = 0
+    longest = count = 0
     for character in text:
         count = count + 1 if character == "`" else 0
-        most = max(most, count)
-    return most
+        longest = max(longest, count)
+    return longest
 
 
 _SEVERITIES: dict[Severity, str] = {"critical": "blocker", "high": "critical", "medium": "major", "low": "minor"}
@@ -198,20 +200,20 @@ def _issue(finding: ReviewFinding) -> dict[str, Any]:
 
 
 def finding_id(finding: ReviewFinding) -> str:
-    """Return what tells a finding from others in later runs, also after lines above it were added."""
+    """Return an ID that identifies a finding in later runs, even after lines above it were added."""
     text = "\0".join((finding.file, finding.side, " ".join(finding.title.lower().split())))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
-# By which GitHub sorts alerts.
+# GitHub sorts alerts by these.
 _SCORES: dict[Severity, str] = {"critical": "9.5", "high": "8.0", "medium": "5.0", "low": "2.0"}
 _FINE = ("done", "degraded", "denied")
 
 
 def sarif_report(record: RunRecord) -> str:
-    """Return the findings as a SARIF log; without any it has no results, which closes earlier alerts."""
+    """Return the findings as a SARIF log. One without results closes earlier alerts."""
     run = {
         "tool": {"driver": {"name": "agent", "semanticVersion": __version__, "rules": [_rule(s) for s in SEVERITIES]}},
         "columnKind": "unicodeCodePoints",

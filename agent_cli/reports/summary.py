@@ -1,4 +1,4 @@
-"""The report `summary`: a run in Markdown, as the summary of a job shows it."""
+"""The report `summary`: a run in Markdown, for the summary of a CI job."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from agent_cli.reports.collect import RunRecord, first_line, outcome_line
 from agent_cli.reports.findings import SEVERITIES, ReviewFinding
 from agent_tools.text import counted
 
-# GitHub cuts a summary of more than 1 MiB; nobody reads that much either.
-_STEPS, _ANSWER = 200, 60_000
+# GitHub truncates a summary of more than 1 MiB.
+_MAX_STEPS, _MAX_ANSWER_CHARS = 200, 60_000
 _MARKS = {"done": "✅", "degraded": "⚠️", "denied": "⛔", "suspended": "⏸️", "limit": "⏹️"}
 
 
@@ -23,7 +23,7 @@ def summary_report(record: RunRecord) -> str:
     if record.review:
         parts += _review(record)
     elif answer.strip():
-        parts.append(answer if len(answer) <= _ANSWER else f"{answer[:_ANSWER]}\n\n(cut here)")
+        parts.append(answer if len(answer) <= _MAX_ANSWER_CHARS else f"{answer[:_MAX_ANSWER_CHARS]}\n\n(cut here)")
     if record.checks:
         rows = (
             f"| {'✅' if check.passed else '❌' if check.failed else '❔'} | {_cell(str(check))} |"
@@ -58,7 +58,7 @@ def _review(record: RunRecord) -> Iterator[str]:
 
 
 def finding_markdown(finding: ReviewFinding) -> str:
-    """Return a finding in Markdown, with its place."""
+    """Return a finding in Markdown, with its file and line."""
     lines = [f"- **{finding.severity}** {_code(finding.place)}: {_cell(finding.title)}"]
     lines += [f"  {line}" for line in finding.body.splitlines()]
     return "\n".join(lines)
@@ -69,12 +69,12 @@ def _steps(record: RunRecord) -> Iterator[str]:
     yield ""
     yield "| step | | s |"
     yield "|---|---|---|"
-    for step in record.steps[:_STEPS]:
+    for step in record.steps[:_MAX_STEPS]:
         who = f"{step.agent}: " if step.agent else ""
         how = step.outcome + (f": {first_line(step.reason, 100)}" if step.reason else "")
         yield f"| {_cell(who + step.summary)} | {_cell(how)} | {step.seconds:.1f} |"
-    if len(record.steps) > _STEPS:
-        yield f"| ... and {len(record.steps) - _STEPS} more | | |"
+    if len(record.steps) > _MAX_STEPS:
+        yield f"| ... and {len(record.steps) - _MAX_STEPS} more | | |"
     yield ""
     yield "</details>"
 
@@ -94,12 +94,12 @@ def _relative(path: str, root: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text as code in Markdown, on one line and in a table's cell."""
+    """Format text as inline code on one line, also for a table's cell."""
     return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
 
 def _cell(text: str) -> str:
-    """Return a text on one line that ends no table and opens no HTML."""
+    """Return text on one line, escaped for a table's cell and for HTML."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 

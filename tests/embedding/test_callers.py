@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("clean")
         ({"cwd": "/no/such/folder"}, "/no/such/folder is not a folder."),
         ({"settings": {"max_round": 3}}, "settings: max_round: "),
         ({"settings": {"max_rounds": "x"}}, "settings: max_rounds: "),
-        ({"settings": {"max_rounds": object()}}, "settings: cannot be spelled as JSON"),
+        ({"settings": {"max_rounds": object()}}, "settings: cannot be encoded as JSON"),
         ({"settings": "/no/such/file"}, "settings: there is no file /no/such/file"),
         ({"model": "nonsense"}, "nonsense"),
         ({"resume": "00000000"}, "00000000"),
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("clean")
         ({"approve": "yes"}, 'expected a function, "deny" or "suspend", not'),
         ({"schema": {"type": "array"}}, 'schema: a schema of type "object" is needed'),
         ({"hooks": {"BeforeTool": print}}, "unknown event 'BeforeTool'; known events: PreToolUse"),
-        ({"hooks": {"Stop:Bash": print}}, "hooks: Stop has nothing that a matcher could be compared with"),
+        ({"hooks": {"Stop:Bash": print}}, "hooks: Stop takes no matcher"),
         (
             {"tools": ["Read"]},
             "tools: expected tools and functions, and not str, which is not an agent_tools.base.Tool",

@@ -104,7 +104,7 @@ def test_calls_wait_and_are_decided_in_the_same_process(work: Path, save: bool) 
         session.approve("call-1-1")
         with pytest.raises(UsageError, match="This session waits for a decision about 1 call: use approve"):
             session.resume()
-        with pytest.raises(UsageError, match="call-1-1 does not wait for a decision in this session; what does: call"):
+        with pytest.raises(UsageError, match=r"call-1-1 does not wait for a decision in this session\. Waiting: call"):
             session.reject("call-1-1")
         session.reject("call-1-2", "not this one")
         result = session.resume()

@@ -239,7 +239,7 @@ class ModelServer:
                 self._open.add(sock)
             threading.Thread(target=self._serve, args=(sock, number), daemon=True).start()
 
-    def _tell(self, sock: socket.socket, question: Received) -> None:
+    def _report_error(self, sock: socket.socket, question: Received) -> None:
         with self._lock:
             self.connections -= 1
         self.asked.append(question)
@@ -257,7 +257,7 @@ class ModelServer:
             stream = sock.makefile("rb")
             while (received := _receive(stream, number)) is not None:
                 if not received.raw or received.path.endswith("/api/show"):
-                    self._tell(sock, received)
+                    self._report_error(sock, received)
                     break
                 if not self._answer(sock, received):
                     break

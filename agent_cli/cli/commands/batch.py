@@ -112,7 +112,7 @@ def batch(
         )
         file = ResultsFile(_results_path(output, tasks))
         try:
-            dropped = file.take_up(found, again=retry_failed)
+            dropped = file.drop_unfinished(found, again=retry_failed)
             progress = BatchProgress(len(found), len(found) - _count_missing(found, file), os.environ)
             work = Batch(found, orders, terms, file, progress)
             print_notice(_first_line(found, file, scheduler, jobs))
