@@ -258,12 +258,12 @@ class QuestionPanel:
     def comment(self) -> bool:
         """Open the line for a comment on the highlighted choice; return False if the key is for the line.
 
-        What was typed at the question becomes the comment.
+        What was already typed becomes the comment.
         """
         line = self._screen.line
         if self.ask is None or line.replying:
             return False
-        comment = self.ask.view.comment
+        comment = self.ask.view.text_input
         if line.buffer.text:
             if comment is None or self.guard.has_more_text or line.menu:
                 return False

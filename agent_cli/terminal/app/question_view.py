@@ -47,8 +47,8 @@ class QuestionView:
         return self.dialog.listed[self.chosen] if self.dialog.listed else None
 
     @property
-    def comment(self) -> TextInput | None:
-        """Takes the words that go with the highlighted choice, or that are the answer if it is chosen."""
+    def text_input(self) -> TextInput | None:
+        """Return the text input of the highlighted choice: a comment on it, or the answer itself."""
         choice = self.choice
         if choice is None or choice.comment is not None:
             return choice.comment if choice is not None else None
@@ -199,7 +199,7 @@ class QuestionView:
             parts = [("Enter send", "Enter send", 1), (back, back, 1)]
         elif typing:
             parts = [("Enter send this as a message", "Enter send", 1)]
-            if self.comment is not None:
+            if self.text_input is not None:
                 parts.append(("Tab as a comment", "Tab comment", 3))
             parts += [("Ctrl-U clear it", "Ctrl-U clear", 2), self._escape_part()]
         else:

@@ -101,11 +101,10 @@ COMMONDIR_PLACEHOLDER = b".\n"
 
 @cache
 def short_names() -> Mapping[str, str]:
-    """Return the hidden protected names by what Windows makes of them in eight characters, without the number."""
-    names = {
-        name.partition("/")[0].casefold() for name in (*PROJECT_NAMES, *HOME_NAMES, *ANY_FOLDER_NAMES) if name[0] == "."
-    }
-    return {re.sub(r"[^a-z0-9_]", "", name[1:].partition(".")[0])[:6]: name for name in sorted(names)}
+    """Map the 8.3 names of Windows, without their number, to the hidden protected names."""
+    names = (*PROJECT_NAMES, *HOME_NAMES, *ANY_FOLDER_NAMES)
+    hidden = {name.partition("/")[0].casefold() for name in names if name[0] == "."}
+    return {re.sub(r"[^a-z0-9_]", "", name[1:].partition(".")[0])[:6]: name for name in sorted(hidden)}
 
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:
