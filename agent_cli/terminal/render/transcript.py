@@ -231,7 +231,7 @@ class Transcript(EventRenderer):
             return
         super()._nested(agent, call_id, event)
 
-    def _result(self, call_id: str, brief: str) -> str:
+    def _annotate_result(self, call_id: str, brief: str) -> str:
         progress = self._agents.pop(call_id, None)
         return " · ".join(filter(None, (brief, *progress.facts()))) if progress is not None else brief
 
