@@ -106,7 +106,7 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
     rows = re.findall(r"^\| (\d+) \|([\w, ]*)\|", section, re.MULTILINE)
     table = {int(code): set(filter(None, words.strip().split(", "))) for code, words in rows}
     words = output.Outcome.__args__  # type: ignore[attr-defined]
-    found: dict[int, set[str]] = {output.USAGE: set(), output.PIPE: set(), review.FOUND: set()}
+    found: dict[int, set[str]] = {output.USAGE: set(), output.PIPE: set(), review.FINDINGS_EXIT_CODE: set()}
     for word in words:
         for degraded in (False, True):
             found.setdefault(output.exit_code(word, fail_on_degraded=degraded), set()).add(word)

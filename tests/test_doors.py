@@ -23,7 +23,7 @@ OPENS = {
     ("agent_cli/acp/command_output.py", "end"): "the exit code, in its own folder",
     ("agent_cli/__main__.py", "_discard_output"): "/dev/null",
     ("agent_cli/__main__.py", "_fill_closed_streams"): "/dev/null, and standard streams themselves",
-    ("agent_cli/cli/mcp_login.py", "_open"): "an address in the browser",
+    ("agent_cli/cli/mcp_login.py", "_open_browser"): "an address in the browser",
     ("agent_cli/cli/__init__.py", "command_help"): "a file of the package",
     ("agent_cli/providers/catalog.py", "_bytes"): "a file of the package",
     ("agent_cli/engine/tool_call.py", "_content"): "a descriptor from `files.open_file`",

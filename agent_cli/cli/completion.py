@@ -24,7 +24,7 @@ with lazy_imports():
 Candidate = str | tuple[str, str]
 Values = Callable[[str], list[Candidate]]
 _INSTRUCTION = "_AGENT_COMPLETE"
-_MOST_SESSIONS = 30
+_MAX_SESSIONS = 30
 _PLAIN = re.compile(r"[\w./:@+-]+")
 _UNSAFE = re.compile(r"[^\w .,/@+=-]+")
 _ASSIGNED = re.compile(r"(?<=\s)(--[\w-]+)\s=\s?")  # bash puts a line break between words
@@ -47,10 +47,10 @@ def complete_sessions(incomplete: str) -> list[Candidate]:
         return []
     project = store.SessionStore(store.state_folder(os.environ), here.root)
     found = []
-    for session in islice(summary.summarize_sessions(project.folder), _MOST_SESSIONS):
+    for session in islice(summary.summarize_sessions(project.folder), _MAX_SESSIONS):
         if session.session_id.startswith(incomplete):
             found.append((project.short(session.session_id), session.title))
-    return _explained(found)
+    return _with_help(found)
 
 
 def complete_models(incomplete: str) -> list[Candidate]:
@@ -94,7 +94,7 @@ VALUES: dict[str, Values] = {
 }
 
 
-def _explained(found: list[tuple[str, str]]) -> list[Candidate]:
+def _with_help(found: list[tuple[str, str]]) -> list[Candidate]:
     """Return values with what they stand for; bash shows it as a comment behind each of several values."""
     plain = [(value, " ".join(_UNSAFE.sub(" ", text).split())) for value, text in found]
     if not os.environ.get(_INSTRUCTION, "").endswith("_bash"):

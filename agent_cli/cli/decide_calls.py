@@ -73,7 +73,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         check_mode(decision.mode, place.env)
     target = find_target(tuple(words), place, answer=decision.word == "answer")
     calls, decision = _calls_and_words(target, decision)
-    shown = _shown(load(target.session_id, target.place).waiting)
+    shown = _undecided_bindings(load(target.session_id, target.place).waiting)
     fails: list[FailOnQuestion | None] = []
 
     def answering(on_ask: str) -> tuple[Approver, Asker]:
@@ -108,7 +108,7 @@ def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool =
                 f"{len(found)} sessions begin with {words[0]}: give more of the ID. See: agent pending --all"
             )
         if found:
-            return Target(_place_of(found[0], place), found[0].stem, words[1:])
+            return Target(_session_place(found[0], place), found[0].stem, words[1:])
         if len(words[0]) == 36:
             raise UsageError(f"No session matches {words[0]}. See: agent pending --all")
     waiting = pending_sessions(store)
@@ -122,12 +122,12 @@ def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool =
         )
     found_here = named if calls and named else waiting
     if len(found_here) > 1:
-        print_notice(_sessions_listed(found_here, store))
+        print_notice(_list_sessions(found_here, store))
         raise UsageError(f"{len(found_here)} sessions wait for you: name one of them.")
     return Target(place, next(iter(found_here)), words)
 
 
-def _sessions_listed(found: dict[str, list[dict[str, Any]]], store: SessionStore) -> str:
+def _list_sessions(found: dict[str, list[dict[str, Any]]], store: SessionStore) -> str:
     """List waiting sessions, one line each, with the commands that decide them."""
     lines = []
     for session_id, items in found.items():
@@ -138,7 +138,7 @@ def _sessions_listed(found: dict[str, list[dict[str, Any]]], store: SessionStore
     return "\n".join(lines)
 
 
-def _place_of(path: Path, place: RunEnvironment) -> RunEnvironment:
+def _session_place(path: Path, place: RunEnvironment) -> RunEnvironment:
     """Return where a session belongs, which may be another project."""
     root = root_of(path)
     if not root or path.parent == project_store(place).folder:
@@ -169,9 +169,9 @@ def _decide(
     """Decide pending calls, if they are the ones that were pending before the session was locked (`shown`)."""
     waiting = agent.restored.waiting if agent.restored else None
     session_id = agent.header.session_id
-    now = _shown(waiting)
+    now = _undecided_bindings(waiting)
     if any(shown.get(call) != what for call, what in now.items()) or (shown and waiting is None):
-        return _decided_meanwhile(agent, now)
+        return _report_decided(agent, now)
     # A decision of a process that ended before carrying it out can be made again.
     candidates = (waiting.undecided or waiting.decided) if waiting is not None else ()
     if agent.restored is None or waiting is None or not candidates:
@@ -180,7 +180,7 @@ def _decide(
         return resume_waiting(agent, asked)
     chosen = _chosen_calls(agent, waiting, candidates, calls, decision)
     ttl = agent.settings.plan_ttl
-    if expired_at(waiting.asked_at, ttl) and any(_kind(waiting, call) == "plan" for call in waiting.undecided):
+    if expired_at(waiting.asked_at, ttl) and any(_waiting_kind(waiting, call) == "plan" for call in waiting.undecided):
         return _expire(agent, waiting, expired_words(ttl), asked)
     # Everything is checked before anything is decided.
     verdicts = [(call, _verdict(agent, waiting, call, decision)) for call in chosen]
@@ -192,16 +192,16 @@ def _decide(
     return resume_waiting(agent, asked)
 
 
-def _shown(waiting: WaitingTurn | None) -> dict[str, object]:
-    """Return what the user has to decide, by call: exactly what they are shown of it."""
+def _undecided_bindings(waiting: WaitingTurn | None) -> dict[str, object]:
+    """Return the binding of each undecided call: it changes if what the user is shown changes."""
     if waiting is None:
         return {}
     requests = {i: asked.binding for i, asked in waiting.requests.items()}
     return {i: requests.get(i, waiting.questions.get(i)) for i in waiting.undecided}
 
 
-def _decided_meanwhile(agent: Agent, now: Mapping[str, object]) -> int:
-    """Another process has decided what was meant, and the turn has gone on: nothing is decided here."""
+def _report_decided(agent: Agent, now: Mapping[str, object]) -> int:
+    """Report that another process has already decided, and list what is pending now."""
     print_notice("Another process has decided this in the meantime; nothing was changed here.")
     if not now or agent.restored is None:
         return USAGE
@@ -209,31 +209,30 @@ def _decided_meanwhile(agent: Agent, now: Mapping[str, object]) -> int:
     return SUSPENDED
 
 
-def _kind(waiting: WaitingTurn, call: str) -> str:
-    """ "approval", "questions", "plan" or "review"."""
+def _waiting_kind(waiting: WaitingTurn, call: str) -> str:
+    """Return "approval", "questions", "plan" or "review"."""
     return waiting.questions[call].kind if call in waiting.questions else "approval"
 
 
 def _chosen_calls(
     agent: Agent, waiting: WaitingTurn, undecided: tuple[str, ...], calls: tuple[str, ...], decision: PendingDecision
 ) -> tuple[str, ...]:
-    """The calls that are meant, of those that can be decided. Raises UsageError where that is not clear, after saying
-    what waits."""
+    """Return the calls that the decision applies to. Raises UsageError, after listing the pending ones, if unclear."""
     assert agent.restored is not None
     session_id = agent.header.session_id
     if wrong := next((call for call in calls if call not in undecided), ""):
         print_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         raise UsageError(f"{escape_controls(wrong)} is not waiting in session {session_id}.")
     if decision.every:
-        # A question wants words; it waits on where the other calls are approved.
-        every = tuple(c for c in undecided if decision.word == "reject" or _kind(waiting, c) != "questions")
+        # A question needs an answer in words, so approving all calls leaves it pending.
+        every = tuple(c for c in undecided if decision.word == "reject" or _waiting_kind(waiting, c) != "questions")
         if not every:
             raise UsageError("Only questions are waiting; answer them with: agent answer. See: agent pending")
         return every
     if calls or len(undecided) == 1:
         return calls or undecided
     if decision.word == "answer":
-        questions = [call for call in undecided if _kind(waiting, call) != "approval"]
+        questions = [call for call in undecided if _waiting_kind(waiting, call) != "approval"]
         if len(questions) == 1:
             return tuple(questions)
     print_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
@@ -242,8 +241,8 @@ def _chosen_calls(
 
 
 def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDecision) -> tuple[str, str]:
-    """The decision about one call, as `decide` takes it, and its words. Raises UsageError where it does not fit."""
-    kind, word, text = _kind(waiting, call), decision.word, decision.text
+    """Return the verdict on one call and its text, as `decide` takes them. Raises UsageError if it does not apply."""
+    kind, word, text = _waiting_kind(waiting, call), decision.word, decision.text
     short = project_store(agent.place).short(agent.header.session_id)
     short += f" {call}" if len(waiting.undecided) > 1 else ""
     if kind == "approval" and word == "answer":
@@ -269,16 +268,16 @@ def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDec
 
 
 def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode: str, short: str) -> None:
-    """Warn where the writes of a plan would be denied in the mode that it continues in.
+    """Warn if the writes of a plan would be denied in the mode it continues in.
 
-    Raises UsageError where no mode was chosen.
+    Raises UsageError if no mode was chosen.
     """
     policy = copy.copy(agent.conversation.deps.policy)
     policy.mode = next((m for m in MODES if m == mode), "default" if policy.mode == "plan" else policy.mode)
     if policy.mode == "plan":
         raise UsageError(f"In plan mode nothing can be changed: agent approve {short} --mode acceptEdits")
     workspace = agent.conversation.deps.context.workspace
-    # A plan that names no files is judged by one that it might write.
+    # For a plan without file names, check an arbitrary one.
     named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
     asks = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK
     paths = [os.path.normpath(workspace.cwd / os.path.expanduser(str(name))) for name in named]
@@ -300,7 +299,7 @@ def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions
 
 
 def resume_waiting(agent: Agent, asked: HeadlessOptions) -> int:
-    """Run the turn of a reopened session to its end, with what was decided. Raises UsageError where it has ended."""
+    """Run the turn of a reopened session to its end, with what was decided. Raises UsageError if it has ended."""
     restored = agent.restored
     turn = (restored.waiting or restored.interrupted) if restored is not None else None
     session_id = agent.header.session_id

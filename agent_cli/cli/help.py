@@ -54,10 +54,10 @@ def help_text(command: Any, ctx: Any) -> str:
         f"Usage: {' '.join((ctx.command_path, *pieces))}", width, subsequent_indent=" " * 7,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
-    about = [line for text in (command.help or "").split("\n\n") for line in _wrapped(text, width)]
+    about = [line for text in (command.help or "").split("\n\n") for line in _wrap(text, width)]
     sections = ["\n".join(usage), "\n".join(about)]
     for heading, rows in _sections(command, ctx):
-        lines = [line for names, text in rows for line in _row(names, text, width)]
+        lines = [line for names, text in rows for line in _option_row(names, text, width)]
         sections.append("\n".join((_heading(heading), *lines)))
     if command.epilog:
         sections.append("\n".join(_epilog(command.epilog, width)))
@@ -67,12 +67,12 @@ def help_text(command: Any, ctx: Any) -> str:
 def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each heading with its rows of names and explanation."""
     shown = [p for p in command.get_params(ctx) if not p.hidden]
-    arguments = [(p.make_metavar(ctx), _explained(p, ctx)) for p in shown if p.param_type_name == "argument"]
+    arguments = [(p.make_metavar(ctx), _explain(p, ctx)) for p in shown if p.param_type_name == "argument"]
     if arguments:
         yield "Arguments:", arguments
     panels: dict[str, list[tuple[str, str]]] = {}
     for option in (p for p in shown if p.param_type_name == "option"):
-        panels.setdefault(option.rich_help_panel or "", []).append((_names(option), _explained(option, ctx)))
+        panels.setdefault(option.rich_help_panel or "", []).append((_names(option), _explain(option, ctx)))
     general = panels.pop("", [])
     for name, rows in panels.items():
         yield f"{name}:", rows
@@ -107,7 +107,7 @@ def _names(option: Any) -> str:
     return f"{', '.join(names)} {option.metavar or _METAVARS.get(kind, 'TEXT')}"
 
 
-def _explained(parameter: Any, ctx: Any) -> str:
+def _explain(parameter: Any, ctx: Any) -> str:
     text = parameter.help or ""
     facts = []
     if getattr(parameter, "multiple", False):
@@ -122,20 +122,20 @@ def _explained(parameter: Any, ctx: Any) -> str:
     return f"{text.removesuffix('.')} ({', '.join(facts)})."
 
 
-def _row(names: str, text: str, width: int) -> list[str]:
+def _option_row(names: str, text: str, width: int) -> list[str]:
     """Return the lines of one option, argument or command."""
     if width < _TWO_COLUMNS:
         # A comma ends a line of names, never the inside of a name.
-        head = _wrapped(names, width - 2)
-        return [*(f"  {line}" for line in head), *(f"      {line}" for line in _wrapped(text, width - 6))]
-    body = _wrapped(text, width - _COLUMN - 2) or [""]
+        head = _wrap(names, width - 2)
+        return [*(f"  {line}" for line in head), *(f"      {line}" for line in _wrap(text, width - 6))]
+    body = _wrap(text, width - _COLUMN - 2) or [""]
     if len(names) + 4 > _COLUMN:
-        head = _wrapped(names, width - 2)
+        head = _wrap(names, width - 2)
         return [*(f"  {line}" for line in head), *(f"{'':{_COLUMN}}{line}" for line in body)]
     return [f"  {names:{_COLUMN - 2}}{body[0]}".rstrip(), *(f"{'':{_COLUMN}}{line}" for line in body[1:])]
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrap(text: str, width: int) -> list[str]:
     return wrap(" ".join(text.split()), max(12, width), break_long_words=False, break_on_hyphens=False)
 
 
@@ -147,7 +147,7 @@ def _epilog(text: str, width: int) -> Iterator[str]:
         elif line.endswith(":"):
             yield _heading(line)
         else:
-            yield from _wrapped(line, width)
+            yield from _wrap(line, width)
 
 
 def examples(*lines: str) -> str:

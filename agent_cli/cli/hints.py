@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from agent_cli.config.run_options import flags
 
-_NONE = "it has no counterpart here; leave it out"
+_NO_COUNTERPART = "it has no counterpart here; leave it out"
 # Options of other agents by meaning: what to write here.
-_MEANT = {
+_FOREIGN_OPTIONS = {
     **dict.fromkeys(("--headless", "--non-interactive", "--batch", "--prompt", "--exec", "--print-mode"), "-p"),
     **dict.fromkeys(("--json", "--format", "--output", "--stream-json"), "--output-format json or stream-json"),
     **dict.fromkeys(("--cwd", "--dir", "--workdir", "--working-dir", "--project-dir", "--directory"), "-C DIR"),
@@ -49,7 +49,7 @@ _MEANT = {
     **dict.fromkeys(("--quiet", "-q", "--silent"), "2>/dev/null; only the answer is on standard output"),
     **dict.fromkeys(
         "--ide --chrome --no-chrome --brief --cloud --teleport --tmux --remote-control --desktop --bg --background"
-        " --prompt-suggestions --from-pr --environment --autocompact --oss".split(), _NONE,
+        " --prompt-suggestions --from-pr --environment --autocompact --oss".split(), _NO_COUNTERPART,
     ),
 }  # fmt: skip
 _KEYS = "keys come from the environment or the keyring: agent doctor shows what is found, agent models what it opens"
@@ -80,10 +80,10 @@ def option_hint(name: str) -> str:
     """Return what to write instead of an unknown option, as a sentence; "" if nothing is close."""
     name = name.partition("=")[0]
     known = [n for flag, _ in flags().values() for n in flag.names if n.startswith("--")]
-    if name not in _MEANT and (near := difflib.get_close_matches(name, known, 2, 0.7)):
+    if name not in _FOREIGN_OPTIONS and (near := difflib.get_close_matches(name, known, 2, 0.7)):
         return f"Did you mean {' or '.join(near)}?"
-    meant = _MEANT.get(name) or _MEANT.get(closest(name, _MEANT, 0.85), "")
-    return "It has no counterpart here; leave it out." if meant == _NONE else meant and f"Here: {meant}."
+    meant = _FOREIGN_OPTIONS.get(name) or _FOREIGN_OPTIONS.get(closest(name, _FOREIGN_OPTIONS, 0.85), "")
+    return "It has no counterpart here; leave it out." if meant == _NO_COUNTERPART else meant and f"Here: {meant}."
 
 
 def closest(word: str, known: Iterable[str], cutoff: float) -> str:

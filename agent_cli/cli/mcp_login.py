@@ -39,9 +39,9 @@ with lazy_imports():
 
 PATH = "/callback"
 _KEYS = ("code", "state", "iss", "error", "error_description")
-_LONGEST = 16_384
-_TAKEN = "The sign-in has returned to agent. You can close this page; the terminal shows the result."
-_STRANGE = "This does not belong to the pending login and was not used."
+_MAX_PATH_CHARS = 16_384
+_SUCCESS_PAGE = "The sign-in has returned to agent. You can close this page; the terminal shows the result."
+_UNEXPECTED_PAGE = "This does not belong to the pending login and was not used."
 
 
 class _Server(ThreadingHTTPServer):
@@ -123,8 +123,8 @@ class Redirects:
             sys_version = ""
 
             def do_GET(self) -> None:
-                taken = len(self.path) <= _LONGEST and take(self.path)
-                text = (_TAKEN if taken else _STRANGE).encode()
+                taken = len(self.path) <= _MAX_PATH_CHARS and take(self.path)
+                text = (_SUCCESS_PAGE if taken else _UNEXPECTED_PAGE).encode()
                 self.send_response(200 if taken else 400)
                 for name, value in (
                     ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(text))),
@@ -142,10 +142,10 @@ class Redirects:
 
 
 # Seconds that the user may take to sign in.
-LIMIT = 300.0
-_REVOCATION = 15.0
-_LOOK = 0.1
-_LINE = 65_536
+SIGN_IN_SECONDS = 300.0
+_REVOKE_SECONDS = 15.0
+_POLL_SECONDS = 0.1
+_MAX_LINE_BYTES = 65_536
 
 
 def log_in(
@@ -153,7 +153,7 @@ def log_in(
     show: Callable[[str], None],
     say: Callable[[str], None],
     typed: int | None = None,
-    seconds: float = LIMIT,
+    seconds: float = SIGN_IN_SECONDS,
 ) -> Login:
     """Log in to a server whose declaration has its variables substituted. Raises McpRequestError; Ctrl-C cancels it.
 
@@ -186,7 +186,7 @@ def log_in(
                 if typed is not None and shown and not answer.done():
                     typed = _read_pasted(typed, redirects, say)
                 else:
-                    time.sleep(_LOOK)
+                    time.sleep(_POLL_SECONDS)
             return _result(work)
         finally:
             loop.stop(1.0)
@@ -207,9 +207,9 @@ def _result(work: Future[Login]) -> Login:
 def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -> int | None:
     """Check briefly for a pasted line; return where to read the next one, None at the end of input."""
     try:
-        if not select.select([typed], [], [], _LOOK)[0]:
+        if not select.select([typed], [], [], _POLL_SECONDS)[0]:
             return typed
-        line = os.read(typed, _LINE).decode("utf-8", "replace")
+        line = os.read(typed, _MAX_LINE_BYTES).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None
     if line.strip() and not redirects.take(line):
@@ -221,7 +221,7 @@ def revoke(login: Login) -> bool:
     """Revoke the tokens of a login at the authorization server, with a time limit; False if that failed."""
     loop = Loop()
     try:
-        done: bool = loop.submit(_revoke(login)).result(_REVOCATION)
+        done: bool = loop.submit(_revoke(login)).result(_REVOKE_SECONDS)
     except TimeoutError:
         done = False
     finally:
@@ -238,7 +238,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
     name = found.name
     if why := may_start(found, approvals_of(place), False):
         raise UsageError(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
-    server = _reached(found, place)
+    server = _resolve_server(found, place)
     if has_own_key(server):
         raise UsageError(f"The MCP server {name} is declared with an Authorization header, which is used instead.")
     if not is_secure_url(server.url, server.url):
@@ -246,13 +246,13 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
     typed = sys.stdin.fileno() if sys.stdin.isatty() else None
 
     def show(address: str) -> None:
-        opens = browser and _may_open(place)
+        opens = browser and _can_open_browser(place)
         where = "in the browser that opens, or here" if opens else "here"
         print_notice(f"To log in to {name} ({found.line}), sign in {where}:")
         print_notice(address)
         if opens:
             # Some browsers block their starter until they exit.
-            threading.Thread(target=_open, args=(address,), daemon=True).start()
+            threading.Thread(target=_open_browser, args=(address,), daemon=True).start()
         if typed is not None:
             print_notice("Ctrl-C cancels. If the browser is on another machine, paste the address it ends at here.")
 
@@ -271,7 +271,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
 def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
     """Remove the login to a server; return the exit code. Raises UsageError."""
     name = found.name
-    server, logins = _reached(found, place), LoginStore(logins_folder(place))
+    server, logins = _resolve_server(found, place), LoginStore(logins_folder(place))
     login = logins.find(server)
     try:
         there = logins.forget(server)
@@ -285,7 +285,7 @@ def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
     return 0
 
 
-def _reached(found: DeclaredServer, place: RunEnvironment) -> McpServer:
+def _resolve_server(found: DeclaredServer, place: RunEnvironment) -> McpServer:
     if not found.server.url:
         raise UsageError(f"The MCP server {found.name} is a command; a login is for a server with a url.")
     try:
@@ -294,7 +294,7 @@ def _reached(found: DeclaredServer, place: RunEnvironment) -> McpServer:
         raise UsageError(f"The MCP server {found.name}: {error}.") from None
 
 
-def _may_open(place: RunEnvironment) -> bool:
+def _can_open_browser(place: RunEnvironment) -> bool:
     """Return True if a user seems to sit at this machine."""
     env = place.env
     if env.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -302,7 +302,7 @@ def _may_open(place: RunEnvironment) -> bool:
     return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))
 
 
-def _open(address: str) -> None:
+def _open_browser(address: str) -> None:
     import webbrowser
 
     # If no browser can be started, the URL is still printed.

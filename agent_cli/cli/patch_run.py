@@ -45,7 +45,7 @@ def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
 
 
 def _check(options: RunOptions) -> None:
-    """Raise UsageError for what cannot go with a copy that is removed at the end."""
+    """Raise UsageError for options that conflict with a temporary copy."""
     if options.worktree is not None:
         raise UsageError("--patch makes a copy to work in: leave out --worktree.")
     if options.continue_ or options.resume is not None:

@@ -6,12 +6,12 @@ import sys
 
 
 def can_ask() -> bool:
-    """Return True if the user sees a question and can answer it."""
+    """Return True if standard input and standard error are a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(question: str) -> bool:
-    """Ask on standard error; return True for a yes. Anything else, and the end of input, is a no."""
+    """Ask on standard error; return True only for "y" or "yes"."""
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -9,7 +9,7 @@ from agent_cli.providers.resolve import SCRIPTED
 
 
 def absolute_file(text: str) -> str:
-    """Return what names a file so that it is found from other folders, where runs work; other text as it is."""
+    """Make the path of an existing file absolute, for runs in other folders; return other text unchanged."""
     start, path = (SCRIPTED, text.removeprefix(SCRIPTED)) if text.startswith(SCRIPTED) else ("", text)
     return f"{start}{Path(path).expanduser().absolute()}" if is_file(path) else text
 
@@ -23,7 +23,7 @@ def is_file(text: str) -> bool:
 
 
 def flags_of(options: RunOptions) -> list[str]:
-    """Return the options of each run as flags; files are named so that they are found from other folders."""
+    """Return the options of a run as flags, with absolute paths of files."""
     argv = []
     for name, (flag, _) in flags().items():
         value = getattr(options, name)

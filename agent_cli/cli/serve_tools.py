@@ -16,7 +16,7 @@ import mcp_types
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
-from agent_cli.cli.commands.tools import ToolRun, alone, run_call
+from agent_cli.cli.commands.tools import ToolRun, one_shot_context, run_call
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.version import __version__
@@ -73,8 +73,8 @@ def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: Called) -> Non
 
 
 def serve_tools(options: RunOptions) -> int:
-    """Serve until the other side closes; the exit code. Raises UsageError."""
-    here = alone(options)
+    """Serve until the client closes the connection; return the exit code. Raises UsageError."""
+    here = one_shot_context(options)
     context = here.context
     offered = choose_tools(here.settings, here.layers.rules, context, None)
     tools = [t for t in offered if not t.of_conversation]

@@ -177,7 +177,7 @@ def test_a_checker_that_fails_is_named_once_and_given_up(story: Story) -> None:
     first, second, third = story.run("a.py", *steps)
     assert "diagnostics" not in first + third
     assert (
-        "[diagnostics: ruff failed with exit code 1: no such setting \\x1b[31m. It is not run again in this session.]"
+        "[diagnostics: ruff failed with exit code 1: no such setting \\x1b[31m. It will not run again in this session.]"
         in second
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.core.rules import Trust
 from agent_cli.permissions.trust import evaluate_trust, fingerprints, grant_trust
-from agent_cli.runtime.saved_settings import NAME, add_rules, saver
+from agent_cli.runtime.saved_settings import LOCAL_FILE, add_rules, saver
 
 RULE = "Bash(npm test)"
 
@@ -38,35 +38,35 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_the_file_keeps_its_text(root: Path, before: str, after: str | None) -> None:
-    (root / NAME).write_text(before)
-    (root / NAME).chmod(0o640)
-    add_rules(root / NAME, [RULE])
-    text = (root / NAME).read_text()
+    (root / LOCAL_FILE).write_text(before)
+    (root / LOCAL_FILE).chmod(0o640)
+    add_rules(root / LOCAL_FILE, [RULE])
+    text = (root / LOCAL_FILE).read_text()
     old, new = tomllib.loads(before), tomllib.loads(text)
     assert new["permissions"].pop("allow") == [*old.get("permissions", {}).pop("allow", []), RULE]
     assert new.pop("permissions") == old.pop("permissions", {})
     assert new == old
     assert after is None or text == after
     assert all(line.partition("#")[2] in text for line in before.splitlines())
-    assert (root / NAME).stat().st_mode & 0o777 == 0o640
-    add_rules(root / NAME, [RULE])
-    assert (root / NAME).read_text() == text
-    assert [p.name for p in root.iterdir()] == [NAME]
+    assert (root / LOCAL_FILE).stat().st_mode & 0o777 == 0o640
+    add_rules(root / LOCAL_FILE, [RULE])
+    assert (root / LOCAL_FILE).read_text() == text
+    assert [p.name for p in root.iterdir()] == [LOCAL_FILE]
 
 
 @pytest.mark.parametrize(
     "text", ['{"permissions": {}}', "permissions = 3", "[permissions]\nallow = 'x'\n", "a = [", "[["]
 )
 def test_what_is_not_understood_stays_as_it_is(root: Path, text: str) -> None:
-    (root / NAME).write_text(text)
+    (root / LOCAL_FILE).write_text(text)
     with pytest.raises(ValueError):
-        add_rules(root / NAME, [RULE])
-    assert (root / NAME).read_text() == text
+        add_rules(root / LOCAL_FILE, [RULE])
+    assert (root / LOCAL_FILE).read_text() == text
 
 
 def test_a_link_is_not_followed(root: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("")
-    (root / NAME).symlink_to(tmp_path / "elsewhere")
+    (root / LOCAL_FILE).symlink_to(tmp_path / "elsewhere")
     save = saver(Trust(str(root), "plain"), tmp_path / "state")
     assert save is not None
     assert save(RULE)
@@ -82,7 +82,7 @@ def test_trust_that_holds_is_renewed(root: Path, tmp_path: Path) -> None:
     assert save is not None
     assert save(RULE) == ""
     assert evaluate_trust(root, state, (), None, by_flag=False)[0].trusted
-    (root / NAME).write_text("")
+    (root / LOCAL_FILE).write_text("")
     assert evaluate_trust(root, state, (), None, by_flag=False)[0].state == "changed"
 
 
@@ -110,16 +110,16 @@ def test_a_new_local_file_is_kept_out_of_git_by_its_own_list_alone(root: Path, w
     (git / "info").mkdir(parents=True)
     (git / "info/exclude").write_text("# mine\n*.log")
     (root / ".gitignore").write_text("build/\n")
-    add_rules(root / NAME, [RULE])
-    assert (git / "info/exclude").read_text() == f"# mine\n*.log\n{NAME}\n"
-    (root / NAME).unlink()
-    add_rules(root / NAME, [RULE])
-    assert (git / "info/exclude").read_text().count(NAME) == 1
+    add_rules(root / LOCAL_FILE, [RULE])
+    assert (git / "info/exclude").read_text() == f"# mine\n*.log\n{LOCAL_FILE}\n"
+    (root / LOCAL_FILE).unlink()
+    add_rules(root / LOCAL_FILE, [RULE])
+    assert (git / "info/exclude").read_text().count(LOCAL_FILE) == 1
     assert (root / ".gitignore").read_text() == "build/\n"
 
 
 def test_an_old_local_file_stays_as_git_has_it(root: Path) -> None:
     (root / ".git/info").mkdir(parents=True)
-    (root / NAME).write_text("# shared\n")
-    add_rules(root / NAME, [RULE])
+    (root / LOCAL_FILE).write_text("# shared\n")
+    add_rules(root / LOCAL_FILE, [RULE])
     assert not (root / ".git/info/exclude").exists()

@@ -1,7 +1,7 @@
-"""Take over servers, settings, commands, skills and memory of Claude Code, Codex, Gemini CLI and OpenCode.
+"""Import servers, settings, commands, skills and memory from Claude Code, Codex, Gemini CLI and OpenCode.
 
-Everything that is found in the home folder becomes an item: one that is taken, with its place here, or one that is not,
-with the reason.
+Everything found in the home folder becomes an item: either it is imported, with its destination, or it is not, with the
+reason.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
 class ForeignItem(Value):
-    """A thing of another program.
+    """A setting, server or file of another program.
 
-    what: in words. source: its file.
-    key: of a setting, or the name of a server, or the path below ~/.agent of a file.
-    why: the reason why it is not taken; "" if it is.
+    what: description.
+    source: its file.
+    key: key of a setting, name of a server, or path of a file below ~/.agent.
+    why: why it is not imported; "" if it is.
     """
 
     program: str
@@ -58,13 +59,13 @@ class ForeignItem(Value):
 
 
 def foreign_items(home: Path, programs: tuple[str, ...] = PROGRAMS) -> list[ForeignItem]:
-    """Return what these programs have in a home folder, in order. Nothing is changed."""
+    """Return the items of these programs in a home folder, in order. Changes nothing."""
     readers = {"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}
     return [item for program in programs for item in readers[program](home)]
 
 
-def _table(path: Path) -> dict[str, Any] | str | None:
-    """Return a file's table, why it cannot be read, or None if there is none."""
+def _read_table(path: Path) -> dict[str, Any] | str | None:
+    """Return the table in a file, or why it cannot be read; None if there is no file."""
     try:
         text = read_regular(path, _MAX_FILE_BYTES).decode("utf-8")
         found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(_without_comments(text, path))
@@ -76,7 +77,7 @@ def _table(path: Path) -> dict[str, Any] | str | None:
 
 
 def _without_comments(text: str, path: Path) -> str:
-    """Return JSON without comments and trailing commas, for the files that may have them."""
+    """Remove comments and trailing commas from the files that may have them."""
     if path.suffix != ".jsonc" and path.name not in ("opencode.json", "settings.json"):
         return text
     pieces = r'("(?:[^"\\]|\\.)*+")|//[^\n]*|/\*.*?\*/'
@@ -86,7 +87,7 @@ def _without_comments(text: str, path: Path) -> str:
 
 def _claude(home: Path) -> Iterator[ForeignItem]:
     state, settings = home / ".claude.json", home / ".claude/settings.json"
-    table = _table(state)
+    table = _read_table(state)
     if isinstance(table, str):
         yield ForeignItem("claude", state.name, state, why=table)
     elif table is not None:
@@ -97,7 +98,7 @@ def _claude(home: Path) -> Iterator[ForeignItem]:
                 why = f"it is for {folder} alone: there, agent mcp add --scope project"
                 yield ForeignItem("claude", f"MCP server {name}", state, why=why)
         yield ForeignItem("claude", "the rest of .claude.json", state, why="state of that program, such as its login")
-    table = _table(settings)
+    table = _read_table(settings)
     if isinstance(table, str):
         yield ForeignItem("claude", settings.name, settings, why=table)
     for key in table if isinstance(table, dict) else ():
@@ -115,7 +116,7 @@ def _claude(home: Path) -> Iterator[ForeignItem]:
 def _codex(home: Path) -> Iterator[ForeignItem]:
     base = home / ".codex"
     path = base / "config.toml"
-    table = _table(path)
+    table = _read_table(path)
     if isinstance(table, str):
         yield ForeignItem("codex", path.name, path, why=table)
     reasons = {
@@ -147,7 +148,7 @@ def _codex(home: Path) -> Iterator[ForeignItem]:
 def _gemini(home: Path) -> Iterator[ForeignItem]:
     base = home / ".gemini"
     path = base / "settings.json"
-    table = _table(path)
+    table = _read_table(path)
     if isinstance(table, str):
         yield ForeignItem("gemini", path.name, path, why=table)
     for key, value in table.items() if isinstance(table, dict) else ():
@@ -159,7 +160,7 @@ def _gemini(home: Path) -> Iterator[ForeignItem]:
         else:
             yield ForeignItem("gemini", f"setting {key}", path, why="it has no counterpart here")
     for file in sorted((base / "commands").rglob("*.toml")) if (base / "commands").is_dir() else ():
-        found = _table(file)
+        found = _read_table(file)
         prompt = found.get("prompt") if isinstance(found, dict) else None
         name = str(file.relative_to(base / "commands").with_suffix(".md"))
         if isinstance(found, dict) and isinstance(prompt, str):
@@ -174,7 +175,7 @@ def _gemini(home: Path) -> Iterator[ForeignItem]:
 
 
 def _gemini_prompt(table: dict[str, Any]) -> str:
-    """Return a command of Gemini CLI in our form."""
+    """Convert a command of Gemini CLI to our format."""
     text = str(table["prompt"]).replace("{{args}}", "$ARGUMENTS")
     text = re.sub(r"!\{([^}\n]*)\}", lambda m: f"!`{m[1].strip()}`", text)
     text = re.sub(r"@\{([^}\n]*)\}", lambda m: f"@{m[1].strip()}", text)
@@ -186,7 +187,7 @@ def _gemini_prompt(table: dict[str, Any]) -> str:
 def _opencode(home: Path) -> Iterator[ForeignItem]:
     base = home / ".config/opencode"
     for path in (base / "opencode.json", base / "opencode.jsonc"):
-        table = _table(path)
+        table = _read_table(path)
         if isinstance(table, str):
             yield ForeignItem("opencode", path.name, path, why=table)
         for key, value in table.items() if isinstance(table, dict) else ():
@@ -222,7 +223,7 @@ def _opencode_commands(commands: Mapping[str, Any], path: Path) -> Iterator[Fore
 
 
 def _servers(program: str, raw: Any, path: Path) -> Iterator[ForeignItem]:
-    """Yield the MCP servers of a table, in the words of any of these programs."""
+    """Yield the MCP servers of a table, in the format of any of these programs."""
     for name, declared in raw.items() if isinstance(raw, dict) else ():
         what = f"MCP server {name}"
         if not isinstance(declared, dict):
@@ -240,7 +241,7 @@ def _servers(program: str, raw: Any, path: Path) -> Iterator[ForeignItem]:
 
 
 def _declaration(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a declaration of a server in our words."""
+    """Convert the declaration of a server to our keys."""
     found = {key: declared[key] for key in ("command", "args", "env", "cwd", "url", "headers") if declared.get(key)}
     if isinstance(command := found.get("command"), list):  # OpenCode
         found |= {"command": str(command[0]), "args": command[1:]} if command else {"command": ""}
@@ -262,22 +263,22 @@ def _markdown(program: str, folder: Path, below: str) -> Iterator[ForeignItem]:
         if set(" :") & set(name):
             yield ForeignItem(program, f"command {name[:-3]}", file, why="its name has spaces or colons")
         else:
-            yield _copied(program, f"command {name[:-3]}", file, f"{below}/{name}")
+            yield _copy_item(program, f"command {name[:-3]}", file, f"{below}/{name}")
 
 
 def _skills(program: str, folder: Path) -> Iterator[ForeignItem]:
     for skill in sorted(folder.glob("*/SKILL.md")) if folder.is_dir() else ():
         for file in sorted(p for p in skill.parent.rglob("*") if p.is_file()):
             name = f"{skill.parent.name}/{file.relative_to(skill.parent)}"
-            yield _copied(program, f"skill file {name}", file, f"skills/{name}")
+            yield _copy_item(program, f"skill file {name}", file, f"skills/{name}")
 
 
 def _memory(program: str, path: Path) -> Iterator[ForeignItem]:
     if path.is_file():
-        yield _copied(program, f"memory {path.name}", path, f"rules/{program}.md")
+        yield _copy_item(program, f"memory {path.name}", path, f"rules/{program}.md")
 
 
-def _copied(program: str, what: str, path: Path, key: str) -> ForeignItem:
+def _copy_item(program: str, what: str, path: Path, key: str) -> ForeignItem:
     try:
         return ForeignItem(program, what, path, key, text=read_regular(path, _MAX_FILE_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:

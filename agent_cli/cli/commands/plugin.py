@@ -39,7 +39,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.")
 Market = Annotated[str, typer.Argument(metavar="NAME", help="Name of the marketplace.")]
 
 
-def _here() -> tuple[RunEnvironment, PluginStore]:
+def _open_store() -> tuple[RunEnvironment, PluginStore]:
     place = find_place(os.environ)
     if place.home is None:
         raise UsageError("There is no home folder, and plugins are stored there.")
@@ -49,7 +49,7 @@ def _here() -> tuple[RunEnvironment, PluginStore]:
         raise UsageError(str(error)) from None
 
 
-def _known(store: PluginStore, name: str) -> str:
+def _plugin_name(store: PluginStore, name: str) -> str:
     """Return the name of an added plugin, given with or without its marketplace. Raises UsageError."""
     bare = name.partition("@")[0]
     if bare not in store.plugins:
@@ -77,13 +77,13 @@ def add_plugin(
     yes: Yes = False,
 ) -> int:
     """Add a plugin, once you have seen what it brings. Nothing of it runs while it is added."""
-    place, store = _here()
+    place, store = _open_store()
     _check_policy(place, source)
-    return _bring(store, source, place, yes=yes)
+    return _install(store, source, place, yes=yes)
 
 
-def _bring(store: PluginStore, source: str, place: RunEnvironment, *, yes: bool) -> int:
-    """Bring a plugin, show it, ask, and put it in its place. Raises UsageError."""
+def _install(store: PluginStore, source: str, place: RunEnvironment, *, yes: bool) -> int:
+    """Fetch a plugin, show it, ask, and install it. Raises UsageError."""
     try:
         staged = stage_plugin(store, source, place.cwd, place.env)
         try:
@@ -91,25 +91,25 @@ def _bring(store: PluginStore, source: str, place: RunEnvironment, *, yes: bool)
                 echo(f"{staged.plugin.name} is up to date.")
                 return 0
             _show(staged)
-            if not _agreed(f"Trust {staged.plugin.name} as it is now?", yes=yes):
+            if not _confirm_trust(f"Trust {staged.plugin.name} as it is now?", yes=yes):
                 return 2
             done = "updated" if staged.plugin.name in store.plugins else "added"
             accept(store, staged)
         finally:
             discard(staged)
     except (PluginError, OSError) as error:
-        raise UsageError(_sentence(error)) from None
+        raise UsageError(_as_sentence(error)) from None
     echo(f"{staged.plugin.name} was {done}; new sessions load it.")
     return 0
 
 
-def _sentence(error: Exception) -> str:
+def _as_sentence(error: Exception) -> str:
     text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
-def _agreed(question: str, *, yes: bool) -> bool:
-    """Ask the user, or take `--yes` for the answer."""
+def _confirm_trust(question: str, *, yes: bool) -> bool:
+    """Ask the user, unless `--yes` was given."""
     if yes:
         return True
     if not can_ask():
@@ -142,13 +142,13 @@ def _describe(plugin: Plugin, source: str) -> None:
 @app.command("list", epilog=examples("agent plugin list"))
 def list_plugins(as_json: AsJson = False) -> int:
     """List the plugins that were added, and whether they are used."""
-    place, store = _here()
+    place, store = _open_store()
     layers = read_settings(RunOptions(), place, [])
     used = {plugin.name: plugin for plugin in layers.plugins}
     rows = []
     for name, entry in store.plugins.items():
         plugin = used.get(name)
-        state = "used" if plugin is not None else "off" if not entry.enabled else _why_not(store, name, layers)
+        state = "used" if plugin is not None else "off" if not entry.enabled else _unused_reason(store, name, layers)
         rows.append((name, entry.version, state, entry.source))
     if as_json:
         print_json([dict(zip(("name", "version", "state", "source"), row, strict=True)) for row in rows])
@@ -162,7 +162,7 @@ def list_plugins(as_json: AsJson = False) -> int:
     return 0
 
 
-def _why_not(store: PluginStore, name: str, layers: Layers) -> str:
+def _unused_reason(store: PluginStore, name: str, layers: Layers) -> str:
     try:
         store.load(name)
     except (PluginError, OSError) as error:
@@ -176,13 +176,13 @@ def _why_not(store: PluginStore, name: str, layers: Layers) -> str:
 @app.command("show", epilog=examples("agent plugin show hookify"))
 def show_plugin(name: Name) -> int:
     """Show what a plugin brings, and what of it has no effect."""
-    _, store = _here()
-    name = _known(store, name)
+    _, store = _open_store()
+    name = _plugin_name(store, name)
     entry = store.plugins[name]
     try:
         plugin = read_plugin(store.files_of(name), store.data_of(name), entry.entry, entry.source)
     except PluginError as error:
-        raise UsageError(_sentence(error)) from None
+        raise UsageError(_as_sentence(error)) from None
     _describe(plugin, one_line(entry.source))
     echo(f"  files: {one_line(str(plugin.folder))}")
     return 0
@@ -191,18 +191,18 @@ def show_plugin(name: Name) -> int:
 @app.command("trust", epilog=examples("agent plugin trust hookify"))
 def trust_again(name: Name, yes: Yes = False) -> int:
     """Trust a plugin again whose files changed since you added it."""
-    _, store = _here()
-    name = _known(store, name)
+    _, store = _open_store()
+    name = _plugin_name(store, name)
     entry = store.plugins[name]
     try:
         digest = fingerprint_folder(store.files_of(name))
         plugin = read_plugin(store.files_of(name), store.data_of(name), entry.entry, entry.source)
         _describe(plugin, one_line(entry.source))
-        if not _agreed(f"Trust {name} as it is now?", yes=yes):
+        if not _confirm_trust(f"Trust {name} as it is now?", yes=yes):
             return 2
         trust_plugin(store, name, digest)
     except (PluginError, OSError) as error:
-        raise UsageError(_sentence(error)) from None
+        raise UsageError(_as_sentence(error)) from None
     echo(f"{name} is trusted as it is now.")
     return 0
 
@@ -213,19 +213,19 @@ def update_plugins(
     yes: Yes = False,
 ) -> int:
     """Bring plugins up to date from where they were added; what changed is shown and asked about."""
-    place, store = _here()
+    place, store = _open_store()
     code = 0
-    for each in [_known(store, name)] if name else list(store.plugins):
+    for each in [_plugin_name(store, name)] if name else list(store.plugins):
         source = store.plugins[each].source
         market = source.partition("@")[2]
         try:
             if market in store.marketplaces and source == f"{each}@{market}":
                 add_marketplace(store, update_source(store.marketplaces[market]), place.cwd, place.env)
-            code = max(code, _bring(store, source, place, yes=yes))
+            code = max(code, _install(store, source, place, yes=yes))
         except (PluginError, OSError, UsageError) as error:
             if name:
-                raise UsageError(_sentence(error)) from None
-            echo(f"{each}: {_sentence(error)}")
+                raise UsageError(_as_sentence(error)) from None
+            echo(f"{each}: {_as_sentence(error)}")
             code = max(code, 1)
     return code
 
@@ -236,12 +236,12 @@ def remove_one(
     data: Annotated[bool, typer.Option("--data", help="Delete the files that it made, too.")] = False,
 ) -> int:
     """Remove a plugin and its files."""
-    _, store = _here()
-    name = _known(store, name)
+    _, store = _open_store()
+    name = _plugin_name(store, name)
     try:
         remove_plugin(store, name, data=data)
     except OSError as error:
-        raise UsageError(_sentence(error)) from None
+        raise UsageError(_as_sentence(error)) from None
     echo(f"{name} was removed.")
     return 0
 
@@ -259,13 +259,13 @@ def disable_plugin(name: Name) -> int:
 
 
 def _switch(name: str, *, on: bool) -> int:
-    _, store = _here()
-    name = _known(store, name)
+    _, store = _open_store()
+    name = _plugin_name(store, name)
     store.plugins[name] = store.plugins[name].replace(enabled=on)
     try:
         store.save()
     except OSError as error:
-        raise UsageError(_sentence(error)) from None
+        raise UsageError(_as_sentence(error)) from None
     echo(f"{name} is {'on' if on else 'off'} from the next session on.")
     return 0
 
@@ -277,12 +277,12 @@ def add_market(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A folder, a zip file, or a git repository.")],
 ) -> int:
     """Add a marketplace. Its plugins are added one by one, each after a question."""
-    place, store = _here()
+    place, store = _open_store()
     _check_policy(place, source, market=True)
     try:
         found = add_marketplace(store, source, place.cwd, place.env)
     except (PluginError, OSError) as error:
-        raise UsageError(_sentence(error)) from None
+        raise UsageError(_as_sentence(error)) from None
     echo(f"{found.name} was added, with {counted(len(found.entries), 'plugin')}. To see them: agent plugin marketplace "
          f"list {found.name}")  # fmt: skip
     for note in found.notes:
@@ -295,7 +295,7 @@ def list_markets(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Show the plugins of this one.")] = "",
 ) -> int:
     """List the marketplaces, or the plugins of one."""
-    _, store = _here()
+    _, store = _open_store()
     try:
         if name:
             found = marketplace(store, name)
@@ -310,7 +310,7 @@ def list_markets(
             echo("\n".join(table(("NAME", "STATE", "WHAT"), rows)))
             return 0
     except PluginError as error:
-        raise UsageError(_sentence(error)) from None
+        raise UsageError(_as_sentence(error)) from None
     listed = [(n, r.when[:10], one_line(r.source)) for n, r in store.marketplaces.items()]
     empty = "There are no marketplaces. To add one: agent plugin marketplace add SOURCE"
     echo("\n".join(table(("NAME", "SINCE", "FROM"), listed)) if listed else empty)
@@ -322,14 +322,14 @@ def update_markets(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the marketplace; all by default.")] = "",
 ) -> int:
     """Bring the lists of marketplaces up to date; plugins stay as they are."""
-    place, store = _here()
+    place, store = _open_store()
     if name and name not in store.marketplaces:
         raise UsageError(f"There is no marketplace {shorten(one_line(name), 60)}.")
     for each in [name] if name else list(store.marketplaces):
         try:
             found = add_marketplace(store, update_source(store.marketplaces[each]), place.cwd, place.env)
         except (PluginError, OSError) as error:
-            raise UsageError(_sentence(error)) from None
+            raise UsageError(_as_sentence(error)) from None
         echo(f"{found.name}: {counted(len(found.entries), 'plugin')}")
     return 0
 
@@ -337,19 +337,19 @@ def update_markets(
 @markets.command("remove", epilog=examples("agent plugin marketplace remove claude-plugins-official"))
 def remove_market(name: Market) -> int:
     """Remove a marketplace; plugins that were added from it stay."""
-    _, store = _here()
+    _, store = _open_store()
     if name not in store.marketplaces:
         raise UsageError(f"There is no marketplace {shorten(one_line(name), 60)}.")
     try:
         remove_marketplace(store, name)
     except OSError as error:
-        raise UsageError(_sentence(error)) from None
+        raise UsageError(_as_sentence(error)) from None
     echo(f"{name} was removed.")
     return 0
 
 
 def _check_policy(place: RunEnvironment, source: str, *, market: bool = False) -> None:
-    """Raise UsageError for a source that the policy of an organisation does not allow."""
+    """Raise UsageError if the managed policy does not allow the source."""
     managed = read_settings(RunOptions(bare=True), place).managed
     name, _, at = source.partition("@")
     why = managed.refuses_marketplace(source) if market else managed.refuses_plugin(name if at else "", source)

@@ -51,7 +51,7 @@ from agent_tools.text import counted, escape_controls, one_line
 
 app = typer.Typer(add_completion=False)
 _FORMATS = ("text", "json")
-FOUND = 7
+FINDINGS_EXIT_CODE = 7
 _READERS = ("Read", "Grep", "Glob", "LS")
 # Characters of the diff in the prompt: at most, and as a share of a small window at about three characters a token.
 _DIFF, _FILE, _SHARE = 240_000, 60_000, 1.2
@@ -115,12 +115,12 @@ def review(
         reports.finish({"outcome": "done", "result": "", "structured_output": {"summary": NOTHING, "findings": []}})
     raw = reports.record()
     checked = check_findings(raw.findings, diff, str(place.root))
-    notes = _about(checked)
+    notes = _finding_notes(checked)
     record = raw.replace(findings=checked.inside, outside=checked.outside, notes=notes, review=True)
     if output_format == "json":
         print_line(_as_json(record, checked, target, diff))
     elif not code:
-        print_text("\n".join(_lines(record, target, diff)) + "\n")
+        print_text("\n".join(_report_lines(record, target, diff)) + "\n")
     for note in notes:
         print_notice(note)
     good = reports.write(print_notice, record)
@@ -132,7 +132,7 @@ def review(
             good = False
     if code or not good:
         return code or FAILED
-    return FOUND if fail_on and at_least(checked.inside, fail_on) else 0
+    return FINDINGS_EXIT_CODE if fail_on and at_least(checked.inside, fail_on) else 0
 
 
 NOTHING = "There is nothing to review: no file differs."
@@ -180,7 +180,7 @@ def _ask(agent: Agent, target: ReviewTarget, wish: str, reports: RunReports, *, 
 
 def _prompt(target: ReviewTarget, wish: str, window: int | None) -> str:
     where = "Read only what the diff has: the files here are of another version." if target.elsewhere else ""
-    shown = _fitting(target.diff, min(_DIFF, int(window * _SHARE)) if window else _DIFF)
+    shown = _fit_diff(target.diff, min(_DIFF, int(window * _SHARE)) if window else _DIFF)
     words = f"\nThe user asks besides: {wish}\n" if wish else ""
     text = prompt("review_change")
     for name, value in (("title", target.title), ("where", where), ("wish", words)):
@@ -188,7 +188,7 @@ def _prompt(target: ReviewTarget, wish: str, window: int | None) -> str:
     return text.replace("{diff}", shown.replace("</diff>", "<\\/diff>")).replace(" \n", "\n")
 
 
-def _fitting(diff: str, most: int) -> str:
+def _fit_diff(diff: str, most: int) -> str:
     """Return the diff, with the files that are too long cut, and those that do not fit named."""
     parts = [f"diff --git {part}" for part in ("\n" + diff).split("\ndiff --git ")[1:]]
     shown: list[str] = []
@@ -206,36 +206,36 @@ def _fitting(diff: str, most: int) -> str:
     return "\n".join(shown)
 
 
-def _about(checked: CheckedFindings) -> tuple[str, ...]:
+def _finding_notes(checked: CheckedFindings) -> tuple[str, ...]:
     """Return what became of findings that are not on a line of the diff."""
     notes = []
     if checked.outside:
-        notes.append(f"{_numbered(checked.outside)} not on a line of the diff: listed apart, without a comment.")
+        notes.append(f"{_number_findings(checked.outside)} not on a line of the diff: listed apart, without a comment.")
     if checked.dropped:
-        notes.append(f"{_numbered(checked.dropped)} dropped: not in a file of the diff "
+        notes.append(f"{_number_findings(checked.dropped)} dropped: not in a file of the diff "
                      f"({', '.join(escape_controls(f.place) for f in checked.dropped[:5])}).")  # fmt: skip
     return tuple(notes)
 
 
-def _numbered(findings: Sequence[ReviewFinding]) -> str:
+def _number_findings(findings: Sequence[ReviewFinding]) -> str:
     return f"{counted(len(findings), 'finding')} {'is' if len(findings) == 1 else 'are'}"
 
 
-def _lines(record: RunRecord, target: ReviewTarget, diff: DiffLines) -> list[str]:
+def _report_lines(record: RunRecord, target: ReviewTarget, diff: DiffLines) -> list[str]:
     output = record.result.get("structured_output")
     lines = [str(output.get("summary") or "")] if isinstance(output, dict) and output.get("summary") else []
     what = counted(len(record.findings), "finding") if record.findings else "No findings"
     lines.append(f"{what} in {counted(len(diff.files), 'file')} ({target.title})")
     for finding in record.findings:
-        lines += ["", *_shown(finding)]
+        lines += ["", *_finding_lines(finding)]
     if record.outside:
         lines += ["", "Not on a line of the diff:"]
         for finding in record.outside:
-            lines += ["", *_shown(finding)]
+            lines += ["", *_finding_lines(finding)]
     return lines
 
 
-def _shown(finding: ReviewFinding) -> list[str]:
+def _finding_lines(finding: ReviewFinding) -> list[str]:
     side = " (removed)" if finding.side == "old" else ""
     return [
         f"{finding.severity}: {finding.place}{side}: {' '.join(finding.title.split())}",

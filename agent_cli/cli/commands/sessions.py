@@ -100,61 +100,61 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
     for _, summary in turns:
         total += summary.usage
     if as_json:
-        shown = [{"turn": number, **_plain(summary)} for number, summary in turns]
-        print_json({"session_id": session_id, "turns": shown, "usage": _plain(total)})
+        shown = [{"turn": number, **_to_plain(summary)} for number, summary in turns]
+        print_json({"session_id": session_id, "turns": shown, "usage": _to_plain(total)})
         return 0
     echo(f"session {session_id}")
     for number, summary in turns:
-        echo("\n".join(_lines(number, summary)))
-    echo(f"total: {_used(total)}")
+        echo("\n".join(_turn_lines(number, summary)))
+    echo(f"total: {_usage_text(total)}")
     return 0
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Convert to plain data with every field and without type tags."""
     plain = to_json(value.replace(**{n: getattr(value, n) for n in value._fields}))
-    return _untagged(plain)
+    return _without_tags(plain)
 
 
-def _untagged(data: Any) -> Any:
+def _without_tags(data: Any) -> Any:
     if isinstance(data, dict):
-        return {k: _untagged(v) for k, v in data.items() if k != "type"}
-    return [_untagged(v) for v in data] if isinstance(data, list) else data
+        return {k: _without_tags(v) for k, v in data.items() if k != "type"}
+    return [_without_tags(v) for v in data] if isinstance(data, list) else data
 
 
-def _lines(number: int, turn: TurnSummary) -> list[str]:
+def _turn_lines(number: int, turn: TurnSummary) -> list[str]:
     lines = [
         f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}",
-        _quoted(turn.query),
+        _quote(turn.query),
     ]
     current, added = 0, list(turn.added)
     for call in turn.calls:
         if call.round != current:
             current = call.round
             while added and added[0].round < current:
-                lines.append(_quoted(added.pop(0).text))
+                lines.append(_quote(added.pop(0).text))
             lines.append(f"  round {current}")
-        lines.append(f"    {_call(call)}")
+        lines.append(f"    {_call_line(call)}")
         lines += [f"        {fact}" for fact in call.facts]
-    lines += [_quoted(message.text) for message in added]
+    lines += [_quote(message.text) for message in added]
     lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
     lines += [f"  warning: {text}" for text in turn.warnings]
     lines += [f"  {note}" for note in turn.notes]
     for call_id, used in turn.agents.items():
-        lines.append(f"  sub-agent {call_id}: {_used(used)}")
+        lines.append(f"  sub-agent {call_id}: {_usage_text(used)}")
     if turn.copied:
         return [f"\nturn {number}  {turn.started}", lines[1], "  copied from another session", *lines[2:]]
     how = turn.terminal_reason or "not ended"
     took = short_duration(turn.duration_ms / 1000)
-    lines.append(f"  {how}: {counted(turn.rounds, 'model call')}, {took}, {_used(turn.usage)}")
+    lines.append(f"  {how}: {counted(turn.rounds, 'model call')}, {took}, {_usage_text(turn.usage)}")
     return lines
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f"  > {' '.join(text.split())[:200]}"
 
 
-def _call(call: CallSummary) -> str:
+def _call_line(call: CallSummary) -> str:
     decided = "waiting" if call.decision == "defer" else decision_words(call.decision, call.by, call.user)
     why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
     ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
@@ -164,7 +164,7 @@ def _call(call: CallSummary) -> str:
     return f"{agent}{call.summary}: {decided or 'not decided'}{why}{ended}"
 
 
-def _used(usage: Usage) -> str:
+def _usage_text(usage: Usage) -> str:
     cached = f" ({usage.cache_read} cached)" if usage.cache_read else ""
     return f"{usage.input} tokens in{cached}, {usage.output} out, {usage.cost_words}"
 
@@ -199,7 +199,7 @@ STAGES = {
     "failed": "failed",
     "interrupted": "interrupted",
 }
-_RIGHT = frozenset((1, 4, 5, 6))
+_RIGHT_ALIGNED = frozenset((1, 4, 5, 6))
 
 
 @app.command("list", epilog=examples("agent sessions list", "agent sessions list --search login"))
@@ -215,7 +215,7 @@ def list_sessions(
     if words := search.lower().split():
         found = [(g, piece) for g, _ in found if (piece := contains_text(g.path, words))]
     if as_json:
-        print_json([data for g, piece in found if (data := _whole(g, piece if words else None)) is not None])
+        print_json([data for g, piece in found if (data := _session_fields(g, piece if words else None)) is not None])
         return 0
     if not found:
         where = "of any project" if every else f"of {find_place(os.environ).root}"
@@ -225,9 +225,9 @@ def list_sessions(
         return 0
     length = short_length([g.session_id for g, _ in found])
     now = datetime.now(UTC)
-    rows = [_row(g, piece, length, now) + ((home_short(g.root),) if every else ()) for g, piece in found]
+    rows = [_table_row(g, piece, length, now) + ((home_short(g.root),) if every else ()) for g, piece in found]
     names = ("ID", "AGE", "MODEL", "BRANCH", "MESSAGES", "SIZE", "COST", "SESSION", *(("PROJECT",) if every else ()))
-    echo("\n".join(table(names, rows, _RIGHT)))
+    echo("\n".join(table(names, rows, _RIGHT_ALIGNED)))
     return 0
 
 
@@ -242,7 +242,7 @@ def sessions_show(
     return show_log(log_of(session, every), turn, as_json)
 
 
-def _row(g: SessionSummary, piece: str, length: int, now: datetime) -> tuple[str, ...]:
+def _table_row(g: SessionSummary, piece: str, length: int, now: datetime) -> tuple[str, ...]:
     stage = STAGES.get(stage_word(g), "")
     title = f"{shorten(g.title, 80)}{f' ({stage})' if stage else ''}{f' | {piece}' if piece else ''}"
     cost = f"${g.cost:.4f}" if g.cost else "-"
@@ -262,21 +262,21 @@ def stage_word(g: SessionSummary) -> str:
     return {"open": "executing", "done": "completed"}.get(g.ended, g.ended)
 
 
-def _whole(g: SessionSummary, piece: str | None) -> dict[str, Any] | None:
+def _session_fields(g: SessionSummary, piece: str | None) -> dict[str, Any] | None:
     """Return every field of a session; None if it cannot be read."""
     try:
         data = read_log(g.path)
         info = info_of(g.session_id, restore(data, g.session_id), data, results_size(g.path))
     except (SessionNotFoundError, OSError):
         return None
-    found = {name: _untyped(getattr(info, name)) for name in SessionInfo._fields}
+    found = {name: _field_value(getattr(info, name)) for name in SessionInfo._fields}
     return found if piece is None else found | {"match": piece}
 
 
-def _untyped(value: Any) -> Any:
+def _field_value(value: Any) -> Any:
     """Convert to plain data; plan steps without their type tags."""
     if isinstance(value, tuple):
-        return [_untyped(v) for v in value]
+        return [_field_value(v) for v in value]
     return {k: v for k, v in to_json(value).items() if k != "type"} if isinstance(value, Value) else value
 
 
@@ -296,7 +296,7 @@ def home_short(path: str) -> str:
 
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_SHOWN = 10
+_MAX_LISTED = 10
 
 
 @app.command("rm", epilog=examples("agent sessions rm 1a2b3c4d", "agent sessions rm --older-than 30d"))
@@ -318,7 +318,7 @@ def remove_sessions(
         raise UsageError("Name the sessions to remove by ID, or give --older-than 30d.")
     if older_than:
         before = datetime.now(UTC) - read_time(older_than)
-        chosen = [g for g in find_sessions(every) if _changed(g) < before]
+        chosen = [g for g in find_sessions(every) if _last_changed(g) < before]
     else:
         paths = list(dict.fromkeys(log_of(text, every) for text in sessions or ()))
         # An unreadable session can be removed by its ID too.
@@ -326,7 +326,7 @@ def remove_sessions(
     if not chosen:
         print_notice(f"No session is older than {older_than}.")
         return 0
-    _ask(chosen, yes=yes)
+    _confirm_removal(chosen, yes=yes)
     kept = [problem for g in chosen if (problem := remove_session(g.path))]
     for problem in kept:
         print_notice(problem)
@@ -343,24 +343,24 @@ def read_time(text: str) -> timedelta:
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def _changed(g: SessionSummary) -> datetime:
+def _last_changed(g: SessionSummary) -> datetime:
     try:
         return datetime.fromisoformat(g.updated)
     except ValueError:
         return datetime.fromtimestamp(g.path.stat().st_mtime, UTC)
 
 
-def _ask(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
+def _confirm_removal(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
     """Ask the user to confirm. Raises UsageError if they decline or nobody can be asked."""
     if yes:
         return
     if not can_ask():
         raise UsageError(f"{counted(len(chosen), 'session')} would be deleted; --yes does it without asking.")
     now = datetime.now(UTC)
-    for g in chosen[:_SHOWN]:
+    for g in chosen[:_MAX_LISTED]:
         print_notice(f"  {g.session_id[:8]}  {age(g.updated, now):>4}  {size(g.size):>5}  {shorten(g.title, 60)}")
-    if len(chosen) > _SHOWN:
-        print_notice(f"  and {len(chosen) - _SHOWN} more")
+    if len(chosen) > _MAX_LISTED:
+        print_notice(f"  and {len(chosen) - _MAX_LISTED} more")
     what = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
     if not confirm(f"Delete {what}?"):
         raise UsageError("Nothing was removed.")

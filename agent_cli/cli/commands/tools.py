@@ -78,8 +78,8 @@ def run_tool(
 ) -> int:
     """Run one tool with the permissions of a session. Exits with 0, 1 on an error or a denial, 2 on wrong usage."""
     _check_name(name)
-    call = ToolCall("call", name, _decode(_given(arguments)))
-    here = alone(options)
+    call = ToolCall("call", name, _decode(_read_arguments(arguments)))
+    here = one_shot_context(options)
     context = here.context
     load_extensions(
         options, here.place, here.layers, here.settings, lambda text: print_notice(f"agent: {text}")
@@ -89,7 +89,7 @@ def run_tool(
     watch = Signals(lambda: context.cancel.cancel())
     try:
         with watch:
-            ran = _left_out(name, here.settings) or run_call(call, here)
+            ran = _disabled_result(name, here.settings) or run_call(call, here)
     finally:
         here.hooks.close()
         context.close()
@@ -110,8 +110,8 @@ def _print(ran: ToolRun, as_json: bool) -> None:
         print_notice(f"agent: {escape_controls(ran.text)}{allow}")
 
 
-def _left_out(name: str, settings: Settings) -> ToolRun | None:
-    """Return the denial of a tool that the settings disable; None if it is enabled."""
+def _disabled_result(name: str, settings: Settings) -> ToolRun | None:
+    """Return the denial if the settings disable the tool, else None."""
     wanted = settings.tools
     if wanted is None or "default" in wanted or name in wanted:
         return None
@@ -119,7 +119,7 @@ def _left_out(name: str, settings: Settings) -> ToolRun | None:
 
 
 def _check_name(name: str) -> None:
-    """Return a tool by name. Raises UsageError with the nearest name if there is none."""
+    """Raise UsageError, with the nearest name, if there is no such tool."""
     known = {tool.name.lower(): tool.name for tool in BUILTIN}
     if name in known.values():
         return
@@ -128,7 +128,7 @@ def _check_name(name: str) -> None:
     raise UsageError(f"Unknown tool {escape_controls(name)}.{hint}")
 
 
-def _given(arguments: str | None) -> str:
+def _read_arguments(arguments: str | None) -> str:
     """Return the JSON text: the argument, or standard input without one (or for `-`) unless it is a terminal."""
     if arguments not in (None, "-"):
         return arguments or ""
@@ -154,7 +154,7 @@ def _decode(text: str) -> dict[str, Any]:
 
 
 class ToolRun(Value, tag="Ran"):
-    """The result of the call. hint: the rule that would have allowed what was denied."""
+    """Result of a call. hint: rule that would allow a denied call."""
 
     text: str
     is_error: bool
@@ -163,8 +163,8 @@ class ToolRun(Value, tag="Ran"):
     media: tuple[Media, ...] = ()
 
 
-class Alone(Value):
-    """The dependencies of calls without user and model, as in a one-shot run here."""
+class OneShotContext(Value):
+    """What calls need without a user and a model, as in a one-shot run."""
 
     place: RunEnvironment
     layers: Layers
@@ -174,8 +174,8 @@ class Alone(Value):
     hooks: Hooks
 
 
-def alone(options: RunOptions) -> Alone:
-    """Build them from the environment and its settings. Raises UsageError."""
+def one_shot_context(options: RunOptions) -> OneShotContext:
+    """Build the context from the environment and its settings. Raises UsageError."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
@@ -186,10 +186,10 @@ def alone(options: RunOptions) -> Alone:
     context = make_context(workspace, settings, place, require_read_first=False)
     policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
     hooks = make_hooks(settings, layers, place, context, ("", lambda: None))
-    return Alone(place, layers, settings, context, policy, hooks)
+    return OneShotContext(place, layers, settings, context, policy, hooks)
 
 
-def run_call(call: ToolCall, here: Alone) -> ToolRun:
+def run_call(call: ToolCall, here: OneShotContext) -> ToolRun:
     """Run one call through the executor: prepare, permit, run, finish; with the hooks of calls."""
     context = here.context
     rules: list[str] = []

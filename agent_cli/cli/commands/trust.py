@@ -35,7 +35,7 @@ def trust(
 
 def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
     """Trust the repository of a directory ("": the current one), or do what the flags say. Raises UsageError."""
-    place = _place_of(folder)
+    place = _find_place(folder)
     if revoke:
         return _revoke(place)
     files = project_files(place)
@@ -63,7 +63,7 @@ def list_trusted() -> int:
     return 0
 
 
-def _place_of(folder: str) -> RunEnvironment:
+def _find_place(folder: str) -> RunEnvironment:
     here = find_place(os.environ)
     if not folder:
         return here

@@ -51,10 +51,10 @@ def undo_session(
             if found is None:
                 raise UsageError("There is nothing to redo in this session.")
             number, plan = found
-            chosen = _chosen(plan, place, yes=yes, force=force, files=files or ())
+            chosen = _choose_items(plan, place, yes=yes, force=force, files=files or ())
             return 1 if chosen is None else _result(work.redo(number, chosen), chosen, place, "undo")
         turns = _turns(work, to)
-        chosen = _chosen(work.plan(turns), place, yes=yes, force=force, files=files or ())
+        chosen = _choose_items(work.plan(turns), place, yes=yes, force=force, files=files or ())
         return (
             1 if chosen is None else _result(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
         )
@@ -95,7 +95,9 @@ def _turns(work: UndoManager, to: int | None) -> list[int]:
     return found
 
 
-def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files: Sequence[str]) -> list[Item] | None:
+def _choose_items(
+    plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files: Sequence[str]
+) -> list[Item] | None:
     """Return the files to restore after the user agreed; None if they declined. Raises UsageError."""
     wanted = {os.path.normpath(place.cwd / f) for f in files}
     items = [i for i in plan.items if not wanted or i.path in wanted]
@@ -130,7 +132,7 @@ def _result(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment
     return 1 if failed else 0
 
 
-_LARGEST = 20_000_000
+_MAX_FILE_BYTES = 20_000_000
 
 
 @shared.command(epilog=examples("agent why src/app.py:42"))
@@ -141,7 +143,7 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
     place = find_place(os.environ)
     path = os.path.realpath(place.cwd / name)
     try:
-        lines = read_regular(path, _LARGEST).decode("utf-8", "replace").splitlines(keepends=True)
+        lines = read_regular(path, _MAX_FILE_BYTES).decode("utf-8", "replace").splitlines(keepends=True)
     except OSError as error:
         raise UsageError(f"{escape_controls(name)} cannot be read: {error.strerror or error}.") from None
     if int(number) > len(lines):
