@@ -96,6 +96,10 @@ def _by_table(program: Program, words: Sequence[Word]) -> Iterator[Touch]:
         yield from (Touch("write", w) for w in operands)
     whole = any(name.startswith(option) for option, _, _ in found for name in program.whole)
     yield from _operands(program, operands, into, read, whole=whole)
+    if program.operands == "skip" and any(option == "--reference" for option, _, _ in found):
+        yield from (Touch("write", w) for w in operands[:1])  # the mode or owner is that of another file
+    if program is PROGRAMS["vim"]:
+        yield from (Touch("run", w) for w in operands if w.text[:1] == "+" and not _PLACE.fullmatch(w.text))
     if program.here and not into and not any(role == "write" for _, role, _ in found):
         yield Touch("into", Word("."))
 
@@ -139,6 +143,8 @@ def _operands(
         yield from (Touch(plain, w) for w in operands)
 
 
+# Where an editor begins: a line, or a word to look for. Anything else behind a plus is a command.
+_PLACE = re.compile(r"\+(?:\d*|/[\w .-]+)")
 _NOWHERE = re.compile(r"-|/dev/(?:(?:null|stdout|stderr)(?:/[^/]+)?|fd/(?:1|2|63)|tty)?")
 # Opened for writing, these are the file that was opened for reading.
 _INPUTS = re.compile(r"/dev/(?:stdin|fd/\d\d?)")

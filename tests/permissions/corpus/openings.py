@@ -230,4 +230,16 @@ CASES = [
         "shortened options that destroy", "allow", "git push --forc", "git reset --hard", "git checkout -qf",
         allow=("Bash(git push --forc:*)", "Bash(git reset --hard:*)", "Bash(git checkout -qf)"),
     ),
+    *group(
+        "operands that are more", "ask",
+        "chmod --reference=a.txt .git/hooks/x", "chmod --ref a.txt ../x", "chown --ref=a.txt .git/hooks/x",
+        "chgrp --reference=a.txt ../x", "vim '+!id' a.txt", "view '+!id' a.txt", "nvim '+lua x' a.txt",
+        "vim '+w! .agentrc' a.txt", "vim '+/foo|!id' a.txt",
+        allow=("Bash(chmod:*)", "Bash(chown:*)", "Bash(chgrp:*)", "Bash(vim:*)", "Bash(view:*)", "Bash(nvim:*)"),
+    ),
+    *group(
+        "operands that are more", "allow",
+        "chmod --reference=a.txt b.txt", "chmod +x b.txt", "vim +12 a.txt", "vim +/foo a.txt", "vim + a.txt",
+        allow=("Bash(chmod:*)", "Bash(vim:*)"),
+    ),
 ]  # fmt: skip
