@@ -20,7 +20,7 @@ from agent_tools.fs.encoding import TextFile, decode_text
 from agent_tools.results import ToolError
 
 # Larger files are read from disk.
-_LARGEST = 5_000_000
+_MAX_BUFFER_BYTES = 5_000_000
 
 
 class EditorBuffers:
@@ -38,7 +38,7 @@ class EditorBuffers:
 
         A buffer that has not noticed a change of its file on disk yet counts as having nothing else.
         """
-        if not self._reads or len(saved) > _LARGEST or (file := decode_text(saved)) is None:
+        if not self._reads or len(saved) > _MAX_BUFFER_BYTES or (file := decode_text(saved)) is None:
             return saved
         try:
             params = {"sessionId": self._session_id, "path": str(path)}
@@ -82,7 +82,7 @@ def _as_in(file: TextFile, text: str) -> str:
 
 
 class EditorError(Exception):
-    """The editor refused a request, or the connection to it is gone. One sentence."""
+    """The editor refused a request, or disconnected. The message is one sentence."""
 
 
 class EditorClient:

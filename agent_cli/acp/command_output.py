@@ -1,4 +1,4 @@
-"""How the output of a command reaches the editor: as text, as a terminal that it draws, or in a terminal that it runs.
+"""Send the output of a command to the editor: as text, as a terminal it draws, or in a terminal it runs.
 
 Commands always run here, in the sandbox, without the secrets of the environment and under the session's time limits. A
 terminal of the editor (`terminal/create`) therefore runs a relay: a shell that prints what the command prints and exits
@@ -23,7 +23,7 @@ from agent_tools.results import CommandOutput
 
 Update = dict[str, Any]
 # Characters of output that are shown as text; the model has it all.
-SHOWN = 20_000
+MAX_SHOWN_CHARS = 20_000
 # Bytes of output that a terminal of the editor keeps, and that wait here for it.
 _HELD = 1_000_000
 # Seconds that a terminal of the editor has to show the rest of the output once its command has ended.
@@ -53,7 +53,7 @@ class OutputDisplay(Protocol):
 
 def output_block(text: str) -> Update:
     """Return output of a program as a block of code."""
-    text = text[-SHOWN:].rstrip("\n")
+    text = text[-MAX_SHOWN_CHARS:].rstrip("\n")
     fence = "```"
     while fence in text:
         fence += "`"
@@ -73,7 +73,7 @@ class TextOutput:
         return {}
 
     def output(self, call_id: str, text: str) -> Update:
-        shown = self._output[call_id] = (self._output.get(call_id, "") + text)[-SHOWN:]
+        shown = self._output[call_id] = (self._output.get(call_id, "") + text)[-MAX_SHOWN_CHARS:]
         return {"content": [output_block(shown)]}
 
     def ended(self, call_id: str, result: CommandOutput | None) -> Update:
@@ -184,7 +184,7 @@ class EditorTerminals:
 
 
 class _Relay:
-    """A terminal of the editor that prints what is written here. path: of its script, beside which its files are."""
+    """A terminal of the editor that prints what is written here. path: its script; its files are next to it."""
 
     def __init__(self, path: Path, client: EditorClient, session_id: str) -> None:
         self._path, self._client, self._session = path, client, {"sessionId": session_id}

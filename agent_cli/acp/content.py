@@ -1,4 +1,4 @@
-"""What an editor sends with a prompt: text, images, and files by link or with their content."""
+"""Read the content of a prompt: text, images, and files, linked or embedded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EditorPrompt(Value):
     """A prompt of the editor's user.
 
     text: their words, with mentions of linked files.
-    files: the content that came with it, as blocks for the model; nothing in them is expanded.
+    files: embedded files as blocks for the model; nothing in them is expanded.
     media: images and PDFs.
     """
 
@@ -35,7 +35,7 @@ class EditorPrompt(Value):
 
     @property
     def files_block(self) -> str:
-        """The content that came with the prompt, to follow its text; "" for none."""
+        """Return the embedded files as text to append to the prompt, or ""."""
         return "".join(f"\n\n{file}" for file in self.files)
 
 
@@ -71,7 +71,7 @@ def _mention(uri: str, name: str, context: ToolContext) -> str:
     if path is None:
         return f"[{name}]({uri})"
     shown = context.workspace.spell(path)
-    lines = _lines(uri)
+    lines = _line_range(uri)
     if any(c.isspace() for c in shown):
         return shown
     return f"@{shown}:{lines[0]}-{lines[1]}" if lines else f"@{shown}"
@@ -79,16 +79,16 @@ def _mention(uri: str, name: str, context: ToolContext) -> str:
 
 def _reference(uri: str, name: str) -> str:
     """Return how the text names a file whose content comes with the prompt."""
-    lines = _lines(uri)
+    lines = _line_range(uri)
     return f"`{name}`" if lines is None else f"`{name}` (lines {lines[0]}-{lines[1]})"
 
 
 def _span(uri: str) -> str:
-    lines = _lines(uri)
+    lines = _line_range(uri)
     return f' lines="{lines[0]}-{lines[1]}"' if lines else ""
 
 
-def _lines(uri: str) -> tuple[int, int] | None:
+def _line_range(uri: str) -> tuple[int, int] | None:
     """Return the lines that a link points to, in the forms #L3, #L3-L9 and #L3:9."""
     found = _LINES.fullmatch(urlsplit(uri).fragment)
     return (int(found[1]), int(found[2] or found[1])) if found else None
@@ -112,7 +112,7 @@ def _file_name(uri: str, context: ToolContext) -> str:
     return uri.replace('"', "%22") if path is None else context.workspace.spell(path).replace('"', "%22")
 
 
-def _decoded(data: str, name: str) -> bytes:
+def _decode_base64(data: str, name: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
@@ -125,7 +125,7 @@ def _image(data: str, uri: str, context: ToolContext, model: str) -> Media:
         raise UsageError(
             f'{model} is not known to accept images. Choose a model that does, or set model_takes = ["image"].'
         )
-    raw = _decoded(data, name)
+    raw = _decode_base64(data, name)
     found = images.sniff(raw)
     if found is None:
         raise UsageError(f"{name} cannot be sent: it is not an image.")
@@ -140,6 +140,6 @@ def _blob(resource: Any, name: str, context: ToolContext, model: str) -> Media:
     if mime.startswith("image/"):
         return _image(resource.blob, name, context, model)
     if mime == _PDF and "pdf" in context.input_modalities:
-        _decoded(resource.blob, name)
+        _decode_base64(resource.blob, name)
         return Media(_PDF, resource.blob, name)
     raise UsageError(f"{name} cannot be sent: {mime or 'its type'} is neither text nor an image. Link to the file.")

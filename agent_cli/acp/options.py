@@ -1,4 +1,4 @@
-"""What the user of an editor can choose for a session: mode, model and effort, and the commands."""
+"""What an editor can set for a session: mode, model and effort; and the available commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MODES: dict[Mode, tuple[str, str]] = {
 # Commands about the terminal, or about which session is open: in an editor both are the editor's.
 NOT_HERE = frozenset(("exit", "clear", "sessions", "resume", "fork", "copy", "theme", "vim"))
 # Models in the menu.
-_MOST = 40
+_MAX_MODELS = 40
 
 
 def allowed_modes() -> list[Mode]:
@@ -51,7 +51,7 @@ def config_options(ctx: SlashContext) -> list[dict[str, Any]]:
     """Return mode, model and effort as options, each with what it is now."""
     conversation = ctx.agent.conversation
     mode, model = conversation.deps.policy.mode, conversation.options.label
-    offered = {info.name: about for info, about in models_with_details(ctx)[:_MOST]}
+    offered = {info.name: about for info, about in models_with_details(ctx)[:_MAX_MODELS]}
     names = [model, *(name for name in offered if name != model)]
     efforts = [("default", "Default"), *((level, level.capitalize()) for level in get_args(Effort))]
     return [

@@ -33,7 +33,7 @@ _ALWAYS = frozenset("saAx")
 # Choices beside the list of a dialog that are offered: no, and no with a reason.
 _UNLISTED = ("n", "r")
 # Options of a menu that are offered; an editor shows each as a button.
-_MOST_OPTIONS = 30
+_MAX_OPTIONS = 30
 _DEFERRED = "Answer in my next message"
 
 
@@ -83,7 +83,7 @@ class EditorQuestions:
     def _pick(self, dialog: Dialog, options: Sequence[Option], cancel: CancelToken) -> int | None:
         listed = [(str(n), " · ".join(filter(None, option)), "allow_once") for n, option in enumerate(options)]
         no = [] if options and options[-1][0] == "no" else [("none", "Cancel", "reject_once")]
-        key = self._choose(dialog, [*listed[:_MOST_OPTIONS], *no], cancel, None)
+        key = self._choose(dialog, [*listed[:_MAX_OPTIONS], *no], cancel, None)
         return None if key == "none" else int(key)
 
     def _wait_for_words(self, dialog: Dialog, cancel: CancelToken) -> Any:
@@ -102,7 +102,7 @@ class EditorQuestions:
         self._count += 1
         about: Update = dict(call) if call else {"toolCallId": f"question-{self._count}", "kind": "other"}
         about.setdefault("title", _title(dialog))
-        texts = list(_lines(dialog, known=call is not None))
+        texts = list(_dialog_lines(dialog, known=call is not None))
         shown = [{"type": "content", "content": text_block("\n\n".join(texts))}] if texts else []
         about["content"] = [*shown, *about.get("content", [])]
         listed = [{"optionId": key, "name": name, "kind": kind} for key, name, kind in options]
@@ -172,7 +172,7 @@ def _title(dialog: Dialog) -> str:
     return dialog.title.text
 
 
-def _lines(dialog: Dialog, *, known: bool) -> Iterator[str]:
+def _dialog_lines(dialog: Dialog, *, known: bool) -> Iterator[str]:
     """Yield the paragraphs of a question. known: the editor shows the call itself, with its change."""
     for warning in dialog.warnings:
         yield f"**{warning}**"

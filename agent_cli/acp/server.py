@@ -1,8 +1,8 @@
 """The agent's end of the protocol: requests of the editor, by the methods that the protocol names, and its sessions.
 
-Requests are answered on the loop; what takes longer runs on a thread of its own, so that one session never holds up
-another. Every error is a JSON-RPC error with one sentence. Standard output belongs to the protocol alone: whatever else
-writes there lands on standard error. When the editor is gone, or a signal comes, all sessions end with what they run.
+Requests are answered on the loop; longer work runs on a thread of its own, so one session never delays
+another. Every error is a JSON-RPC error with one sentence. Standard output belongs to the protocol alone: anything else
+written there goes to standard error. When the editor disconnects, or on a signal, all sessions and their processes end.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ with lazy_imports():
 
 T = TypeVar("T")
 _INVALID, _INTERNAL, _AUTH, _MISSING = -32602, -32603, -32000, -32002
-_LONGEST_LINE = 64 << 20
+_MAX_LINE_BYTES = 64 << 20
 _PAGE = 50
 # Seconds that sessions have to end when the editor is gone.
 _GRACE = 8.0
@@ -62,7 +62,7 @@ _HOW = (
 
 
 class AcpServer:
-    """The methods of the protocol, named as the router of the package looks for them."""
+    """The methods of the protocol, by the names that the router of the package expects."""
 
     def __init__(self, options: RunOptions) -> None:
         self._options = options
@@ -123,7 +123,7 @@ class AcpServer:
         self, cwd: str, session_id: str, mcp_servers: Any = None, additional_directories: Any = None, **more: Any
     ) -> dict[str, Any]:
         options = self._options_for(mcp_servers, additional_directories)
-        options = options.replace(resume=_known(session_id, cwd), fork_session=True)
+        options = options.replace(resume=_check_session_id(session_id, cwd), fork_session=True)
         if (old := self._sessions.get(session_id)) is not None:
             options = options.replace(model=old.agent.conversation.options.label)
         session = await self._open(options, cwd)
@@ -244,7 +244,7 @@ class AcpServer:
         if (open_already := self._sessions.get(session_id)) is not None:
             await self._close(open_already)
         options = self._options_for(servers, folders)
-        return await self._open(options.replace(resume=_known(session_id, cwd)), cwd)
+        return await self._open(options.replace(resume=_check_session_id(session_id, cwd)), cwd)
 
     async def _close(self, session: EditorSession) -> None:
         session.cancel()
@@ -292,7 +292,7 @@ def _absolute(cwd: str) -> str:
     return cwd
 
 
-def _known(session_id: str, cwd: str) -> str:
+def _check_session_id(session_id: str, cwd: str) -> str:
     """Return the ID of a session of the project. Raises RequestError."""
     place = find_place(os.environ, _absolute(cwd))
     store = SessionStore(state_folder(place.env), place.root)
@@ -313,7 +313,7 @@ def _server_entry(server: Any) -> dict[str, Any]:
     return {"command": server.command, "args": server.args, "env": {v.name: v.value for v in server.env}}
 
 
-async def _answered(handler: Any, method: str, params: Any, is_notification: bool) -> Any:
+async def _answer(handler: Any, method: str, params: Any, is_notification: bool) -> Any:
     """Answer a request; every error becomes one of the protocol, with one sentence."""
     try:
         return await handler(method, params, is_notification)
@@ -342,7 +342,7 @@ async def _answered(handler: Any, method: str, params: Any, is_notification: boo
 async def _streams(output: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return standard input, and the pipe with this descriptor, as streams."""
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
+    reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
     protocol = asyncio.StreamReaderProtocol(reader)
     await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(0), "rb", 0))
     pipe = os.fdopen(output, "wb", 0)
@@ -358,7 +358,7 @@ async def _serve(options: RunOptions, output: int) -> None:
     reader, writer = await _streams(output)
 
     async def handle(method: str, params: Any, is_notification: bool) -> Any:
-        return await _answered(router, method, params, is_notification)
+        return await _answer(router, method, params, is_notification)
 
     connection = Connection(handle, writer, reader, listening=False)
     server.client = EditorClient(connection, asyncio.get_running_loop())

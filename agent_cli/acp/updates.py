@@ -1,6 +1,6 @@
-"""The events of a turn as updates of a session: text, calls with diffs and output, the plan, usage, the end.
+"""Convert the events of a turn to session updates: text, calls with diffs and output, the plan, usage, the end.
 
-What a call is to the editor (its kind, its places) follows from the traits of its tool. The same events, read from a
+The kind and locations of a call follow from the traits of its tool. The same events, read from a
 session's log, replay the conversation when an editor loads it.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_cli.acp.command_output import SHOWN, OutputDisplay, TextOutput, Update, output_block
+from agent_cli.acp.command_output import MAX_SHOWN_CHARS, OutputDisplay, TextOutput, Update, output_block
 from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -270,7 +270,7 @@ class SessionUpdates:
     def _result(self, message: ToolMessage) -> Update:
         """Return what a result adds to its call."""
         images = [{"type": "content", "content": block} for m in message.media for block in media_block(m)]
-        return {"content": images, "rawOutput": message.text[:SHOWN]}
+        return {"content": images, "rawOutput": message.text[:MAX_SHOWN_CHARS]}
 
     def _finished(self, event: ToolFinished) -> None:
         status = "failed" if event.is_error else "completed"

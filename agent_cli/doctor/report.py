@@ -200,7 +200,7 @@ def run_doctor(as_json: bool, commands: Collection[str]) -> int:
     layers, mistakes = readable_layers(place)
     findings, ready = collect_findings(place, layers, mistakes, commands)
     if as_json:
-        print_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
+        print_json({"ok": ready, "version": __version__, "findings": [_to_plain(f) for f in findings]})
     else:
         echo(findings_text(findings))
     return 0 if ready else 1
@@ -280,16 +280,16 @@ OPTIONAL = {
 
 def findings_text(findings: Iterable[Finding]) -> str:
     """Format the findings in lines that fit the terminal."""
-    return "\n".join(wrap_for_terminal(1, line, " " * 21) for finding in findings for line in _lines(finding))
+    return "\n".join(wrap_for_terminal(1, line, " " * 21) for finding in findings for line in _finding_lines(finding))
 
 
-def _lines(finding: Finding) -> list[str]:
+def _finding_lines(finding: Finding) -> list[str]:
     mark = "optional" if finding.mark == "missing" and finding.topic in OPTIONAL else finding.mark
     first = f"{mark:<8} {finding.topic:<11} {_safe_line(finding.text)}"
     return [first, *(f"{'':<8} {'':<11}   {_safe_line(detail)}" for detail in finding.details)]
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _to_plain(finding: Finding) -> dict[str, Any]:
     plain: dict[str, Any] = {"mark": finding.mark, "topic": finding.topic, "text": _safe_line(finding.text)}
     return plain | {"details": [_safe_line(d) for d in finding.details], **finding.data}
 

@@ -142,7 +142,7 @@ async def entry_now(hub: Hub, session_id: str) -> dict[str, Any]:
     return found
 
 
-def _task_of(hub: Hub, session_id: str, user: str) -> ServerTask:
+def _find_task(hub: Hub, session_id: str, user: str) -> ServerTask:
     """Return the task of a session; make one for a session of another front end that is not open there."""
     log = session_log(hub, session_id)
     entry = hub.views.entry(session_id)
@@ -180,7 +180,7 @@ async def say(hub: Hub, request: Request, body: MessageBody) -> dict[str, Any]:
         raise missing(session_id)
     if detail["state"] == "waiting":
         raise RequestRefusedError(409, "waiting", "This session waits for a decision, which can carry words.")
-    task = _task_of(hub, session_id, user)
+    task = _find_task(hub, session_id, user)
     running = session_id in hub.pool.running
     entry = new_entry("message", user, body.text, body.how if running else "queue")
     _put(hub, task, entry)
@@ -214,7 +214,7 @@ async def resume(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
     ready = restored is not None and (restored.interrupted is not None or restored.waiting is not None)
     if session_id in hub.pool.running or not ready or detail["state"] == "waiting":
         raise RequestRefusedError(409, "idle", "There is nothing to resume: the last turn has ended, or runs.")
-    task = _task_of(hub, session_id, user)
+    task = _find_task(hub, session_id, user)
     entry = new_entry("resume", user)
     _put(hub, task, entry)
     hub.pool.wake(task)
@@ -254,7 +254,7 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str
     asked = hub.views.question(path, verdict.call_id)
     if asked is None or session_id in hub.pool.running:
         raise await _too_late(hub, session_id, verdict.call_id)
-    task = _task_of(hub, session_id, user)
+    task = _find_task(hub, session_id, user)
     if (earlier := decision_about(asked, task.open_entries())) is not None:
         raise _decided_before(earlier[0].user, earlier[1].past)
     if binding_of(asked) != verdict.binding:
@@ -268,7 +268,7 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str
     if isinstance(asked, QuestionAsked) and any(i["expired"] for i in items if i["call_id"] == verdict.call_id):
         _put(hub, task, new_entry("expire", user))
         hub.pool.wake(task)
-        raise RequestRefusedError(409, "expired", _expired(hub, path))
+        raise RequestRefusedError(409, "expired", _expiry_reason(hub, path))
     _put(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
     left = sum("decided" not in item for item in hub.views.pending_items(path, task))
     if left:
@@ -278,7 +278,7 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str
     return {"call_id": verdict.call_id, "decided": f"{verdict.past} by {user}", "decided_by": user, "left": left}
 
 
-def _expired(hub: Hub, path: Path) -> str:
+def _expiry_reason(hub: Hub, path: Path) -> str:
     restored = hub.views.restored(path)
     saved = restored.waiting.saved if restored is not None and restored.waiting is not None else {}
     return f"{expired_words(int(saved.get('settings', {}).get('plan_ttl', 0)))} Ask for a new one."
@@ -310,7 +310,7 @@ async def undo(hub: Hub, request: Request, body: UndoBody) -> dict[str, Any]:
     session_log(hub, session_id)
     if session_id in hub.pool.running or session_id in hub.pool.queued:
         raise RequestRefusedError(409, "running", "The session is at work: interrupt it first.")
-    task = _task_of(hub, session_id, user)
+    task = _find_task(hub, session_id, user)
     root = (await asyncio.to_thread(session_place, hub, session_id)).root
 
     def carry_out() -> tuple[dict[str, Any], int]:

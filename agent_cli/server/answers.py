@@ -53,7 +53,7 @@ class UserVerdict(Value, tag="UserVerdict"):
 
     @property
     def past(self) -> str:
-        """The decision in one word: "approved"."""
+        """Return the decision as a past participle: "approved"."""
         return _PAST[self.verdict]
 
 
@@ -61,15 +61,17 @@ def binding_of(asked: ApprovalRequested | QuestionAsked) -> str:
     """Return what identifies a question as it is shown."""
     if isinstance(asked, ApprovalRequested):
         return asked.binding
-    text = json.dumps([asked.call_id, asked.kind, _filled(asked.data)], sort_keys=True)
+    text = json.dumps([asked.call_id, asked.kind, _drop_empty(asked.data)], sort_keys=True)
     return blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def _filled(data: Any) -> Any:
+def _drop_empty(data: Any) -> Any:
     """Return JSON data without empty fields: a log may have a default that the question did not, or the reverse."""
     if isinstance(data, dict):
-        return {name: filled for name, value in data.items() if (filled := _filled(value)) not in (None, False, "", [])}
-    return [_filled(value) for value in data] if isinstance(data, (list, tuple)) else data
+        return {
+            name: filled for name, value in data.items() if (filled := _drop_empty(value)) not in (None, False, "", [])
+        }
+    return [_drop_empty(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
 def decision_about(

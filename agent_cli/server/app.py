@@ -306,14 +306,14 @@ async def _openapi(request: Request) -> Response:
 
 
 async def _index(request: Request) -> Response:
-    return _served(request, "index.html")
+    return _serve_file(request, "index.html")
 
 
 async def _file(request: Request) -> Response:
-    return _served(request, request.path_params["name"])
+    return _serve_file(request, request.path_params["name"])
 
 
-def _served(request: Request, name: str) -> Response:
+def _serve_file(request: Request, name: str) -> Response:
     """Return a file of the page; only the names in its folder are served."""
     path = _PAGE / name
     if name.startswith(".") or "/" in name or "\\" in name or "\0" in name or not path.is_file():

@@ -1,6 +1,6 @@
 """A task in two calls: `POST /coding/start` and `POST /coding/{session_id}/approve`, and its state.
 
-The sessions are those of `/v1`: a plan is approved before anything changes, tools are approved during the work.
+It works on the same sessions as `/v1`: the plan is approved before anything changes, tools during the work.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
         "mode": detail["mode"] or "default",
         "stage": stage,
         "query": query,
-        "clarified_query": _clarified(query, restored),
+        "clarified_query": _with_clarifications(query, restored),
         "plan": plan,
         "todos": detail["plan"],
         "completed_steps": completed,
@@ -110,7 +110,7 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _clarified(query: str, restored: Any) -> str:
+def _with_clarifications(query: str, restored: Any) -> str:
     """Return the request with what the user answered to questions about it."""
     if restored is None:
         return query

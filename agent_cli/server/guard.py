@@ -1,12 +1,12 @@
-"""What every request passes: the address it was sent to, where it comes from, its token, its size and its time.
+"""Checks of every request: target address, origin, token, size and time.
 
-- Host must be a name of this server, so that a name which somebody points at 127.0.0.1 (DNS rebinding) reaches nothing.
-- Origin, where a browser sends one, must be this server; nothing here uses cookies, so a foreign page has no rights.
-- A body must be JSON, small, and come within a time limit.
+- Host must be a name of this server, so a foreign name that resolves to 127.0.0.1 (DNS rebinding) is refused.
+- Origin, if a browser sends it, must be this server. There are no cookies, so a foreign page has no rights.
+- A body must be JSON, within a size limit, and arrive within a time limit.
 
-Bearer tokens: names, roles, and who may do what. Stored as hashes in `<state>/serve/tokens.json`, for the user only.
+Bearer tokens have a name and a role. Their hashes are stored in `<state>/serve/tokens.json`, readable by the user only.
 
-A role includes those before it: `read` sees, `decide` also decides what waits, `start` also starts and steers work.
+Each role includes the ones before it: `read` views, `decide` makes pending decisions, `start` starts and steers work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 # The name of the token that the first start makes.
 OWNER = "owner"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,39}")
-_LARGEST = 1 << 20
+_MAX_TOKENS_BYTES = 1 << 20
 
 
 class AccessToken(Value, tag="Token"):
@@ -70,7 +70,7 @@ class AccessTokenStore:
         if mark != self._known[0]:
             try:
                 found: tuple[AccessToken, ...] = from_json(
-                    tuple[AccessToken, ...], json.loads(read_regular(self.path, _LARGEST))
+                    tuple[AccessToken, ...], json.loads(read_regular(self.path, _MAX_TOKENS_BYTES))
                 )
             except (OSError, ValueError, DecodeError) as error:
                 raise UsageError(f"The tokens cannot be read: {self.path} is damaged ({error}).") from None

@@ -1,4 +1,4 @@
-"""The parts of a running server, joined: sessions, workers, watchers, and how a view notices a change."""
+"""The parts of a running server: sessions, workers, file watches, and change notifications."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ from agent_cli.session.store import state_folder
 
 
 class ServeOptions:
-    """How the server runs. bypass: a request may choose the mode bypassPermissions. link: the address of the page."""
+    """Options of the server.
+
+    workers: maximum number of workers.
+    bypass: requests may choose the mode bypassPermissions.
+    link: address of the page.
+    """
 
     def __init__(self, *, workers: int, bypass: bool, link: str) -> None:
         self.workers, self.bypass, self.link = workers, bypass, link
 
 
 class Hub:
-    """What the handlers work with. on_change: called with the ID of each session that changed."""
+    """Shared state of the handlers. on_change: called with the ID of each changed session."""
 
     def __init__(self, env: Mapping[str, str], projects: list[Path], options: ServeOptions) -> None:
         self.env, self.options = env, options

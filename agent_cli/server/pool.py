@@ -1,7 +1,7 @@
-"""The worker processes: one for each session with something to do, at most so many at a time, a queue beyond.
+"""Worker processes: one for each session with work to do, up to a limit; further sessions are queued.
 
-A worker is not the server's child in the sense of its life: it has a process group of its own and goes on when the
-server ends. The next server finds it by the lock of its task.
+A worker outlives the server: it has its own process group and keeps running when the server ends. The next server finds
+it by the lock of its task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_cli.server.tasks import ServerTask, TaskStore
 from agent_tools.fs.safe_files import open_regular
 
 # Seconds between looks at a worker; at one of an earlier server, which is not our child.
-_TICK, _LOOK = 0.05, 0.2
+_TICK, _POLL_SECONDS = 0.05, 0.2
 # How often a message is tried whose workers were killed before they could record it.
 _TRIES = 3
 _KILLED = "The process of this session was killed {count} times before it could begin. The message was not sent."
@@ -41,7 +41,7 @@ class Pool:
 
     @property
     def queued(self) -> tuple[str, ...]:
-        """The sessions that wait for a worker, in order."""
+        """Return the sessions waiting for a worker, in order."""
         return tuple(self._queue)
 
     def find_again(self, ready: Callable[[ServerTask], bool]) -> None:
@@ -117,7 +117,7 @@ class Pool:
             code = ended
         else:
             while task.is_running():
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL_SECONDS)
         del self._running[session_id]
         self._ended(task, killed=code < 0)
         self._changed(session_id)

@@ -194,7 +194,7 @@ async def events(hub: Hub, request: Request) -> Response:
         finally:
             hub.unfollow(session_id, feed.changed)
 
-    return _streamed(stream())
+    return _stream_response(stream())
 
 
 async def all_events(hub: Hub, request: Request) -> Response:
@@ -220,10 +220,10 @@ async def all_events(hub: Hub, request: Request) -> Response:
         finally:
             hub.listeners.discard(queue)
 
-    return _streamed(stream())
+    return _stream_response(stream())
 
 
-def _streamed(pieces: AsyncIterator[bytes]) -> Response:
+def _stream_response(pieces: AsyncIterator[bytes]) -> Response:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)
 

@@ -25,7 +25,7 @@ STATE_SECONDS = 1.0
 # Seconds between comments that keep a connection open.
 PING = 15.0
 # Bytes read at once.
-_PIECE = 1 << 20
+_READ_BYTES = 1 << 20
 # Bytes that the first line of a live file has at most.
 _HEAD = 128
 
@@ -85,8 +85,8 @@ class LogReader:
                 return []
             with open_log(self._path) as source:
                 source.seek(self._offset)
-                data = source.read(_PIECE)
-                while b"\n" not in data and (more := source.read(_PIECE)):
+                data = source.read(_READ_BYTES)
+                while b"\n" not in data and (more := source.read(_READ_BYTES)):
                     data += more
         except OSError:
             return []
@@ -126,7 +126,7 @@ class LiveReader:
                 self._head, self._offset = head, len(head) + 1
                 self._lengths = dict.fromkeys(self._lengths, 0)
             data = bytearray()
-            while piece := os.pread(fd, _PIECE, self._offset + len(data)):
+            while piece := os.pread(fd, _READ_BYTES, self._offset + len(data)):
                 data += piece
         finally:
             os.close(fd)
@@ -158,15 +158,16 @@ class LiveReader:
 
 
 def sse(event: str, data: Any, seq: int | None = None) -> bytes:
-    """Return an event as it is sent."""
+    """Encode a server-sent event."""
     head = f"id: {seq}\n" if seq is not None else ""
     return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
 
 
 class SessionFeed:
-    """What a client follows: the files of a session, and its state.
+    """The event stream of a session for one client, from its files and its state.
 
-    state: returns the session as it is now; None if it is gone. version: changes with what its log does not have.
+    state: returns the current session, None if it is gone.
+    version: changes with anything that is not in its log.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The tasks of the server on disk: for each session that it runs, a folder with its options and its inbox.
 
-`task.json` holds what does not change: the folder, the options of the run, who started it. `inbox.jsonl` holds what
-users asked for, one entry a line, synced before the request is acknowledged; `taken` names the entries that the worker
-has carried out. The worker holds a lock on `lock` while it lives, and writes the answer under way to `live.jsonl`.
+`task.json` holds what never changes: folder, run options, who started it. `inbox.jsonl` holds the requests of users,
+one per line, synced before a request is acknowledged; `taken` lists the entries that the worker has carried out. A
+running worker holds a lock on `lock` and writes the answer being streamed to `live.jsonl`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
 
-_LARGEST = 64 << 20
+_MAX_FILE_BYTES = 64 << 20
 
 
 class TaskSpec(Value, tag="ServerTask"):
-    """What a task is, for good.
+    """The facts of a task that never change.
 
-    root: of the workspace, by which its session is filed. project: the folder of the settings that it was started in.
-    title: the first words of its prompt. user: the token that started it. worktree: it works in a worktree of its own.
+    root: root of the workspace, which determines where the session is stored.
+    project: folder whose settings it was started with.
+    title: first words of its prompt.
+    user: name of the token that started it.
+    worktree: it has its own worktree.
     """
 
     session_id: str
@@ -45,13 +48,13 @@ class TaskSpec(Value, tag="ServerTask"):
 
 
 class InboxEntry(Value, tag="Entry"):
-    """What a user asked for.
+    """A request of a user.
 
     kind: "message", "decision", "interrupt", "resume" or "expire"; "rewind" goes back in the conversation, "note" tells
     the model what was undone.
-    text: a message or note; the words with a decision.
+    text: message or note; comment on a decision.
     how: "steer" sends a message to the running turn, "queue" after it.
-    data: of a decision a `UserVerdict`; of a rewind the number of messages that stay.
+    data: `UserVerdict` of a decision; number of messages kept by a rewind.
     """
 
     id: str
@@ -85,19 +88,19 @@ class ServerTask:
 
     @property
     def live(self) -> Path:
-        """The file of the answer under way."""
+        """File of the answer being streamed."""
         return self.folder / "live.jsonl"
 
     @property
     def errors(self) -> Path:
-        """The file of what the worker wrote to standard error."""
+        """File with the standard error of the worker."""
         return self.folder / "worker.log"
 
     @property
     def spec(self) -> TaskSpec:
         """Raises OSError, DecodeError or ValueError if it cannot be read."""
         if self._spec is None:
-            spec: TaskSpec = from_json(TaskSpec, json.loads(read_regular(self.folder / "task.json", _LARGEST)))
+            spec: TaskSpec = from_json(TaskSpec, json.loads(read_regular(self.folder / "task.json", _MAX_FILE_BYTES)))
             self._spec = spec
         return self._spec
 
@@ -152,7 +155,7 @@ class ServerTask:
     def failure(self) -> str:
         """Why the latest worker could not carry out what was asked for; "" if it could."""
         try:
-            return read_regular(self.folder / "failure", _LARGEST).decode("utf-8", "replace")
+            return read_regular(self.folder / "failure", _MAX_FILE_BYTES).decode("utf-8", "replace")
         except OSError:
             return ""
 
@@ -161,7 +164,7 @@ class ServerTask:
         path = self.folder / name
         try:
             size = path.stat().st_size
-            return size, None if size == known else read_regular(path, _LARGEST)
+            return size, None if size == known else read_regular(path, _MAX_FILE_BYTES)
         except OSError:
             return 0, None if known == 0 else b""
 

@@ -42,7 +42,7 @@ _INNER = {"Header": ("system",), "TurnStarted": ("saved",), "TurnPaused": ("kept
 
 
 class ServedProject:
-    """A folder that sessions may be started in."""
+    """A folder in which sessions may be started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

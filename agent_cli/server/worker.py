@@ -1,7 +1,7 @@
 """A worker: the process that carries out the inbox of one task, with the engine of `agent -p --on-ask suspend`.
 
-Run as `python -m agent_cli.server.worker FOLDER`. It ends when nothing is left to do: every turn has ended, or waits
-for a decision. All that happens is in the session's log; this process can be killed at any point.
+Run as `python -m agent_cli.server.worker FOLDER`. It exits when nothing is left to do: every turn has ended or waits
+for a decision. Everything is in the session's log, so the process can be killed at any point.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from agent_tools.fs.safe_files import open_regular
 from agent_tools.text import one_line
 
 # Seconds between looks at the inbox while a turn runs.
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 FAILED = 1
 _NICE = 5
 
@@ -235,7 +235,7 @@ class TaskWorker:
         """Look at the inbox while a turn runs: messages for it, and interrupts."""
         seen: set[str] = set()
         while True:
-            threading.Event().wait(_LOOK)
+            threading.Event().wait(_POLL_SECONDS)
             if self._running.is_set() and self.agent is not None:
                 for entry in self.task.open_entries():
                     if entry.id not in seen:
