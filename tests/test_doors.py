@@ -48,7 +48,7 @@ OPENS = {
     ("agent_cli/reports/files.py", "write_text"): "the user names it on the command line: `/dev/stdout` is fine",
     ("agent_cli/cli/patch_run.py", "run_in_copy"): "the user names it on the command line",
     ("agent_cli/headless/run.py", "_write_answer"): "the user names it on the command line",
-    ("agent_cli/server/app.py", "_served"): "a file of the package, by a name in its folder",
+    ("agent_cli/server/app.py", "_serve_file"): "a file of the package, by a name in its folder",
     ("agent_cli/terminal/app/question_panel.py", "put"): "a question, not a file",
     ("agent_cli/git/patch.py", "snapshot"): "git's own index, copied into a new temporary folder",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
