@@ -76,10 +76,11 @@ def ask_side_question(
     answer = TextCollector()
     try:
         for chunk in handle.transport.stream(request, cancel):
+            begun = bool(answer.text)
             answer.read((chunk,))
             if isinstance(chunk, TextChunk):
                 yield chunk.text
-            elif isinstance(chunk, Restarted):
+            elif isinstance(chunk, Restarted) and begun:
                 yield "\n\n(The connection broke; the answer starts again.)\n\n"
         cancel.check()
     finally:

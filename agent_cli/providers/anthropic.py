@@ -20,8 +20,10 @@ from agent_cli.core.results import Usage
 from agent_cli.providers.base import (
     CacheTtl,
     Chunk,
+    MessageStop,
     ModelError,
     Request,
+    Restarted,
     Started,
     TextChunk,
     ThinkingChunk,
@@ -218,11 +220,37 @@ class AnthropicClient(HttpModelClient):
             )
         if request.prefill and self._thinking(request):
             yield from self._notify_once("The prefill was omitted, because it cannot be combined with thinking.")
+        if request.tools and request.tool_choice == "none":
+            yield from self._without_calls(request, cancel)
+        else:
+            yield from self._answer(request, cancel)
+
+    def _answer(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         for step in self._send(request, cancel):
             if isinstance(step, HttpResponse):
                 yield from self._read(request, step)
             else:
                 yield step
+
+    def _without_calls(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """Answer in words: drop calls, and forbid them only if the first answer had nothing else.
+
+        A `tool_choice` other than that of the requests before would void the cache of all messages.
+        """
+        words = calls = False
+        for chunk in self._answer(request.replace(tool_choice="auto"), cancel):
+            if isinstance(chunk, ToolCallStart | ToolCallDelta):
+                calls = True
+                continue
+            words = words or (isinstance(chunk, TextChunk) and bool(chunk.text.strip()))
+            if isinstance(chunk, MessageStop) and calls:
+                if not words:
+                    break
+                chunk = MessageStop("end_turn")
+            yield chunk
+        if calls and not words:
+            yield Restarted()
+            yield from self._answer(request, cancel)
 
     def _read(self, request: Request, reply: HttpResponse) -> Iterator[Chunk]:
         reader = MessageReader(self._provider, request.model, self._prefill(request))

@@ -280,3 +280,22 @@ def test_an_overloaded_provider_has_its_own_status() -> None:
     ):
         asked(AnthropicClient(server.anthropic_url, "key"))
     assert caught.value.failure.retryable
+
+
+def test_a_request_without_calls_keeps_the_cache_of_the_messages() -> None:
+    """Another `tool_choice` than before would void it; a call that is made all the same is dropped."""
+    with ModelServer([Reply(text="All done.", calls=(Call("Read", {"n": 1}),))]) as server:
+        answer = asked(AnthropicClient(server.anthropic_url, "key"), tool_choice="none")
+        [body] = server.bodies
+    assert "tool_choice" not in body
+    assert (answer.text, answer.calls, answer.reason) == ("All done.", (), "end_turn")
+
+
+def test_a_call_instead_of_words_is_forbidden_the_second_time() -> None:
+    replies = [Reply(calls=(Call("Read", {"n": 1}),)), Reply(text="All done.")]
+    with ModelServer(replies) as server:
+        answer = asked(AnthropicClient(server.anthropic_url, "key"), tool_choice="none")
+        first, second = server.bodies
+    assert "tool_choice" not in first
+    assert second["tool_choice"] == {"type": "none"}
+    assert (answer.text, answer.calls) == ("All done.", ())
