@@ -7,14 +7,14 @@ import pytest
 from agent_cli.config.schema import McpServer
 from agent_cli.core.rules import names_tool
 from agent_cli.mcp.catalog import full_name
-from agent_cli.mcp.config import DeclaredServer, mistake_in
+from agent_cli.mcp.config import DeclaredServer, declaration_problem
 
 TOOLS = ("x", "_x", "__x", "a__b", "x" * 200, "Bash", "../x", "é\n")
 LONGEST = "_".join("ab" for _ in range(13)) + "_x"
 
 
 def _mistake(name: str) -> str:
-    return mistake_in(DeclaredServer(name, McpServer(command="x"), "here", "project"))
+    return declaration_problem(DeclaredServer(name, McpServer(command="x"), "here", "project"))
 
 
 @pytest.mark.parametrize("name", ["git", "a-b", "a_b", "x" * 40, LONGEST])
