@@ -105,3 +105,11 @@ def test_a_check_without_a_call_says_how_one_is_named(work: Path) -> None:
     done = agent(["permissions", "check"], work)
     assert done.returncode == 2
     assert done.stderr == "agent: Name the call to explain, as in: agent permissions check --tool Bash --input JSON\n"
+
+
+def test_a_store_of_trust_that_cannot_be_read_is_named_with_the_reason(work: Path) -> None:
+    state = work.parent / "home/state"
+    state.mkdir(parents=True)
+    (state / "trust.json").symlink_to("trust.json")
+    done = agent(["permissions", "list"], work)
+    assert f"{state}/trust.json cannot be read (Too many levels of symbolic links), so the trust" in done.stderr
