@@ -301,6 +301,7 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         fail_on_unfinished=options.fail_on_unfinished,
         stdin_limit=settings.stdin_limit,
         stdin_wait=settings.stdin_wait,
+        in_copy=options.patch is not None,
     )
 
 
@@ -372,7 +373,7 @@ def _reject_session_commands(agent: Agent) -> None:
         if text.startswith("/") and name not in agent.commands:
             if name in commands.REGISTRY and name not in _ANSWERED:
                 raise ToolError(f"/{name} is a command for interactive sessions and does nothing with -p.")
-            if near := hints.closest(name, agent.commands, 0.75):
+            if near := hints.closest(name, [*agent.commands, *_ANSWERED], 0.75):
                 raise ToolError(f"Unknown command /{name}. Did you mean /{near}?")
         return text
 

@@ -105,6 +105,7 @@ class HeadlessOptions(Value):
     replay: write the host's messages back to it.
     subagent_text: also write the text of sub-agents.
     reports: writes the reports of `--report`.
+    in_copy: the run works in a copy that is deleted at its end.
     """
 
     prompt: tuple[str, ...]
@@ -125,6 +126,7 @@ class HeadlessOptions(Value):
     replay: bool = False
     subagent_text: bool = False
     reports: RunReporter | None = None
+    in_copy: bool = False
 
 
 class HeadlessUsageError(Exception):
@@ -346,6 +348,7 @@ def finish(
     if options.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         print_notice("The model gave no answer that matches the JSON schema; try again, or another model.")
+    resume = " Continue with: agent -c" if report.folder is not None and not options.in_copy else ""
     written = not options.last_message or _write_answer(options.last_message, result)
     fields: dict[str, Any] = {}
     if options.output_format != "text" or options.reports is not None:
@@ -358,7 +361,7 @@ def finish(
     if options.output_format == "text":
         text = getattr(result, "text", "")
         if outcome == "interrupted":
-            print_notice("Interrupted. Continue with: agent -c")
+            print_notice(f"Interrupted.{resume}")
         elif outcome in ("failed", "retryable", "differs"):
             if message := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
                 hint = failure_hint(getattr(result, "failure", None))
@@ -383,11 +386,11 @@ def finish(
             stream.line(fields)
             stream.state("idle")
     if isinstance(result, Complete) and result.plan_unfinished:
-        print_notice("The plan has open steps. Continue with: agent -c -p 'continue the plan'")
+        print_notice("The plan has open steps." + (f"{resume} -p 'continue the plan'" if resume else ""))
     if outcome == "degraded":
         print_notice(f"The model failed after tools had run: {result.failure.message}")  # type: ignore[union-attr]
     elif outcome == "limit":
-        print_notice(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Continue with: agent -c")
+        print_notice(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}).{resume}")
     elif outcome == "suspended":
         in_text = options.output_format == "text"
         headless_pending.print_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)

@@ -268,7 +268,7 @@ def mine(root: Path) -> None:
         (gone, "this folder is not in a git repository."),
         (bare, "the repository is a bare one"),
         (lambda root: None, "Nothing to commit: no file differs from the last commit."),
-        (mine, "Nothing to commit of this session. Changed otherwise: 1 file"),
+        (mine, "Nothing to commit from this session. Other changes: 1 file"),
     ],
 )  # fmt: skip
 def test_what_stands_in_the_way_is_one_sentence(repo: Path, spoil: Any, text: str) -> None:

@@ -63,6 +63,8 @@ def test_a_run_that_fails_writes_its_patch_and_leaves_nothing(repository: Path) 
     before = state(repository)
     code, err = run(repository, "--max-turns", "1", replies=[bash("echo z > z.txt"), {"text": "Never."}])
     assert code == 4, err
+    assert "Stopped by a limit (max_turns)" in err or "Stopped by a limit (max_rounds)" in err
+    assert "agent -c" not in err, "the copy is gone"
     assert state(repository) == before
     assert "z.txt" in (repository.parent / "p.patch").read_text()
 
