@@ -1,7 +1,8 @@
-"""The guide to a new tool, followed to the letter in a copy of the repository."""
+"""The guide to a new tool, and the table of where to change something, tried in a copy of the repository."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fork_server import ROOT
+from tests.support.scripts import call, script
 
 # What is no part of the repository.
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "dist")
@@ -47,6 +49,122 @@ def test_a_tool_is_added_as_the_guide_says(tmp_path: Path) -> None:
     python(copy, "-m", "pytest", "-p", "no:cacheprovider", "-x", *TESTS)
 
 
+# The rows of "Where to change something" in docs/architecture.md: what to insert, in which file, behind what.
+ADDED = {
+    "a provider": {
+        "agent_cli/providers/registry.py": (
+            r'    _direct\("hyperbolic".*\n',
+            '    _direct("baseten", "https://inference.baseten.co/v1", "BASETEN_API_KEY"),\n',
+        ),
+        "docs/models.md": (
+            r"\| `hyperbolic` .*\n",
+            "| `baseten` | Chat Completions | `BASETEN_API_KEY` | `https://inference.baseten.co/v1` |  |\n",
+        ),
+    },
+    "a slash command": {
+        "agent_cli/terminal/commands/memory.py": (
+            r"(?s).*",
+            '\n\n@slash("words", "count the words of the conversation")\n'
+            "def _words(ctx: SlashContext, words: str) -> None:\n"
+            '    ctx.say(f"  {sum(len(str(m).split()) for m in ctx.agent.conversation.history):,} words.")\n',
+        ),
+        "docs/guide.md": (r"\|  \| `/status` .*\n", "|  | `/words` | how many words were said |\n"),
+    },
+    "a hook event": {
+        "agent_cli/core/hooks.py": (r'    "Notification",\n(?=\])', '    "PlanUpdate",\n'),
+        " agent_cli/core/hooks.py": (
+            r"(?s)_ROWS = \(\n.*?\n(?=\)\nHOOK_EVENTS)",
+            '    HookEventRow("PlanUpdate", "the plan changed", {"plan": ["Read it."]}),\n',
+        ),
+        "agent_cli/engine/execute.py": (
+            r"        yield PlanChanged\(context.plan\)\n",
+            '        if turn.deps.hooks.wants("PlanUpdate"):\n'
+            "            data = {**hook_points.base_payload(turn.deps, turn), "
+            '"plan": [step.content for step in context.plan]}\n'
+            '            yield from turn.deps.hooks.run("PlanUpdate", data, context.cancel)\n',
+        ),
+    },
+    "a setting": {
+        "agent_cli/config/schema.py": (
+            r"    after_turn_tries: .*\n",
+            '    farewell: Annotated[str, "what `agent ping` says"] = "pong"\n',
+        ),
+    },
+    "an option": {
+        "agent_cli/config/run_options.py": (
+            r"(?=    model: Annotated\[)",
+            '    farewell: Annotated[str | None, _flag("--farewell", MODEL, "What agent ping says.", '
+            'setting="farewell", metavar="WORD")] = None\n',
+        ),
+        "docs/headless.md": (r"\| `--model`, .*\n", "| `--farewell` | what `agent ping` says |\n"),
+    },
+    "a command": {
+        "agent_cli/cli/commands/ping.py": (
+            "",
+            '"""Say that the program is there."""\n\n'
+            "from __future__ import annotations\n\n"
+            "import typer\n\n"
+            "from agent_cli.cli.app import with_run_options\n"
+            "from agent_cli.cli.help import examples\n"
+            "from agent_cli.config.run_options import RunOptions\n"
+            "from agent_cli.headless.output import echo\n"
+            "from agent_cli.runtime.environment import find_place, read_settings\n\n"
+            "app = typer.Typer(add_completion=False)\n\n\n"
+            '@app.command(epilog=examples("agent ping --farewell hello"))\n'
+            '@with_run_options("farewell")\n'
+            "def ping(options: RunOptions) -> int:\n"
+            "    echo(read_settings(options, find_place({}, None)).settings().farewell)\n"
+            "    return 0\n",
+        ),
+        "tests/permissions/test_hostile_commands.py": (r'    "pending": \[\[\]\],\n', '    "ping": [[]],\n'),
+    },
+    "a program that only reads": {
+        "agent_cli/permissions/readonly_programs.py": (
+            r"_PROGRAMS: dict\[str, _Program\] = \{\n",
+            '    "cal": _Program(Options("13jmwy"), "text"),\n',
+        ),
+        "docs/permissions.md": (r"and `free nproc (?=hostname)", "cal "),
+    },
+    "what a program writes": {
+        "agent_cli/permissions/effects/table.py": (r'(?=    "tree": Program)', '    "sponge": Program("write"),\n'),
+    },
+    "a checker": {
+        "tools/agent_tools/diagnostics/checkers.py": (
+            r"(?=    CheckerRow\(\"mypy\")",
+            '    CheckerRow("hadolint", "docker", (".dockerfile",), ("-",), parsers.text_lines, stdin=True),\n',
+        ),
+    },
+}
+CHANGED = (
+    "tests/cli/test_help.py", "tests/cli/test_options.py", "tests/hooks/test_examples.py",
+    "tests/terminal/test_slash.py",
+    "tests/config/test_reference.py", "tests/permissions/test_hostile_commands.py::test_no_command_is_forgotten",
+    "tests/test_layers.py::test_there_are_no_cycles", "tests/test_docs.py",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_each_change_is_where_the_architecture_says(tmp_path: Path) -> None:
+    copy = tmp_path / "agent"
+    shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
+    for files in ADDED.values():
+        for name, (after, text) in files.items():
+            (copy / name.strip()).touch()
+            insert(copy / name.strip(), after=after, text=text)
+    python(copy, "-m", "agent_cli.config.reference")
+    python(copy, "-m", "docs.pages")
+    assert python(copy, "-m", "agent_cli", "ping") == "pong\n"
+    assert python(copy, "-m", "agent_cli", "ping", "--farewell", "hello") == "hello\n"
+    seen = copy.parent / "seen"
+    settings = f'[[hooks]]\nevent = "PlanUpdate"\ncommand = "cat > {seen}"\n'
+    calls = [call("TodoWrite", todos=[{"content": "Greet", "status": "pending"}])]
+    model = script(copy.parent / "s.toml", [{"calls": calls}, {"text": "Done."}])
+    python(copy, "-m", "agent_cli", "-p", "--model", model, "--settings", settings, "hello")
+    assert json.loads(seen.read_text())["plan"] == ["Greet"]
+    python(copy, "-m", "pytest", "-p", "no:cacheprovider", "-x", *CHANGED)
+
+
 def insert(path: Path, *, after: str, text: str) -> None:
     """Insert a text behind the first match of a pattern."""
     old = path.read_text("utf-8")
@@ -59,6 +177,14 @@ def python(copy: Path, *words: str) -> str:
     """Run Python with the modules of the copy; return its output."""
     home = copy.parent / "home"
     env = {**os.environ, "PYTHONPATH": f"{copy}:{copy / 'tools'}", "HOME": str(home), "AGENT_STATE_DIR": str(home)}
-    done = subprocess.run([sys.executable, *words], cwd=copy, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=copy,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
     return done.stdout
