@@ -8,11 +8,11 @@ Whatever else opens or starts something is listed here with the reason why it ma
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.support.fork_server import ROOT
-from tests.support.program_files import MODULES
+from tests.support.program_files import MODULES, tree
 
 FILE_DOORS = {f"tools/agent_tools/{name}.py" for name in ("fs/safe_files", "fs/files")}
 CHILD_DOOR = "tools/agent_tools/process/child.py"
@@ -93,18 +93,21 @@ STARTS = {
 }
 
 
-def calls() -> Iterator[tuple[str, str, ast.Call]]:
+@cache
+def calls() -> tuple[tuple[str, str, ast.Call], ...]:
     """Every call of the program, with its file and the function that it stands in."""
-
-    def walk(node: ast.AST, name: str, file: str) -> Iterator[tuple[str, str, ast.Call]]:
-        for child in ast.iter_child_nodes(node):
-            inner = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else name
-            if isinstance(child, ast.Call):
-                yield file, inner, child
-            yield from walk(child, inner, file)
-
+    found: list[tuple[str, str, ast.Call]] = []
     for path in MODULES.values():
-        yield from walk(ast.parse(path.read_text("utf-8")), "", str(path.relative_to(ROOT)))
+        file = str(path.relative_to(ROOT))
+        todo: list[tuple[ast.AST, str]] = [(tree(path), "")]
+        while todo:
+            node, name = todo.pop()
+            for child in ast.iter_child_nodes(node):
+                inner = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else name
+                if isinstance(child, ast.Call):
+                    found.append((file, inner, child))
+                todo.append((child, inner))
+    return tuple(found)
 
 
 def opens(call: ast.Call) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fork_server import ROOT
-from tests.support.program_files import MODULES
+from tests.support.program_files import MODULES, nodes, tree
 
 # Downwards: a package may import those of the lines above it that it names, and agent_tools. Every import counts,
 # those in functions and for type checking too.
@@ -111,17 +111,14 @@ LIMIT = 450
 @cache
 def imports(path: Path, *, top_only: bool) -> frozenset[str]:
     """The dotted names a file imports; `top_only` leaves out those inside functions and type checking blocks."""
-    text = path.read_text("utf-8")
-    tree = ast.parse(text)
-    nodes = list(tree.body) if top_only else list(ast.walk(tree))
     names: set[str] = set()
-    for node in nodes:
+    for node in tree(path).body if top_only else nodes(path):
         if isinstance(node, ast.Import):
             names |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             below = {f"{node.module}.{a.name}" for a in node.names} & MODULES.keys()
             names |= below if len(below) == len(node.names) else {node.module, *below}
-    if "iter_modules(__path__)" in text:  # a package that imports every file in it
+    if "iter_modules(__path__)" in path.read_text("utf-8"):  # a package that imports every file in it
         names |= {module for module, file in MODULES.items() if file.parent == path.parent}
     return frozenset(names)
 
@@ -202,12 +199,12 @@ def is_own(node: ast.AST) -> bool:
 @pytest.mark.parametrize("module", MODULES)
 def test_own_modules_are_imported_at_the_top(module: str) -> None:
     """What is dear is imported lazily, as a module, in a block of `lazy_imports` that nothing else is in."""
-    tree = ast.parse(MODULES[module].read_text("utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    path = MODULES[module]
+    functions = [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert not [
         n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Import | ast.ImportFrom) and is_own(n)
     ]
-    for block in tree.body:
+    for block in tree(path).body:
         if isinstance(block, ast.With) and "lazy_imports" in ast.unparse(block.items[0]):
             for node in block.body:
                 assert isinstance(node, ast.ImportFrom), node.lineno
@@ -248,7 +245,7 @@ def test_no_two_classes_and_no_two_public_functions_share_a_name() -> None:
     """A name that is grepped for leads to one place. `main` is the entry of a program of its own."""
     found: dict[str, set[str]] = {}
     for module, path in MODULES.items():
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in tree(path).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, set()).add(module)
     assert {name: paths for name, paths in found.items() if len(paths) > 1 and name != "main"} == {}

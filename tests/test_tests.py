@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from tests.support.fork_server import ROOT
@@ -16,7 +17,8 @@ ACROSS = {"web", "races", "pty", "stories", "support", "tools", "outside"}
 TABLES = "tests.permissions.corpus"
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
     """The modules of the tests that a file names in its imports, those in functions too."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -24,7 +26,7 @@ def imported(path: Path) -> set[str]:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    return {name for name in found if name.split(".")[0] == "tests"}
+    return frozenset(name for name in found if name.split(".")[0] == "tests")
 
 
 def test_no_test_imports_from_another_or_from_a_conftest() -> None:

@@ -14,6 +14,7 @@ from agent_cli.config.reference import reference
 from agent_cli.config.run_options import flags
 from tests.support.every_command import COMMANDS
 from tests.support.program import ROOT
+from tests.support.program_files import nodes
 
 # Folders of the program whose messages are checked; LATER are those that are still being rewritten.
 CHECKED = ("agent_cli", "tools/agent_tools")
@@ -62,9 +63,8 @@ def banned_in(text: str) -> list[str]:
 
 def messages(path: Path) -> Iterator[tuple[int, str]]:
     """The string literals of a file with at least three words, and their lines; not its docstrings."""
-    tree = ast.parse(path.read_text("utf-8"))
-    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    skipped = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
+    for node in nodes(path):
         if isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
             text = "".join(p.value if isinstance(p, ast.Constant) else "{}" for p in node.values)  # type: ignore[misc]

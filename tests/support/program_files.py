@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import gc
+from functools import cache
 from pathlib import Path
 
 from tests.support.fork_server import ROOT
@@ -19,3 +22,24 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of the syntax tree of a file, itself first, as `ast.walk` gives them; a process parses it once.
+
+    All files together are a million objects that stay, which the collector need not look through again and again.
+    """
+    gc.disable()
+    try:
+        return tuple(ast.walk(ast.parse(path.read_text("utf-8"))))
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def tree(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    module = nodes(path)[0]
+    assert isinstance(module, ast.Module)
+    return module

@@ -12,6 +12,7 @@ from agent_cli.terminal.commands import REGISTRY
 from agent_cli.terminal.slash import SlashContext
 from tests.support.fork_server import ROOT
 from tests.support.program import clean_env
+from tests.support.program_files import nodes
 from tests.support.scripts import script
 
 TERMINAL = ROOT / "agent_cli" / "terminal"
@@ -30,7 +31,7 @@ def _greet(ctx: SlashContext, words: str) -> None:
 def test_commands_import_no_front_end() -> None:
     front_ends = ("repl", "run", "startup", "app.")
     for path in FILES:
-        imported = {n.module for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)}
+        imported = {n.module for n in nodes(path) if isinstance(n, ast.ImportFrom)}
         names = {name.removeprefix("agent_cli.terminal.") for name in imported if name}
         assert not [n for n in names if f"{n}.".startswith(tuple(f"{f.rstrip('.')}." for f in front_ends))], path
 
@@ -40,7 +41,7 @@ def test_every_member_of_the_context_is_used_by_a_command() -> None:
     used = {
         node.attr
         for path in (*FILES, TERMINAL / "slash.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ctx"
     }
     assert used == members

@@ -11,6 +11,7 @@ import pytest
 
 from agent_tools.registry import BUILTIN
 from tests.support.fork_server import ROOT
+from tests.support.program_files import tree
 
 # "Read", "Write", "Edit" and "Skill" also begin sentences: they name a tool where they are not the first word.
 NAMES = {tool.name for tool in BUILTIN} | {"ToolSearch", "UseTool"}
@@ -34,10 +35,10 @@ ALLOWED = {
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def texts(module: ast.Module) -> Iterator[tuple[int, str]]:
     """The texts of a file that are no docstring, no name by itself, no annotation, and no argument of `ASKING`."""
     skipped: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(module):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
@@ -50,7 +51,7 @@ def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
             skipped |= set(ast.walk(node.annotation))
         if isinstance(node, ast.FunctionDef) and node.name == "summary":
             skipped |= set(ast.walk(node))
-    for node in ast.walk(tree):
+    for node in ast.walk(module):
         if node not in skipped and isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
 
@@ -71,13 +72,12 @@ def named(text: str) -> set[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_text_names_a_tool_that_may_not_be_on_offer(path: Path) -> None:
     allowed = ALLOWED.get(str(path.relative_to(ROOT)), set())
-    tree = ast.parse(path.read_text("utf-8"))
-    assert [(line, text) for line, text in texts(tree) if named(text) - allowed] == []
+    assert [(line, text) for line, text in texts(tree(path)) if named(text) - allowed] == []
 
 
 def test_the_search_finds_what_it_is_for() -> None:
-    tree = ast.parse(
+    source = ast.parse(
         'def f():\n    """Use Grep."""\n    return "too long; Grep or Read it" + ctx.advice("LS", "Use LS.")'
     )
-    assert [named(text) for _, text in texts(tree)] == [{"Grep", "Read"}, set()][:1]
+    assert [named(text) for _, text in texts(source)] == [{"Grep", "Read"}, set()][:1]
     assert named("Read it again, then edit.") == set() and named("or Read it") == {"Read"}

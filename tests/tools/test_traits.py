@@ -19,6 +19,7 @@ from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN, SHELL, TRAITS, find_tool, tool_name, tool_traits
 from tests.support.fork_server import ROOT
+from tests.support.program_files import nodes
 from tests.support.tool_bench import Bench
 
 
@@ -73,7 +74,7 @@ def test_the_program_names_no_tool() -> None:
         f"{path.relative_to(ROOT)}: {node.value}"
         for path in sorted((ROOT / "agent_cli").rglob("*.py"))
         if not str(path).endswith(NAMED_BY)
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and node.value in names
     ]
     # The tag of a stored answer, which was there before and stays.

@@ -25,7 +25,7 @@ from agent_tools.process.guarded_git import (
 )  # fmt: skip
 from tests.support.hostile.git import begin, config
 from tests.support.hostile.settings import marker, program
-from tests.support.program_files import MODULES
+from tests.support.program_files import MODULES, nodes
 from tests.support.repositories import git
 
 GIT = find_git(os.environ["PATH"], "/nowhere")
@@ -47,7 +47,7 @@ def test_nothing_else_starts_git() -> None:
     for name, path in MODULES.items():
         if name == "agent_tools.process.guarded_git":
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _STARTING:
                 for given in (*node.args, *(k.value for k in node.keywords)):
                     first = given.elts[0] if isinstance(given, ast.List | ast.Tuple) and given.elts else given
