@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from agent_cli.permissions import command_rules, path_policy
+from agent_cli.permissions import command_rules, path_globs
 from agent_cli.permissions.shell import analysis, parser
 from benchmarks.stage import Stage
 from benchmarks.table import Row
@@ -39,7 +39,7 @@ def decisions(stage: Stage, runs: int) -> Iterator[Row]:
 
 def _once(case: Case, root: Path) -> tuple[float, float]:
     """Seconds and seconds of CPU for one decision."""
-    for known in (analysis.analyse, parser.parse_tree, command_rules._prefix, path_policy.glob_regex):
+    for known in (analysis._analyse, parser.parse_tree, command_rules._prefix, path_globs.path_pattern):
         known.cache_clear()
     began, used = time.perf_counter(), _cpu()
     decide(case, root)

@@ -14,9 +14,9 @@ from typing import Any
 from agent_tools.base import Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
+from agent_tools.requirements import find_bash
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.bash import find_bash
 from benchmarks.measure import BenchmarkError
 from benchmarks.searching import in_turn
 from benchmarks.stage import Stage

@@ -202,10 +202,23 @@ def trust_dialog(layers: Layers) -> Dialog:
     return _before_start(title, lines, "Trust it?")
 
 
-def server_dialog(found: Any, why: str) -> Dialog:
+class ProjectServer(Protocol):
+    """An MCP server that the project declares."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def line(self) -> str: ...
+
+    @property
+    def described_inputs(self) -> dict[str, str]: ...
+
+
+def server_dialog(found: ProjectServer, why: str) -> Dialog:
     """Build the question about starting an MCP server of the project."""
     title = f"The MCP server {found.name} of this project {why}. It is {found.line}"
-    given = [f"  {what}: {given}" for what, given in found.given.items()]
+    given = [f"  {what}: {given}" for what, given in found.described_inputs.items()]
     return _before_start(title, given, "Let it start, until it changes?")
 
 
