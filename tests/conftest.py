@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.support.compilation import share_compilation
 from tests.support.hypothesis_examples import examples
 
 # How long an example takes says more about the machine than about the program.
@@ -19,10 +20,11 @@ settings.load_profile("untimed")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Any:
+def pytest_collection(session: pytest.Session) -> Any:
     """What collection makes of ten thousand tests stays to the end, and need not be looked through again and again."""
     gc.disable()
     try:
+        share_compilation(session.config)
         return (yield)
     finally:
         gc.enable()
