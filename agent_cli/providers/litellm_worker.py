@@ -204,7 +204,7 @@ def main() -> None:
     os.environ.update(json.loads(requests.get())["environment"])
     litellm = _load()
     _send_line(out, {"ready": True})
-    first = True
+    loaded = 0
     while True:
         order = json.loads(requests.get())
         secrets = tuple(filter(None, [order["api_key"], *order["headers"].values()]))
@@ -217,9 +217,9 @@ def main() -> None:
                 error = classify(error, order["model"], order["timeouts"]["idle"], secrets)
             _send_line(out, {"failure": to_json(error.failure), "retry_after": error.retry_after})
         gc.collect()
-        if first:
-            gc.freeze()  # exclude what the first request loaded from later collections
-            first = False
+        if len(sys.modules) > loaded:
+            gc.freeze()  # exclude what a request loaded from later collections
+            loaded = len(sys.modules)
 
 
 def _listen(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:

@@ -43,9 +43,13 @@ _OF_THE_PROGRAM = (
     "concurrent.futures.thread",
     "ctypes",
     "glob",
+    "jsonschema",
     "markdown_it",
     "prompt_toolkit.input.vt100",
+    "prompt_toolkit.key_binding.bindings.search",
     "pygments.lexers.python",
+    "pygments.lexers.shell",
+    "tomlkit",
     "tomllib",
 )
 # Dask, which one command uses and takes a second, and which reads its settings from the environment.
@@ -56,6 +60,13 @@ _OF_THE_WORKER = (
     "litellm.llms.anthropic.chat.transformation",
     "litellm.llms.bedrock.chat.converse_transformation",
     "litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini",
+    # What the first request to a provider loads.
+    "boto3",
+    "httpcore",
+    "litellm.responses.mcp.chat_completions_handler",
+    "openai.lib.streaming.chat",
+    "openai.resources.chat",
+    "requests",
 )
 # By the module that is run, and the language, which Python reads at its start.
 _servers: dict[tuple[str, str | None], _Server | None] = {}
