@@ -208,7 +208,11 @@ def test_forbidding_calls_keeps_the_tools_in_the_request(wire: Wire) -> None:
         gathered(transport.stream(request(wire, tool_choice="none"), CancelToken()))
         free, bound = server.bodies
     assert free["tools"] == bound["tools"]
-    assert "none" in json.dumps(bound[wire.choice]).lower()
+    if wire.name == "anthropic":
+        # It would void the cache of the messages; tests/providers/test_anthropic.py has what is done instead.
+        assert wire.choice not in bound
+    else:
+        assert "none" in json.dumps(bound[wire.choice]).lower()
 
 
 # What goes wrong.
