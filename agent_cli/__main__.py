@@ -64,6 +64,10 @@ def _exit(code: int) -> None:
     threads = sys.modules.get("threading")
     if threads is None or threads.active_count() == 1:
         atexit._run_exitfuncs()
+        try:  # noqa: SIM105 - contextlib would be imported before Ctrl-C is handled
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass
         os._exit(code)
     gc.freeze()
     sys.exit(code)
