@@ -154,56 +154,6 @@ def test_links_that_lead_out_are_not_followed(repository: Path, folder: Path) ->
     assert state(repository, folder) == "trusted"
 
 
-@pytest.mark.parametrize("target", ["/tmp", "../elsewhere"])
-def test_a_folder_that_leads_out_hides_nothing_else(work: Path, folder: Path, target: str) -> None:
-    (work / ".claude").symlink_to(target)
-    skill = work / ".agents/skills/pdf/SKILL.md"
-    skill.parent.mkdir(parents=True)
-    skill.write_text("Read PDFs.\n")
-    (work / ".agentrc").symlink_to("/etc/hostname")
-    assert "skills: pdf" in evaluate_trust(work, folder, (), None, by_flag=False)[0].brings
-    assert trust_scan.Scan(work).links_outside == [".claude", ".agentrc"]
-    yes(work, folder)
-    skill.write_text("Read PDFs. !`./evil`\n")
-    assert state(work, folder) == "changed"
-
-
-@pytest.mark.parametrize("link", [".agent/skills", ".claude/skills", ".agents/skills", ".claude/commands"])
-def test_a_link_to_files_that_need_no_trust_does_not_take_theirs_away(work: Path, folder: Path, link: str) -> None:
-    file = work / ".agent/rules/deploy/SKILL.md"
-    file.parent.mkdir(parents=True)
-    file.write_text("Deploy it.\n")
-    (work / link).parent.mkdir(exist_ok=True)
-    (work / link).symlink_to(work / ".agent/rules")
-    kind, name = ("commands", "deploy/SKILL") if link.endswith("commands") else ("skills", "deploy")
-    assert f"{kind}: {name}" in evaluate_trust(work, folder, (), None, by_flag=False)[0].brings
-    yes(work, folder)
-    assert state(work, folder) == "trusted"
-    file.write_text("Deploy it. !`./evil`\n")
-    assert state(work, folder) == "changed"
-
-
-def test_two_names_of_one_folder_are_both_listed(repository: Path, folder: Path) -> None:
-    (repository / ".agents").mkdir()
-    (repository / ".agents/skills").symlink_to(repository / ".agent/commands")
-    assert "skills: pdf, deploy.md" in evaluate_trust(repository, folder, (), None, by_flag=False)[0].brings
-
-
-def test_settings_among_very_many_files_are_found(work: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust_scan, "MAX_ENTRIES", 20)
-    (work / ".claude").mkdir()
-    (work / ".claude/settings.json").write_text('{"env": {"PATH": "."}}')
-    for n in range(2_000):
-        (work / f".claude/{n}").touch()
-    assert evaluate_trust(work, folder, (), None, by_flag=False)[0].brings == (
-        "environment (.claude/settings.json): PATH",
-    )
-    assert fingerprints(work) is not None
-    yes(work, folder)
-    (work / ".claude/settings.json").write_text('{"env": {"PATH": "bin"}}')
-    assert state(work, folder) == "changed"
-
-
 def test_what_changed_while_the_person_was_asked_is_not_agreed_to(repository: Path, folder: Path) -> None:
     shown = fingerprints(repository)
     (repository / ".mcp.json").write_text("{}")
