@@ -156,7 +156,7 @@ def run_one_shot(options: RunOptions) -> int:
     # "stdio" needs a host session.
     name = options.permission_prompt_tool
     tool = callbacks.PromptTool(name) if name and name != "stdio" else None
-    embedded = Embedded(approves=True) if tool is not None else Embedded()
+    embedded = Embedded(approves=tool is not None, mirror=print_mirrored)
     run_reports = reports.RunReports(options.report, place.env, str(place.root)) if options.report else None
     asked = headless_options(options, layers.settings()).replace(fails=fails, reports=run_reports)
     built: list[Agent] = []
@@ -171,8 +171,6 @@ def run_one_shot(options: RunOptions) -> int:
         built.append(agent)
         if tool is not None:
             tool.attach(agent)
-        if options.session_mirror and agent.transcript is not None:
-            agent.transcript.mirror = print_mirrored
         _answer_what_waits(agent)
         _take_up_plan(agent)
         _reject_session_commands(agent)

@@ -104,6 +104,7 @@ class Embedded(Value):
     tool_aliases: names that the model may use, and the tool that each one means.
     plan_workflow: instructions for plan mode; "" for the default ones.
     record: called with each event of a session that is not saved; None if nobody needs them.
+    mirror: called with the path and the entries of each write to the transcript, with --session-mirror.
     """
 
     tools: tuple[Tool[Any], ...] = ()
@@ -117,6 +118,7 @@ class Embedded(Value):
     tool_aliases: Mapping[str, str] = {}
     plan_workflow: str = ""
     record: Callable[[Event], None] | None = None
+    mirror: Callable[[str, list[dict[str, Any]]], None] | None = None
 
 
 def command_source(name: str, commands: Mapping[str, UserCommand]) -> str:

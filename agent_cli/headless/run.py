@@ -291,13 +291,11 @@ def open_lines(
     """Return the listener that writes the JSON lines of a run."""
     if options.partial:
         conversation.options = conversation.options.replace(pieces=True)
-    stream = stream_json.StreamJson(
+    return stream_json.StreamJson(
         write, report.session_id, report.model, options.partial, options.hook_events, cwd=report.cwd,
         subagent_text=options.subagent_text, states=bool(os.environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")),
-        jobs=lambda: conversation.deps.context.state(Jobs).all(),
+        jobs=lambda: conversation.deps.context.state(Jobs).all(), progress=options.progress, ids=report.ids,
     )  # fmt: skip
-    stream.progress, stream.ids = options.progress, report.ids
-    return stream
 
 
 def announce_turn(

@@ -88,6 +88,8 @@ class StreamJson:
         subagent_text: bool = False,
         states: bool = False,
         jobs: Callable[[], Iterable[Job]] = tuple,
+        progress: bool = False,
+        ids: message_ids.MessageIds | None = None,
     ) -> None:
         self._write = write
         self.session_id = session_id
@@ -98,8 +100,8 @@ class StreamJson:
         self.subagent_text = subagent_text
         self.states = states
         self._jobs = jobs
-        self.progress = False
-        self.ids: message_ids.MessageIds | None = None
+        self._progress = progress
+        self._uuids = ids
         self.tasks = TaskLines(self._system)
         # The next three by Task call; None for the conversation itself.
         self._usage: dict[str | None, Usage] = {}
@@ -217,7 +219,7 @@ class StreamJson:
                 self._system("plan_continued", **{name: getattr(continued, name) for name in continued._fields})
             case (ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered()) as asked:
                 self._question_line(asked)
-            case ToolProgress(call_id=call_id, text=text) if self.progress:
+            case ToolProgress(call_id=call_id, text=text) if self._progress:
                 self._call_line("tool_progress", call_id, content=text)
             case TurnFinished():
                 self._turn_finished()
@@ -324,7 +326,7 @@ class StreamJson:
 
     def _uuid(self, block: int = 0) -> str:
         """Return the UUID of the latest message, or of one of its blocks; "" if UUIDs are not assigned."""
-        return self.ids.latest(self._parent or "", block) if self.ids is not None else ""
+        return self._uuids.latest(self._parent or "", block) if self._uuids is not None else ""
 
     def _assistant(self, message: AssistantMessage) -> None:
         """Write one line per content block; the last one carries the usage.
@@ -380,7 +382,7 @@ class StreamJson:
         self.line({**fields, **known})
 
     def _started(self, event: ToolStarted) -> None:
-        if self.progress:
+        if self._progress:
             self._call_line("tool_started", event.call_id, tool_name=event.tool)
         call = self._calls.get(event.call_id)
         arguments = call.arguments if call is not None else {}

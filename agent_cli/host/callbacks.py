@@ -42,15 +42,16 @@ _QUESTION_TOOLS = {"questions": "AskUserQuestion", "plan": "ExitPlanMode", "revi
 
 
 class RemoteApprover(ABC):
-    """An external program that is asked about calls; subclasses define how.
-
-    conversation: set once it is open; nothing is asked before.
-    """
+    """An external program that is asked about the calls of an attached session; subclasses define how."""
 
     def __init__(self) -> None:
-        self.conversation: Conversation | None = None
+        self._conversation: Conversation | None = None
         # Arguments that the program chose, by call; it is not asked about them again.
         self._chosen: dict[str, Fields] = {}
+
+    def attach(self, agent: Agent) -> None:
+        """Answer for this session, which was built with `approve` as its approver. Nothing is asked before."""
+        self._conversation = agent.conversation
 
     @abstractmethod
     def _ask(self, fields: Fields) -> Fields | str:
@@ -58,8 +59,8 @@ class RemoteApprover(ABC):
 
     @property
     def _deps(self) -> TurnDeps:
-        assert self.conversation is not None
-        return self.conversation.deps
+        assert self._conversation is not None
+        return self._conversation.deps
 
     def approve(self, request: ApprovalRequested) -> Answer:
         """Ask about a call (an approver)."""
@@ -90,8 +91,8 @@ class RemoteApprover(ABC):
         return Approve(mode=mode)
 
     def _refusal(self, reply: Mapping[str, Any]) -> str:
-        if reply.get("interrupt") and self.conversation is not None:
-            self.conversation.interrupt()
+        if reply.get("interrupt") and self._conversation is not None:
+            self._conversation.interrupt()
         return str(reply.get("message") or "")
 
     def _apply(self, updates: Any) -> Mode | None:
@@ -110,14 +111,14 @@ class RemoteApprover(ABC):
 class HostCallbacks(RemoteApprover):
     """The host as approver, asker and hooks of a conversation.
 
-    state: called with "requires_action" when the host is asked, and with "running" after that.
+    report_state: called with "requires_action" when the host is asked, and with "running" after that.
     servers: the host's MCP servers.
     """
 
-    def __init__(self, channel: HostChannel) -> None:
+    def __init__(self, channel: HostChannel, report_state: Callable[[str], None]) -> None:
         super().__init__()
         self._channel = channel
-        self.state: Callable[[str], None] = lambda state: None
+        self._report_state = report_state
         self.servers = HostServers(self._send_to_server)
 
     def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
@@ -140,7 +141,7 @@ class HostCallbacks(RemoteApprover):
 
     def _ask(self, fields: Fields) -> Fields | str:
         """Return the host's reply, or the reason why there is none. Raises CancelledError."""
-        self.state("requires_action")
+        self._report_state("requires_action")
         try:
             return self._channel.request("can_use_tool", fields, self._deps.context.cancel)
         except HostClosedError:
@@ -148,7 +149,7 @@ class HostCallbacks(RemoteApprover):
         except HostRefusedError as error:
             return f"The host could not decide: {error}"
         finally:
-            self.state("running")
+            self._report_state("running")
 
     def hook(self, event: str, group: Fields, callback_id: str) -> PythonHook:
         """Return a hook that runs in the host. group: the matcher that it belongs to."""
@@ -242,8 +243,9 @@ class PromptTool(RemoteApprover):
             servers = f"; the servers are {', '.join(names)}" if names else ", as there are no MCP servers"
             tool = shorten(one_line(self.name), 80)
             raise UsageError(f"--permission-prompt-tool: no MCP server can have the tool {tool}{servers}.")
+        super().attach(agent)
         agent.mcp.withhold(self.name)
-        self._servers, self.conversation = agent.mcp, agent.conversation
+        self._servers = agent.mcp
 
     def _ask(self, fields: Fields) -> Fields | str:
         assert self._servers is not None

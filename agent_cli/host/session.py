@@ -107,7 +107,7 @@ class HostSession:
         self.first_model = ""
         self._frames = setup.options.output_format == "stream-json"
         self._channel = HostChannel(lines_of(0), print_line if self._frames else lambda fields: None)
-        self.callbacks = HostCallbacks(self._channel)
+        self.callbacks = HostCallbacks(self._channel, self._report_state)
         self._queue: queue.SimpleQueue[Fields | ControlRequest | BadLine | _End] = queue.SimpleQueue()
         self._dropped: set[str] = set()
         self._message_ids: list[str] = []
@@ -279,6 +279,7 @@ class HostSession:
             answers=asks, approves=asks or tool is not None,
             host=self.callbacks.servers,
             waits=False,
+            mirror=self._mirror,
         )  # fmt: skip
         agent = build_agent(
             options, self.place, layers, approver, lambda text: print_notice(f"agent: {text}"),
@@ -287,11 +288,13 @@ class HostSession:
         self._agent = agent
         if tool is not None:
             tool.attach(agent)
-        if options.session_mirror and agent.transcript is not None:
-            agent.transcript.mirror = self._mirror
-        self.callbacks.conversation = agent.conversation
+        self.callbacks.attach(agent)
         agent.begin()
         self.setup.begun(agent)
+
+    def _report_state(self, state: str) -> None:
+        if self._stream is not None:
+            self._stream.state(state)
 
     def _mirror(self, path: str, entries: list[Fields]) -> None:
         """Send entries of the transcript to the host when they are written to its file."""
@@ -305,7 +308,6 @@ class HostSession:
         options, report = self._headless_options(agent), self.setup.report(agent)
         if self._frames and self._stream is None:
             self._stream = open_lines(options, agent.conversation, report, self._channel.send)
-            self.callbacks.state = self._stream.state
         stream = self._stream
         if stream is not None:
             announce_turn(stream, options, report, line.fields)

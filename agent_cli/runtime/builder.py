@@ -173,7 +173,7 @@ def build_agent(
     hooked = bool(active_hooks(settings, layers) or embedded.hooks or added.has_hooks)
     transcript = ids = None
     if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
-        transcript = transcripts.make_transcript(options, settings, place, header, log, warn)
+        transcript = transcripts.make_transcript(options, settings, place, header, log, warn, embedded.mirror)
         if transcript is not None:
             state.agent_transcript = transcript.of_subagent
     if options.output_format == "stream-json":

@@ -33,14 +33,21 @@ class SessionTranscript:
     """
 
     def __init__(
-        self, log: SessionLog, header: Header, place: RunEnvironment, warn: Callable[[str], None], *, at_once: bool
+        self,
+        log: SessionLog,
+        header: Header,
+        place: RunEnvironment,
+        warn: Callable[[str], None],
+        mirror: Mirror | None,
+        *,
+        at_once: bool,
     ) -> None:
         """at_once: write it from the first event on, where readers of Claude Code's transcripts look; otherwise in our
         own folder, from the first call of `wanted` on.
         """
         folder = project_folder(place.env, place.home, place.cwd) if at_once else transcript_folder(log.path)
         self.path = folder / f"{header.session_id}.jsonl"
-        self.mirror: Mirror | None = None
+        self._mirror = mirror
         self._log = log
         self._header = header
         self._place = place
@@ -56,8 +63,8 @@ class SessionTranscript:
             if self._writer is None:
                 header = self._header
                 about = entries.EntryContext(header.session_id, str(self._place.cwd), header.branch, __version__)
-                self._writer = writer.TranscriptWriter(self._log, self.path, about, self._warn)
-                self._writer.begin(self.mirror)
+                self._writer = writer.TranscriptWriter(self._log, self.path, about, self._warn, self._mirror)
+                self._writer.begin()
         return self.path
 
     def of_subagent(self, call_id: str) -> str:
@@ -71,7 +78,6 @@ class SessionTranscript:
                 self.wanted()
             self._log.record(event)
             if self._writer is not None:
-                self._writer.mirror = self.mirror
                 self._writer(event)
 
 
@@ -82,12 +88,17 @@ def make_transcript(
     header: Header,
     log: SessionLog,
     warn: Callable[[str], None],
+    mirror: Mirror | None,
 ) -> SessionTranscript | None:
-    """Return the transcript of a saved session; None if the settings turn it off."""
+    """Return the transcript of a saved session; None if the settings turn it off.
+
+    mirror: called with the path and the entries of each write, if the options want it.
+    """
     at_once = settings.transcript == "claude" or options.hosted
     if settings.transcript == "off" and not at_once:
         return None
-    return SessionTranscript(log, header, place, warn, at_once=at_once)
+    mirror = mirror if options.session_mirror else None
+    return SessionTranscript(log, header, place, warn, mirror, at_once=at_once)
 
 
 def read_foreign(options: RunOptions, place: RunEnvironment) -> Restored | None:

@@ -62,9 +62,16 @@ class TranscriptWriter:
     warn: called once if it cannot be written; the session continues without it.
     """
 
-    def __init__(self, log: SessionLog, path: Path, context: EntryContext, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        log: SessionLog,
+        path: Path,
+        context: EntryContext,
+        warn: Callable[[str], None],
+        mirror: Mirror | None = None,
+    ) -> None:
         self.path = path
-        self.mirror: Mirror | None = None
+        self._mirror = mirror
         self._log = log
         self._context = context
         self._warn = warn
@@ -72,9 +79,8 @@ class TranscriptWriter:
         self._chains: dict[str, _Chain] = {}
         self._ids = MessageIds(context.session_id)
 
-    def begin(self, mirror: Mirror | None = None) -> None:
+    def begin(self) -> None:
         """Catch up with the log."""
-        self.mirror = mirror
         self._catch_up()
         self._write()
 
@@ -156,8 +162,8 @@ class TranscriptWriter:
                 self._failed = True
                 self._warn(f"The transcript {chain.path} cannot be written: {error.strerror or error}.")
                 continue
-            if self.mirror is not None:
-                self.mirror(str(chain.path), [*chain.take_about(), *map(json.loads, lines)])
+            if self._mirror is not None:
+                self._mirror(str(chain.path), [*chain.take_about(), *map(json.loads, lines)])
 
 
 class _Chain:
