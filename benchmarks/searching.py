@@ -47,7 +47,7 @@ def search(stage: Stage, runs: int) -> Iterator[Row]:
     grow(tree)
     workspace = Workspace(tree)
     context = ToolContext(workspace, env=dict(os.environ))
-    context.readable = Policy(workspace).readable()
+    context.readable = Policy(workspace).readable
     rg = find_rg(context)
     if rg is None:
         raise BenchmarkError("ripgrep is not installed")

@@ -74,7 +74,7 @@ def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: Called) -> Non
 
 def serve_tools(options: RunOptions) -> int:
     """Serve until the client closes the connection; return the exit code. Raises UsageError."""
-    here = one_shot_context(options)
+    here = one_shot_context(options, extensions=False)
     context = here.context
     offered = choose_tools(here.settings, here.layers.rules, context, None)
     tools = [t for t in offered if not t.of_conversation]

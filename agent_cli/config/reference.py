@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.schema import Settings, SettingScope, tables
+from agent_cli.config.schema import Settings, SettingScope, TurnSettings, tables
 from agent_tools.record import describe_type, hints_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -30,9 +30,12 @@ def setting_fields() -> list[Field]:
     rows: list[Field] = []
     every: dict[str, type] = {"": Settings, **tables()}
     for table, cls in every.items():
-        for key, hint in hints_of(cls).items():
+        hints = hints_of(cls)
+        # The inherited ones, of turns, last: a reader looks for the model first.
+        for key in sorted(hints, key=lambda key: table == "" and key in TurnSettings._fields):
             if cls is Settings and key in tables():
                 continue
+            hint = hints[key]
             notes = hint.__metadata__
             scope = next((n for n in notes if isinstance(n, SettingScope)), SettingScope("trusted"))
             rows.append((table, key, describe_type(hint), getattr(cls, key), notes[0], scope.who))

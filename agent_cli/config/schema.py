@@ -247,7 +247,46 @@ class ProviderSettings(Value):
     )
 
 
-class Settings(Value, tag="Settings"):
+class TurnSettings(Value, kw_only=True):
+    """Settings that a turn reads itself: how the model answers, and how the turn works. `TurnOptions` has them, too."""
+
+    effort: Annotated[Effort | None, "reasoning effort"] = None
+    thinking_tokens: Annotated[int | None, "budget for reasoning, in tokens"] = None
+    reasoning_summary: Annotated[bool, "ask for summaries of hidden reasoning"] = False
+    verbosity: Annotated[Verbosity | None, "length of answers, if the model supports it"] = None
+    keep_thinking: Annotated[int, "turns whose reasoning is sent again; 0: all"] = 0
+    max_tokens: Annotated[int | None, "longest answer, in tokens; empty: the model's own limit"] = None
+    task_budget: Annotated[int | None, "token budget that Claude sees, to pace itself (a beta)"] = None
+    context_window: Annotated[
+        int | None, "size of the window in tokens, if the catalog does not know it or to use less of it"
+    ] = None
+    compact_at: Annotated[
+        float, "share of the window at which the conversation is compacted; 0: only when it is refused as too long"
+    ] = 0.92
+    temperature: Annotated[float | None, "sampling temperature"] = None
+    prefill: Annotated[str, "text that every answer begins with, if the model supports it"] = ""
+    stream: Annotated[bool, "stream answers"] = True
+
+    plan_review: Annotated[
+        Literal["off", "plan", "always"],
+        "plans that need your approval: none, those of plan mode, or all (nothing is changed before)",
+        tighten("off", "plan", "always"),
+    ] = "plan"
+    review: Annotated[
+        Literal["off", "step", "files"],
+        "when a turn pauses for you to look: never, after each step of its plan, after each set of changed files",
+        tighten("off", "step", "files"),
+    ] = "off"
+    plan_nudges: Annotated[int, "how often a turn is continued while its plan has open steps"] = 5
+    plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
+    max_parallel_subagents: Annotated[int, "read-only sub-agents of one answer that run at the same time"] = 1
+    hook_continues: Annotated[int, "how often Stop hooks may continue a turn", TIGHTEN] = 50
+    after_turn: Annotated[str, "command that must succeed after a turn changed files, e.g. your tests"] = ""
+    after_turn_tries: Annotated[int, "how often its failure is sent back to the model"] = 3
+    after_turn_timeout: Annotated[float, "seconds that it may take"] = 600.0
+
+
+class Settings(TurnSettings, tag="Settings"):
     """The settings of a run, all layers merged."""
 
     model: Annotated[str | None, "model as provider/model; empty: the first one found"] = None
@@ -263,29 +302,13 @@ class Settings(Value, tag="Settings"):
         tuple[Literal["image", "pdf"], ...], "what a model accepts besides text, if the catalog does not say"
     ] = ()
     betas: Annotated[tuple[str, ...], "beta features to ask of Anthropic's API"] = ()
-    task_budget: Annotated[int | None, "token budget that Claude sees, to pace itself (a beta)"] = None
     base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server"] = None
     key_command: Annotated[str | None, "command that prints the API key", USER] = None
     keyring: Annotated[bool, "look for API keys in the system keyring", USER] = True
 
-    effort: Annotated[Effort | None, "reasoning effort"] = None
-    thinking_tokens: Annotated[int | None, "budget for reasoning, in tokens"] = None
-    reasoning_summary: Annotated[bool, "ask for summaries of hidden reasoning"] = False
-    verbosity: Annotated[Verbosity | None, "length of answers, if the model supports it"] = None
-    keep_thinking: Annotated[int, "turns whose reasoning is sent again; 0: all"] = 0
-    max_tokens: Annotated[int | None, "longest answer, in tokens; empty: the model's own limit"] = None
-    context_window: Annotated[
-        int | None, "size of the window in tokens, if the catalog does not know it or to use less of it"
-    ] = None
-    compact_at: Annotated[
-        float, "share of the window at which the conversation is compacted; 0: only when it is refused as too long"
-    ] = 0.92
     cache_ttl: Annotated[
         Literal["5m", "1h"], "lifetime of Claude's caches; writing one for an hour costs twice the input price"
     ] = "5m"
-    temperature: Annotated[float | None, "sampling temperature"] = None
-    prefill: Annotated[str, "text that every answer begins with, if the model supports it"] = ""
-    stream: Annotated[bool, "stream answers"] = True
 
     system_prompt: Annotated[str | None, "replaces the built-in system prompt"] = None
     append_system_prompt: Annotated[str, "added to the system prompt"] = ""
@@ -318,30 +341,13 @@ class Settings(Value, tag="Settings"):
 
     max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 25
     max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
-    max_parallel_subagents: Annotated[int, "read-only sub-agents of one answer that run at the same time"] = 1
 
-    plan_review: Annotated[
-        Literal["off", "plan", "always"],
-        "plans that need your approval: none, those of plan mode, or all (nothing is changed before)",
-        tighten("off", "plan", "always"),
-    ] = "plan"
-    review: Annotated[
-        Literal["off", "step", "files"],
-        "when a turn pauses for you to look: never, after each step of its plan, after each set of changed files",
-        tighten("off", "step", "files"),
-    ] = "off"
     plan_review_fresh: Annotated[bool, "a new one-shot session may claim a plan that waits here"] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for your approval; 0: for ever"] = 4320
-    plan_nudges: Annotated[int, "how often a turn is continued while its plan has open steps"] = 5
-    plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
     after_edit: Annotated[
         dict[str, str], 'commands for edited files by glob: { "*.py" = "ruff format -q {file}" }', USER
     ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
-    after_turn: Annotated[str, "command that must succeed after a turn changed files, e.g. your tests"] = ""
-    after_turn_tries: Annotated[int, "how often its failure is sent back to the model"] = 3
-    after_turn_timeout: Annotated[float, "seconds that it may take"] = 600.0
     hooks: Annotated[tuple[Hook, ...], "commands run at session events, as [[hooks]]: see hooks.md"] = ()
-    hook_continues: Annotated[int, "how often Stop hooks may continue a turn", TIGHTEN] = 50
     disable_hooks: Annotated[bool, "run no hooks at all", USER] = False
     verify: Annotated[tuple[str, ...], "prefixes of commands that verify the work, besides the known test runners"] = ()
 

@@ -51,7 +51,7 @@ from agent_cli.plugins.store import PluginStore
 from agent_cli.providers.resolve import validate_name
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
-from agent_cli.runtime.tools import make_confinement, make_context, make_policy, make_workspace, sandbox_profile
+from agent_cli.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.sandbox import select_sandbox
@@ -216,8 +216,7 @@ def collect_findings(
     """
     settings = layers.settings()
     workspace, wrong = _workspace(place, settings)
-    context = make_context(workspace, settings, place)
-    make_policy(workspace, settings, layers, context, place.home, answered=False)
+    context, _ = make_context(workspace, settings, layers, place, answered=False)
     model, usable = check_model(settings, place)
     findings = [
         *check_program(),

@@ -34,7 +34,7 @@ from agent_tools.base import Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import TurnOverrides
-from agent_tools.shell.state import ShellState, carried_state, restore_carried
+from agent_tools.shell.state import carried_state, restore_carried
 from agent_tools.task import common_type
 
 with lazy_imports():
@@ -169,15 +169,10 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
     tools = [t for t in parent.tools.values() if offered(t.name) and not t.ends_plan_mode]
     if parent.depth + 1 >= MAX_DEPTH:
         tools = [t for t in tools if not t.nested]
-    context = parent.context.nested()
-    policy = parent.policy.for_subagent(context.workspace, context.state(ShellState).exported)
-    context.run_conditions = policy.run_conditions
-    return parent.replace(
+    return parent.nested(
         transport=turn.transport,
         price=turn.price,
         tools=ToolTable(tools, parent.tools.aliases),
-        context=context,
-        policy=policy,
         hooks=parent.hooks.nested(hook_points.agent_hooks(kind) if kind.hooks else ()),
         state=parent.state.of_nested(call_id),
         offered=offered,
@@ -185,11 +180,6 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
         agent=kind.name,
         depth=parent.depth + 1,
         above=(*parent.above, turn.history),
-        # The user's messages, and the guards of an answer, belong to the turn above.
-        inbox=list,
-        guards=(),
-        fallbacks=(),
-        planner=None,
     )
 
 

@@ -56,6 +56,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, to_json
 from agent_tools.registry import tool_traits
 from agent_tools.results import ASSUMED_WINDOW, TodoItem, TurnOverrides
+from agent_tools.shell.state import ShellState
 
 with lazy_imports():
     from agent_cli.engine import repairs  # only for calls that are not as they should be
@@ -122,18 +123,6 @@ class Workflow(Protocol):
 Guard = Callable[["Turn", AssistantMessage], str | None]
 
 
-def _nothing_recorded(asked: ApprovalRequested | QuestionAsked) -> bool:
-    return False
-
-
-def _no_text(about: object) -> str:
-    return ""
-
-
-def _all_offered(name: str) -> bool:
-    return True
-
-
 class TurnDeps(Value):
     """Everything a turn depends on; each field can be a fake.
 
@@ -185,15 +174,15 @@ class TurnDeps(Value):
     small: Callable[[], ModelHandle] | None = None
     open_model: Callable[[str], ModelHandle] | None = None
     verify: Sequence[str] = ()
-    offered: Callable[[str], bool] = staticmethod(_all_offered)
+    offered: Callable[[str], bool] = staticmethod(lambda name: True)
     clock: Callable[[], float] = time.monotonic
     asker: Asker = staticmethod(defer)
     attended: bool = False
-    recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = staticmethod(_nothing_recorded)
-    rejected: Callable[[str], str] = staticmethod(_no_text)
+    recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = staticmethod(lambda asked: False)
+    rejected: Callable[[str], str] = staticmethod(lambda call_id: "")
     save_rule: Callable[[str], str] | None = None
     gates: Gates | None = None
-    report: Callable[[BaseException], str] = staticmethod(_no_text)
+    report: Callable[[BaseException], str] = staticmethod(lambda error: "")
     watch: ChangeObserver = ChangeObserver()
     hooks: Hooks = NO_HOOKS
     agents: Mapping[str, AgentType] = MappingProxyType({})
@@ -201,6 +190,15 @@ class TurnDeps(Value):
     depth: int = 0
     above: tuple[Sequence[Message], ...] = ()
     workflows: Mapping[str, Callable[[Turn, Any], Workflow]] = MappingProxyType({})
+
+    def nested(self, **changes: Any) -> TurnDeps:
+        """Return the dependencies of a sub-agent, with a context and a policy of its own. changes: other fields."""
+        context = self.context.nested()
+        policy = self.policy.for_subagent(context.workspace, context.state(ShellState).exported)
+        context.run_conditions, context.readable = policy.run_conditions, policy.readable
+        # The user's messages, and the guards of an answer, belong to the turn above.
+        of_above: dict[str, Any] = {"inbox": list, "guards": (), "fallbacks": (), "planner": None}
+        return self.replace(context=context, policy=policy, **{**of_above, **changes})
 
     def traits_of(self, name: str) -> Tool[Any]:
         """Return an offered tool, or a built-in one that earlier calls used, to read its traits."""

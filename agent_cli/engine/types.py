@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
+from agent_cli.config.schema import TurnSettings
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.messages import Message, ToolCall
-from agent_cli.core.modes import Effort, Verbosity
+from agent_cli.core.modes import Effort
 from agent_cli.core.results import Limits, Spent, Usage
 from agent_cli.core.window import Window
 from agent_cli.providers.base import ModelClient, ToolSpec
@@ -28,8 +29,8 @@ def free(usage: Usage) -> Usage:
     return usage
 
 
-class TurnOptions(Value):
-    """Request parameters and limits of a turn.
+class TurnOptions(TurnSettings):
+    """Request parameters and limits of a turn, beside the settings that it reads.
 
     model: the provider's own name of the model.
     label: the name shown to users.
@@ -53,34 +54,13 @@ class TurnOptions(Value):
     input_modalities: frozenset[MediaKind] = frozenset()
     limits: Limits = Limits()
     spent: Spent = Spent()
-    max_tokens: int | None = None
     answer_tokens: int | None = None
     total_tokens: int | None = None
-    temperature: float | None = None
-    effort: Effort | None = None
     usual_effort: Effort | None = None
-    thinking_tokens: int | None = None
-    reasoning_summary: bool = False
-    verbosity: Verbosity | None = None
-    task_budget: int | None = None
     cache_key: str = ""
-    keep_thinking: int = 0
-    prefill: str = ""
-    stream: bool = True
-    plan_review: Literal["off", "plan", "always"] = "plan"
     read_only: bool = False
-    plan_nudges: int = 5
-    plan_reminder: int = 3
-    context_window: int | None = None
-    compact_at: float = 0.92
     clear_at: tuple[float, ...] = ()
-    review: Literal["off", "step", "files"] = "off"
     overrides: TurnOverrides = TurnOverrides()
-    after_turn: str = ""
-    after_turn_tries: int = 3
-    after_turn_timeout: float = 600.0
-    hook_continues: int = 50
-    max_parallel_subagents: int = 1
     pieces: bool = False
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
     suspended_state: dict[str, Any] = {}  # noqa: RUF012 - never changed

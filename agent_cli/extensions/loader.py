@@ -21,7 +21,8 @@ from agent_cli.core.events import Event
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.extensions.commands import Command, find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
-from agent_tools.base import Tool, ToolContext, UserCommand
+from agent_tools.base import Tool, UserCommand
+from agent_tools.context import OfferedExtensions
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -177,13 +178,15 @@ class Extensions:
                 del self.skills[name]
                 self.own.pop(name, None)
 
-    def install(self, context: ToolContext) -> None:
-        """Register the extensions in the context of a conversation."""
-        context.commands = self.for_model
-        context.skills = {name: skill for name, skill in self.skills.items() if skill.by_model}
-        context.agents = self.agents
+    def offered(self) -> OfferedExtensions:
+        """Return what the model may use."""
+        skills = {name: skill for name, skill in self.skills.items() if skill.by_model}
+        return OfferedExtensions(self.for_model, skills, self.agents)
+
+    def readable_folders(self) -> tuple[Path, ...]:
+        """Return the folders outside the workspace that tools may read: of the user's own skills, and of plugins."""
         own = [skill.folder for skill in self.skills.values() if skill.own]
-        context.workspace.skill_folders = (*_resolved(own), *self.plugin_folders)
+        return (*_resolved(own), *self.plugin_folders)
 
 
 def _resolved(folders: Iterable[Path]) -> Iterator[Path]:

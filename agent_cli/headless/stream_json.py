@@ -50,16 +50,12 @@ from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
 from agent_cli.headless.pending import pending_item
 from agent_cli.headless.result_object import error_word, retry_fields
-from agent_cli.headless.stream_events import PartialMessage
-from agent_cli.headless.tasks import TaskLines
+from agent_cli.headless.stream_parts import PartialMessage, TaskLines
 from agent_cli.session.transcripts.entries import content_block
 from agent_tools.registry import tool_traits
 from agent_tools.results import TodoItem
 from agent_tools.shell.jobs import Job
 from agent_tools.text import utc_stamp
-
-# Stop reasons of answers that broke off; that format has none for them.
-_ABORTED = ("interrupted", "error")
 
 
 class StreamJson:
@@ -342,7 +338,8 @@ class StreamJson:
         if partial is not None:
             partial.finish([part for _, part in parts])
         message_id = self._ids.pop(self._parent, "") or message.provider_id or f"msg_{new_uuid()}"
-        aborted = message.stop_reason in _ABORTED
+        # That format has no stop reason for an answer that broke off.
+        aborted = message.stop_reason in ("interrupted", "error")
         stop = None if aborted else message.stop_reason or None
         if self._parent is not None and not self.subagent_text:
             parts = [(n, p) for n, p in parts if isinstance(p, ToolCall)]

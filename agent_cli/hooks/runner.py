@@ -46,7 +46,6 @@ from agent_cli.providers.base import ModelError, Request, TextCollector
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TurnOverrides
-from agent_tools.shell.state import ShellState
 from agent_tools.text import sanitize_output, shorten
 
 _MAX_ANSWER_TOKENS = 1_000
@@ -91,10 +90,6 @@ def evaluate_agent(
     def ask(text: str, until: CancelToken, used: list[UsageAdded]) -> str:
         parent, options = session()
         model = open_model(hook.model)
-        context = parent.context.nested()
-        context.cancel = until
-        policy = parent.policy.for_subagent(context.workspace, context.state(ShellState).exported)
-        context.run_conditions = policy.run_conditions
         tools = [tool for tool in parent.tools.values() if tool.parallel_safe and not tool.nested]
 
         def approve(request: ApprovalRequested) -> Answer:
@@ -103,12 +98,12 @@ def evaluate_agent(
                 return Approve(by="hook")
             return Reject("is not available to the check of a hook", by="hook")
 
-        deps = parent.replace(
-            transport=model.transport, price=model.price, tools=ToolTable(tools), context=context, policy=policy,
-            state=ConversationState(), inbox=list, guards=(), fallbacks=(), approver=approve, asker=defer,
-            attended=False, gates=None, watch=ChangeObserver(), hooks=NO_HOOKS, agents={}, agent="hook", depth=1,
-            above=(),
+        deps = parent.nested(
+            transport=model.transport, price=model.price, tools=ToolTable(tools), state=ConversationState(),
+            approver=approve, asker=defer, attended=False, gates=None, watch=ChangeObserver(),
+            hooks=NO_HOOKS, agents={}, agent="hook", depth=1, above=(),
         )  # fmt: skip
+        deps.context.cancel = until
         options = model.options(options).replace(
             system=f"{prompt('hook')}\n{prompt('hook_agent')}\n{parent_environment(options.system)}",
             tools=tuple(spec for spec in options.tools if spec.name in deps.tools),

@@ -128,6 +128,9 @@ class Policy:
         self._env = {n: variables[n] for n in ("PATH", "HOME", "XDG_CONFIG_HOME", "SUDO_UID") if n in variables}
         self._confined = confined
         self.answered = answered
+        # The rules change during a session.
+        self._filter: SearchFilter | None = None
+        self._filter_rules: list[Rule] = []
 
     @property
     def mode(self) -> Mode:
@@ -186,7 +189,7 @@ class Policy:
         """Return a policy of the same mode, rules and grants for a sub-agent with its own directory and variables."""
         other = self._copy()
         other._parent = self
-        other._workspace, other._carried = workspace, carried
+        other._workspace, other._carried, other._filter = workspace, carried, None
         return other
 
     def _copy(self) -> Policy:
@@ -206,9 +209,11 @@ class Policy:
         """True if sandboxed commands run without approval."""
         return self._confined is not None and self._confined.auto_allow and self._confined.holds()
 
-    def readable(self) -> SearchFilter:
-        """Return the filter that decides which files of a readable directory a search may show."""
-        return SearchFilter(self._matcher(), self._workspace)
+    def readable(self, path: Path | str) -> bool:
+        """Return True if a search of a readable directory may show this file of it."""
+        if self._filter is None or self._filter_rules != self._rules:
+            self._filter, self._filter_rules = SearchFilter(self._matcher(), self._workspace), [*self._rules]
+        return self._filter(path)
 
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
         """Return the strictest decision over all effects of a call.

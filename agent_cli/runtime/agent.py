@@ -114,7 +114,8 @@ class Agent:
     def reload(self, added: Extensions) -> None:
         """Replace the commands, skills and types of sub-agents by those read now."""
         self.added = added
-        added.install(self.conversation.deps.context)
+        context = self.conversation.deps.context
+        context.extensions, context.workspace.skill_folders = added.offered(), added.readable_folders()
         if self.mcp is not None:
             self.mcp.replace_commands(added.commands)
         else:

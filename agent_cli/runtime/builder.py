@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.config.schema import Settings
+from agent_cli.config.schema import Settings, TurnSettings
 from agent_cli.core.decisions import Approver, Asker, defer
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import pending_calls
@@ -65,7 +65,7 @@ from agent_cli.runtime.session import (
     session_recorder,
 )
 from agent_cli.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
-from agent_cli.runtime.tools import choose_tools, make_context, make_policy, make_workspace, rule_saver, tool_specs
+from agent_cli.runtime.tools import choose_tools, make_context, make_workspace, rule_saver, tool_specs
 from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
@@ -121,16 +121,16 @@ def build_agent(
     answered = attended or embedded.approves or options.on_ask == "suspend"
     asks = answered or embedded.answers
 
-    workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place, small_model=small)
-    context.input_modalities = input_modalities(info, settings, chosen.window)
-    policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
-    attached = attach_images(options.image, workspace, model.name, context.input_modalities)
     # Git works meanwhile.
     repository = RepositoryState(place, layers) if old is None else None
     added = load_extensions(options, place, layers, settings, warn)
     added.embed(embedded)
-    added.install(context)
+    workspace = make_workspace(place, settings, added.readable_folders())
+    context, policy = make_context(
+        workspace, settings, layers, place, answered=answered, small_model=small, extensions=added.offered(),
+        input_modalities=input_modalities(info, settings, chosen.window),
+    )  # fmt: skip
+    attached = attach_images(options.image, workspace, model.name, context.input_modalities)
     offered = choose_tools(
         settings, layers.rules, context, restored, added.tools, embedded.tools,
         model=model.name, answered=asks, small=small,
@@ -314,7 +314,7 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     """Return the options of a turn from the settings. Raises UsageError."""
     if not 0 <= settings.compact_at <= 1:
         raise UsageError("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
-    shared = {name: getattr(settings, name) for name in TurnOptions._fields if name in Settings._fields}
+    shared = {name: getattr(settings, name) for name in TurnSettings._fields}
     if not all(0 < share <= 1 for share in settings.results.clear_at):
         raise UsageError("results.clear_at has shares of the model's window: numbers from 0 to 1, such as [0.5, 0.75].")
     limits = Limits(**{name: getattr(settings, f"max_{name}") for name in Limits._fields})

@@ -22,10 +22,11 @@ from agent_cli.providers.base import ToolSpec
 from agent_cli.session.records import Restored
 from agent_cli.session.store import state_folder
 from agent_tools.base import Tool, ToolContext
+from agent_tools.context import OfferedExtensions
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.registry import BUILTIN, tool_name
-from agent_tools.results import ResultLimits
+from agent_tools.results import MediaKind, ResultLimits
 from agent_tools.sandbox.conditions import Confined, SandboxLimits
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.state import ShellState
@@ -39,20 +40,57 @@ with lazy_imports():
     from agent_tools.sandbox import profile
 
 
-def make_policy(
+def make_context(
     workspace: Workspace,
     settings: Settings,
     layers: Layers,
-    context: ToolContext,
-    home: Path | None,
+    place: RunEnvironment,
+    *,
+    answered: bool,
+    require_read_first: bool = True,
+    small_model: bool = False,
+    extensions: OfferedExtensions = OfferedExtensions(),  # noqa: B008 - frozen
+    input_modalities: frozenset[MediaKind] = frozenset(),
+) -> tuple[ToolContext, Policy]:
+    """Return the context of a conversation's tools, and the policy for their calls.
+
+    answered: somebody can answer a question, now or later. The rest: see `ToolContext`.
+    """
+    sandbox, shell = make_confinement(workspace, settings, place), ShellState()
+    policy = _make_policy(workspace, settings, layers, place, sandbox, shell, answered=answered)
+    known: dict[str, Any] = {"shell_timeout": settings.shell.timeout, "shell_on_timeout": settings.shell.on_timeout}
+    known |= {"env_pass": settings.shell.env_pass, "after_edit": settings.after_edit}
+    known["diagnostics"] = {name: getattr(settings.diagnostics, name) for name in settings.diagnostics._fields}
+    known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
+    checks = settings.diagnostics.enabled and layers.trust.git_use != "unknown"
+    context = ToolContext(
+        workspace,
+        env=dict(place.env),
+        settings=known,
+        require_read_first=require_read_first,
+        small_model=small_model,
+        supplied=[shell] if sandbox is None else [sandbox, shell],
+        readable=policy.readable,
+        run_conditions=policy.run_conditions,
+        command_rule=policy.command_rule if checks else None,
+        extensions=extensions,
+        input_modalities=input_modalities,
+        result_limits=ResultLimits(settings.results.short, settings.results.page),
+    )
+    return context, policy
+
+
+def _make_policy(
+    workspace: Workspace,
+    settings: Settings,
+    layers: Layers,
+    place: RunEnvironment,
+    sandbox: SandboxRunner | None,
+    shell: ShellState,
     *,
     answered: bool,
 ) -> Policy:
-    """Build the policy of a conversation; also sets how the commands of `context` run, and its checkers.
-
-    answered: somebody can answer a question, now or later.
-    """
-    sandbox, asked = context.supplied(SandboxRunner), settings.sandbox
+    asked = settings.sandbox
     confined = None
     if sandbox is not None:
         confined = Confined(
@@ -65,24 +103,19 @@ def make_policy(
             asked.sockets,
             asked.auto_allow_destructive,
         )
-    policy = Policy(
+    return Policy(
         workspace,
         layers.rules,
         settings.permissions.mode,
-        home=str(home) if home else "",
-        env=context.env,
-        carried=context.state(ShellState).exported,
+        home=str(place.home) if place.home else "",
+        env=place.env,
+        carried=shell.exported,
         git_use=layers.trust.git_use,
         confined=confined,
-        state=state_folder(context.env),
+        state=state_folder(place.env),
         answered=answered,
         no_bypass=layers.managed.no_bypass,
     )
-    context.readable = policy.readable()
-    context.run_conditions = policy.run_conditions
-    if settings.diagnostics.enabled and layers.trust.git_use != "unknown":
-        context.command_rule = policy.command_rule
-    return policy
 
 
 def rule_saver(options: RunOptions, place: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
@@ -147,40 +180,13 @@ def sandbox_profile(
     )
 
 
-def make_workspace(place: RunEnvironment, settings: Settings) -> Workspace:
+def make_workspace(place: RunEnvironment, settings: Settings, skill_folders: tuple[Path, ...] = ()) -> Workspace:
     """Return the folders that tools may use freely. Raises UsageError for one that does not exist."""
     extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
             raise UsageError(f"--add-dir: {folder} is not a folder.")
-    return Workspace(place.root, extra, place.cwd)
-
-
-def make_context(
-    workspace: Workspace,
-    settings: Settings,
-    place: RunEnvironment,
-    *,
-    require_read_first: bool = True,
-    small_model: bool = False,
-) -> ToolContext:
-    shell = settings.shell
-    known: dict[str, Any] = {"shell_timeout": shell.timeout, "shell_on_timeout": shell.on_timeout}
-    known |= {"env_pass": shell.env_pass, "after_edit": settings.after_edit}
-    known["diagnostics"] = {name: getattr(settings.diagnostics, name) for name in settings.diagnostics._fields}
-    known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
-    sandbox = make_confinement(workspace, settings, place)
-    supplied = [sandbox] if sandbox is not None else []
-    context = ToolContext(
-        workspace,
-        env=dict(place.env),
-        settings=known,
-        require_read_first=require_read_first,
-        small_model=small_model,
-        supplied=supplied,
-    )
-    context.result_limits = ResultLimits(settings.results.short, settings.results.page)
-    return context
+    return Workspace(place.root, extra, place.cwd, skill_folders=skill_folders)
 
 
 def choose_tools(

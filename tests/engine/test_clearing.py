@@ -171,4 +171,4 @@ def test_without_a_tool_for_files_the_line_says_to_call_again(tmp_path: Path) ->
 
 
 def test_it_is_off_in_options_that_do_not_name_it() -> None:
-    assert TurnOptions("m", "m", "").clear_at == ()
+    assert TurnOptions(model="m", label="m", system="").clear_at == ()

@@ -162,7 +162,7 @@ def test_what_is_wanted_of_the_answer_is_left_free(tmp_path: Path) -> None:
 
 def test_what_an_effort_may_think_is_left_free() -> None:
     def limit(size: int, **options: Any) -> int:
-        return compaction_limit(size, TurnOptions("m", "m", "", (), **options))
+        return compaction_limit(size, TurnOptions(model="m", label="m", system="", tools=(), **options))
 
     assert limit(200_000) == 184_000 == limit(200_000, effort="none")
     assert limit(200_000, effort="high") == 200_000 - 24_096 == limit(200_000, thinking_tokens=20_000)

@@ -95,7 +95,12 @@ class Life:
         deps = TurnDeps(self.model, tools, context, policy, None, state, attended=True)  # type: ignore[arg-type]
         limits = Limits(rounds=40, failures=0)
         options = TurnOptions(
-            "narrow", "narrow", "You are a test.", limits=limits, context_window=self.size, plan_nudges=0
+            model="narrow",
+            label="narrow",
+            system="You are a test.",
+            limits=limits,
+            context_window=self.size,
+            plan_nudges=0,
         )
         return Conversation(deps, options, self.log.record, history)
 

@@ -234,7 +234,9 @@ def test_a_turn_that_is_dropped_leaves_no_thread_waiting(root: Path) -> None:
     from tests.support.waiting import soon
 
     world, _ = story(root, {"find a": looks("a"), "find b": looks("b")})
-    options = TurnOptions("scripted", "scripted", "You are a test.", SPECS, max_parallel_subagents=2)
+    options = TurnOptions(
+        model="scripted", label="scripted", system="You are a test.", tools=SPECS, max_parallel_subagents=2
+    )
     running = run_turn([UserMessage("go")], world.deps, options)
     while not isinstance(next(running), SubagentEvent):
         pass

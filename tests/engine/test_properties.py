@@ -135,7 +135,9 @@ class Process:
         deps = TurnDeps(
             self.model, ToolTable(tools), context, Policy(workspace), self.answer, ConversationState(), asker=self.reply
         )
-        options = TurnOptions("scripted", "scripted", "test", limits=Limits(rounds=ROUNDS, failures=0, denials=0))
+        options = TurnOptions(
+            model="scripted", label="scripted", system="test", limits=Limits(rounds=ROUNDS, failures=0, denials=0)
+        )
         history = self.restored.history if self.restored else ()
         if self.restored:
             context.plan = self.restored.plan

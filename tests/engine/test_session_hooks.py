@@ -99,7 +99,7 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
 
 
 def began(world: Hooked) -> Turn:
-    return Turn([], world.deps, TurnOptions("scripted", "scripted", ""), run_turn)
+    return Turn([], world.deps, TurnOptions(model="scripted", label="scripted", system=""), run_turn)
 
 
 def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -> None:

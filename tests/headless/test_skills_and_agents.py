@@ -11,6 +11,7 @@ import pytest
 
 from agent_cli.extensions.skills import read_skill
 from agent_tools.base import Steps, ToolContext
+from agent_tools.context import OfferedExtensions
 from agent_tools.fs.workspace import Workspace
 from agent_tools.results import Note
 from agent_tools.saved_prompts import SkillArgs, UseSkill
@@ -76,7 +77,7 @@ def test_what_a_skill_allows_is_asked_about_as_its_file_is_now(tmp_path: Path) -
     known = read_skill("make", folder, None, [])
     assert known is not None
     ctx = ToolContext(Workspace(tmp_path), env={})
-    ctx.skills = {"make": known}
+    ctx.extensions = OfferedExtensions(skills={"make": known})
     use, args = UseSkill(), SkillArgs("make")
     assert [e.kind for e in use.effects(args, ctx)] == ["state"]
     # The line of a call names the skill once.

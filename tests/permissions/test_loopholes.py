@@ -103,9 +103,9 @@ def test_a_password_in_the_configuration_of_git_is_not_shown_unasked(
 def test_a_search_of_gits_folder_leaves_out_a_password(root: Path) -> None:
     subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
     readable = _gate(root, "/usr/bin:/bin").readable
-    assert readable()(root / ".git/config")
+    assert readable(root / ".git/config")
     with (root / ".git/config").open("a") as config:
         config.write(_HEADER)
-    assert not readable()(root / ".git/config")
+    assert not readable(root / ".git/config")
     command = Effect("run", "grep -r basic .git")
     assert _gate(root, "/usr/bin:/bin").decide("Bash", [command]).level is Level.ASK

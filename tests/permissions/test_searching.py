@@ -37,17 +37,29 @@ def test_inside_the_workspace_it_is_the_gates_answer(
     gate = policy(root, [(kind, f"{tool}({spec})") for kind, (tool, spec) in rules])
     path = root.joinpath(*parts)
     allowed = gate.decide("Grep", [Effect("read", str(path))]).level is Level.ALLOW
-    assert gate.readable()(path) is allowed
-    assert gate.readable()(str(path)) is allowed
+    assert gate.readable(path) is allowed
+    assert gate.readable(str(path)) is allowed
 
 
 def test_rules_without_parentheses_speak_about_every_file(tmp_path: Path) -> None:
-    assert not policy(tmp_path, [("deny", "Read")]).readable()("/elsewhere/a.py")
-    assert not policy(tmp_path, [("ask", "Grep")]).readable()(tmp_path / "a.py")
+    assert not policy(tmp_path, [("deny", "Read")]).readable("/elsewhere/a.py")
+    assert not policy(tmp_path, [("ask", "Grep")]).readable(tmp_path / "a.py")
+
+
+def test_rules_added_and_removed_during_a_session_count_at_once(tmp_path: Path) -> None:
+    gate = policy(tmp_path, [])
+    assert gate.readable(tmp_path / "notes.md")
+    rule = gate.add("deny", "Read(notes.md)")
+    assert not gate.readable(tmp_path / "notes.md")
+    gate.remove(rule)
+    assert gate.readable(tmp_path / "notes.md")
+    nested = gate.for_subagent(Workspace(tmp_path), dict)
+    gate.add("deny", "Read(notes.md)")
+    assert not nested.readable(tmp_path / "notes.md")
 
 
 def test_a_folder_outside_that_was_allowed_shows_its_files_but_no_secrets(tmp_path: Path) -> None:
-    may = policy(tmp_path / "work", [("deny", "Read(//elsewhere/no/**)")]).readable()
+    may = policy(tmp_path / "work", [("deny", "Read(//elsewhere/no/**)")]).readable
     assert may("/elsewhere/a.py")
     assert not may("/elsewhere/.env")
     assert not may("/elsewhere/no/a.py")
@@ -57,12 +69,12 @@ def test_a_link_to_a_folder_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / ".ssh").mkdir()
     (tmp_path / "work" / "link").symlink_to(tmp_path / ".ssh")
-    may = policy(tmp_path / "work", []).readable()
+    may = policy(tmp_path / "work", []).readable
     assert not may(tmp_path / "work/link/config")
 
 
 def test_many_files_take_a_few_steps_each(tmp_path: Path) -> None:
-    may = policy(tmp_path, [("deny", "Read(.env*)"), ("deny", "Read(secrets/**)")]).readable()
+    may = policy(tmp_path, [("deny", "Read(.env*)"), ("deny", "Read(secrets/**)")]).readable
     paths = [f"{tmp_path}/d{n % 100}/f{n % 500}.py" for n in range(20_000)]
     assert all(map(may, paths))
     assert steps(lambda: all(map(may, paths))) / len(paths) < 30

@@ -143,7 +143,9 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
     deps = TurnDeps(
         ScriptedClient(replies), ToolTable([Mark(marks)]), ToolContext(workspace), policy, answer, ConversationState()
     )
-    options = TurnOptions("scripted", "scripted", "test", limits=Limits(rounds=40, failures=0, denials=0))
+    options = TurnOptions(
+        model="scripted", label="scripted", system="test", limits=Limits(rounds=40, failures=0, denials=0)
+    )
     conversation = Conversation(deps, options, record, restored.history if restored else ())
     conversation.expect_reply(BROKEN_OFF)
     if restored is not None and restored.waiting is not None:

@@ -10,6 +10,7 @@ import pytest
 from agent_cli.core.decisions import Approve
 from agent_cli.extensions.commands import Command
 from agent_tools.base import ToolContext, ToolError
+from agent_tools.context import OfferedExtensions
 from agent_tools.results import Note
 from tests.support.scripts import call
 from tests.support.tool_bench import TOOLS, Bench
@@ -26,7 +27,7 @@ def commands(folder: Path, **bodies: str) -> dict[str, Command]:
 
 def test_it_is_offered_only_where_there_are_commands(bench: Bench) -> None:
     assert not TOOL.available(bench.ctx)
-    bench.ctx.commands = commands(bench.root, review="Review $ARGUMENTS.")
+    bench.ctx.extensions = OfferedExtensions(commands=commands(bench.root, review="Review $ARGUMENTS."))
     assert TOOL.available(bench.ctx)
     assert TOOL.dynamic_description(bench.ctx) == "/review [file] - What review does"
     assert bench("SlashCommand", command="/review a.py b.py").text.endswith("do it now:\n\nReview a.py b.py.")
@@ -37,7 +38,9 @@ def test_it_is_offered_only_where_there_are_commands(bench: Bench) -> None:
 
 
 def test_the_list_is_bounded(bench: Bench) -> None:
-    bench.ctx.commands = {f"c{n}": Command(f"c{n}", bench.root, "word " * 100) for n in range(200)}
+    bench.ctx.extensions = OfferedExtensions(
+        commands={f"c{n}": Command(f"c{n}", bench.root, "word " * 100) for n in range(200)}
+    )
     taught = TOOL.dynamic_description(bench.ctx)
     assert len(taught.encode()) < 2_100
     assert taught.splitlines()[-1].startswith("and ") and "more" in taught.splitlines()[-1]
@@ -51,7 +54,7 @@ def test_it_takes_few_bytes() -> None:
 def test_it_is_asked_about_with_the_whole_prompt(tmp_path: Path) -> None:
     review = call("SlashCommand", command="/review a.txt")
     world = World(tmp_path, [{"calls": [review]}, {"calls": [review]}, {"text": "Done."}])
-    world.deps.context.commands = commands(tmp_path, review="Review\n$ARGUMENTS")
+    world.deps.context.extensions = OfferedExtensions(commands=commands(tmp_path, review="Review\n$ARGUMENTS"))
     world.answers = [Approve(rule="SlashCommand(/review)")]
     world.turn()
     assert len(world.asked) == 1, "always holds for the rest of the session"
@@ -74,21 +77,21 @@ def test_it_is_asked_about_with_the_whole_prompt(tmp_path: Path) -> None:
 def test_rules_and_modes_decide(tmp_path: Path, rules: dict[str, object], asked: int, fails: bool) -> None:
     replies = [{"calls": [call("SlashCommand", command="/review")]}, {"text": "Done."}]
     world = World(tmp_path, replies, [Approve()], **rules)  # type: ignore[arg-type]
-    world.deps.context.commands = commands(tmp_path, review="Review.")
+    world.deps.context.extensions = OfferedExtensions(commands=commands(tmp_path, review="Review."))
     world.turn()
     assert (len(world.asked), world.results[0].is_error) == (asked, fails)
 
 
 def test_a_command_that_cannot_be_read_is_never_asked_about(tmp_path: Path) -> None:
     world = World(tmp_path, [{"calls": [call("SlashCommand", command="/gone")]}, {"text": "Done."}])
-    world.deps.context.commands = {"gone": Command("gone", tmp_path / "gone.md")}
+    world.deps.context.extensions = OfferedExtensions(commands={"gone": Command("gone", tmp_path / "gone.md")})
     world.turn()
     assert not world.asked
     assert "cannot be read" in world.results[0].text
 
 
 def test_a_nested_context_has_the_same_commands(bench: Bench) -> None:
-    bench.ctx.commands = commands(bench.root, review="Review.")
+    bench.ctx.extensions = OfferedExtensions(commands=commands(bench.root, review="Review."))
     nested: ToolContext = bench.ctx.nested()
     assert TOOL.available(nested)
     with pytest.raises(ToolError):

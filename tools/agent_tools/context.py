@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.workspace import Workspace
+from agent_tools.record import Value
 from agent_tools.results import ExpandedPrompt, MediaKind, ResultLimits, ResultSize, TodoItem
 from agent_tools.sandbox.conditions import RunConditions
 from agent_tools.text import HeadTail
@@ -42,6 +43,18 @@ class HasDescription(Protocol):
 
     @property
     def description(self) -> str: ...
+
+
+class OfferedExtensions(Value):
+    """What users added with files, by name.
+
+    commands, skills: those that the model may use.
+    agents: types of sub-agents that are not built in.
+    """
+
+    commands: Mapping[str, UserCommand] = {}
+    skills: Mapping[str, UserSkill] = {}
+    agents: Mapping[str, HasDescription] = {}
 
 
 class FolderMemory(Protocol):
@@ -87,17 +100,16 @@ class ToolContext:
     small_model: the model is small: an edit needs no read where the old text is found exactly once, Grep shows
         lines, Read shows no numbers, and directories.
     supplied: states made by the program, such as the sandbox for commands.
-
-    seen: for each file that the model has read or written, the hash of the content it knows (`encoding.fingerprint`).
-    plan: the current todo list.
     readable: returns True if a search may show the file's content; None if it may show every file.
-    input_modalities: media that the model accepts besides text.
-    result_limits: how much of a result the model is shown.
     run_conditions: returns how an allowed command must run.
     command_rule: returns True if a rule allows a command, False if one denies it or asks, None if there is none; None
         itself where no checkers run after edits.
-    commands, skills: the user's commands and skills that the model may use, by name.
-    agents: types of sub-agents that are not built in.
+    extensions: what the user added with files; replaced when these are read again.
+    input_modalities: media that the model accepts besides text.
+    result_limits: how much of a result the model is shown.
+
+    seen: for each file that the model has read or written, the hash of the content it knows (`encoding.fingerprint`).
+    plan: the current todo list.
     nested_memory: memory files of the folders that were touched.
     mentioned: block of a whole file in a prompt that mentions it, to the file's path and fingerprint.
     """
@@ -112,6 +124,12 @@ class ToolContext:
         require_read_first: bool = True,
         small_model: bool = False,
         supplied: Iterable[ToolState] = (),
+        readable: Callable[[Path | str], bool] | None = None,
+        run_conditions: Callable[[str], RunConditions] = lambda command: RunConditions(),
+        command_rule: Callable[[str], bool | None] | None = None,
+        extensions: OfferedExtensions = OfferedExtensions(),  # noqa: B008 - frozen
+        input_modalities: frozenset[MediaKind] = frozenset(),
+        result_limits: ResultLimits = ResultLimits(),  # noqa: B008 - frozen
     ) -> None:
         self.workspace = workspace
         self.cancel = cancel or CancelToken()
@@ -119,16 +137,14 @@ class ToolContext:
         self.settings = settings or {}
         self.require_read_first = require_read_first
         self.small_model = small_model
+        self.readable = readable
+        self.run_conditions = run_conditions
+        self.command_rule = command_rule
+        self.extensions = extensions
+        self.input_modalities = input_modalities
+        self.result_limits = result_limits
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
-        self.readable: Callable[[Path | str], bool] | None = None
-        self.input_modalities: frozenset[MediaKind] = frozenset()
-        self.result_limits = ResultLimits()
-        self.run_conditions: Callable[[str], RunConditions] = lambda command: RunConditions()
-        self.command_rule: Callable[[str], bool | None] | None = None
-        self.commands: Mapping[str, UserCommand] = {}
-        self.skills: Mapping[str, UserSkill] = {}
-        self.agents: Mapping[str, HasDescription] = {}
         self.nested_memory: FolderMemory | None = None
         self.mentioned: dict[str, tuple[str, str]] = {}
         self._parent: ToolContext | None = None

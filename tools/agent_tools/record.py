@@ -58,8 +58,10 @@ class Value:
     _tag: ClassVar[str] = "Value"
 
     # Every start defines a hundred and seventy of these: this is kept short.
-    def __init_subclass__(cls, *, tag: str = "") -> None:
-        """tag: name of the record in stored data, which stays when the class is renamed; by default the class name."""
+    def __init_subclass__(cls, *, tag: str = "", kw_only: bool = False) -> None:
+        """tag: name of the record in stored data, which stays when the class is renamed; by default the class name.
+        kw_only: for type checkers: a subclass may add fields without a default.
+        """
         cls._tag = tag or cls.__name__
         own: dict[str, Any] | None
         own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__")  # noqa: RUF063

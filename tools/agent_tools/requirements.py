@@ -27,13 +27,13 @@ def is_met(need: Need, ctx: ToolContext) -> bool:
         case "bash":
             return find_bash(ctx) is not None
         case "commands":
-            return bool(ctx.commands)
+            return bool(ctx.extensions.commands)
         case "notebooks":
             return has_notebooks(ctx)
         case "search engine":
             return _has_search_engine(ctx)
         case "skills":
-            return bool(ctx.skills)
+            return bool(ctx.extensions.skills)
 
 
 def find_bash(ctx: ToolContext) -> str | None:

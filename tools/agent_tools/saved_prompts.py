@@ -36,7 +36,7 @@ class UseSkill(Tool[SkillArgs]):
 
     def dynamic_description(self, ctx: ToolContext) -> str:
         """Return the skills, one per line; with many, lines are shortened so that all fit, if possible."""
-        return skill_list(ctx.skills)
+        return skill_list(ctx.extensions.skills)
 
     def effects(self, args: SkillArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         # Use the current content of the file, not that at the start.
@@ -63,9 +63,11 @@ class UseSkill(Tool[SkillArgs]):
         return ToolResult(message, shown, lent=prompt.lent.replace(model=""))
 
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
-        skill = ctx.skills.get(_skill_name(args))
+        skill = ctx.extensions.skills.get(_skill_name(args))
         if skill is None:
-            raise ToolError(f"Unknown skill {one_line(_skill_name(args))!r}. The skills are: {', '.join(ctx.skills)}.")
+            raise ToolError(
+                f"Unknown skill {one_line(_skill_name(args))!r}. The skills are: {', '.join(ctx.extensions.skills)}."
+            )
         return as_expanded_prompt(skill.expand(args.args, ctx), _skill_name(args))
 
 
@@ -114,14 +116,14 @@ class SlashCommand(Tool[SlashCommandArgs]):
         """Return the commands that fit, one per line, and the number of the others."""
         lines: list[str] = []
         remaining = _COMMAND_LIST_BYTES
-        for name, command in ctx.commands.items():
+        for name, command in ctx.extensions.commands.items():
             words = " ".join(
                 filter(None, [f"/{name}", command.hint, command.description and f"- {command.description}"])
             )
             line = shorten(one_line(words), _COMMAND_WIDTH)
             remaining -= len(line.encode("utf-8", "replace")) + 1
             if remaining < 0:
-                lines.append(f"and {len(ctx.commands) - len(lines)} more, which the user can name")
+                lines.append(f"and {len(ctx.extensions.commands) - len(lines)} more, which the user can name")
                 break
             lines.append(line)
         return "\n".join(lines)
@@ -148,9 +150,9 @@ class SlashCommand(Tool[SlashCommandArgs]):
 
     def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> ExpandedPrompt:
         name, arguments = _split_command(args.command)
-        command = ctx.commands.get(name)
+        command = ctx.extensions.commands.get(name)
         if command is None:
-            known = ", ".join(f"/{n}" for n in ctx.commands)
+            known = ", ".join(f"/{n}" for n in ctx.extensions.commands)
             raise ToolError(f"Unknown command /{one_line(name)}. The user's commands are: {known or 'none'}.")
         return as_expanded_prompt(command.expand(arguments, ctx), name)
 

@@ -48,7 +48,7 @@ class Task(Tool[TaskArgs]):
         """Return the user's own types of sub-agents, as many as fit."""
         lines: list[str] = []
         remaining = TYPE_LIST_BYTES
-        for name, kind in ctx.agents.items():
+        for name, kind in ctx.extensions.agents.items():
             line = shorten(one_line(f"{name} - {kind.description}"), _LINE_WIDTH)
             remaining -= len(line.encode("utf-8", "replace")) + 1
             lines.append(line if remaining > 0 else one_line(name))

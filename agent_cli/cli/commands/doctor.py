@@ -18,7 +18,7 @@ from agent_cli.core.place import RunEnvironment
 from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_data
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
-from agent_cli.runtime.tools import make_context, make_policy, make_workspace
+from agent_cli.runtime.tools import make_context, make_workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
@@ -69,6 +69,5 @@ def memory_here(place: RunEnvironment, layers: Layers) -> Memory:
     """Return the memory files that apply here. Raises UsageError for a missing directory in the settings."""
     settings = layers.settings()
     workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place)
-    make_policy(workspace, settings, layers, context, place.home, answered=False)
+    context, _ = make_context(workspace, settings, layers, place, answered=False)
     return load_memory(memory_sources(place, settings, layers.trust, context.readable))

@@ -28,7 +28,7 @@ from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.extensions.loader import load_extensions
+from agent_cli.extensions.loader import Extensions, load_extensions
 from agent_cli.headless.input import Signals
 from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.headless.run import deny
@@ -36,7 +36,7 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.environment import check_mode, find_place, read_settings
 from agent_cli.runtime.hooks import make_hooks
-from agent_cli.runtime.tools import make_context, make_policy, make_workspace, tool_specs
+from agent_cli.runtime.tools import make_context, make_workspace, tool_specs
 from agent_tools.base import ToolContext
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
@@ -79,11 +79,8 @@ def run_tool(
     """Run one tool with the permissions of a session. Exits with 0, 1 on an error or a denial, 2 on wrong usage."""
     _check_name(name)
     call = ToolCall("call", name, _decode(_read_arguments(arguments)))
-    here = one_shot_context(options)
+    here = one_shot_context(options, extensions=True)
     context = here.context
-    load_extensions(
-        options, here.place, here.layers, here.settings, lambda text: print_notice(f"agent: {text}")
-    ).install(context)
     # Long output is truncated here: a file with all of it would be deleted with this process.
     context.workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())
@@ -174,17 +171,24 @@ class OneShotContext(Value):
     hooks: Hooks
 
 
-def one_shot_context(options: RunOptions) -> OneShotContext:
-    """Build the context from the environment and its settings. Raises UsageError."""
+def one_shot_context(options: RunOptions, *, extensions: bool) -> OneShotContext:
+    """Build the context from the environment and its settings. Raises UsageError.
+
+    extensions: with the user's commands, skills and types of sub-agents.
+    """
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
-    workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place, require_read_first=False)
-    policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
+    added = Extensions()
+    if extensions:
+        added = load_extensions(options, place, layers, settings, lambda text: print_notice(f"agent: {text}"))
+    workspace = make_workspace(place, settings, added.readable_folders())
+    context, policy = make_context(
+        workspace, settings, layers, place, answered=False, require_read_first=False, extensions=added.offered(),
+    )  # fmt: skip
     hooks = make_hooks(settings, layers, place, context, ("", lambda: None))
     return OneShotContext(place, layers, settings, context, policy, hooks)
 

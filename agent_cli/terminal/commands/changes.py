@@ -339,7 +339,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
             take,
             agent.conversation.live_history,
             asked.instructions,
-            deps.policy.readable(),
+            deps.policy.readable,
             Redactor(ctx.place.env),
         )
         try:

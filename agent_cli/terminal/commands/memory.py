@@ -121,7 +121,7 @@ def _load_current(ctx: SlashContext) -> Memory:
     agent = ctx.agent
     if ctx.options.bare:
         return Memory()
-    readable = agent.conversation.deps.context.readable
+    readable = agent.conversation.deps.policy.readable
     return load_memory(memory_sources(ctx.place, agent.settings, ctx.layers.trust, readable, ctx.options))
 
 

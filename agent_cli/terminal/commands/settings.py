@@ -74,7 +74,6 @@ _RULE_LISTS = ("deny", "ask", "allow")
        "[allow|ask|deny RULE | remove N]", values=lambda ctx: ("allow ", "ask ", "deny ", "remove "),
        aliases=("allowed-tools", "approvals"))  # fmt: skip
 def _permissions(ctx: SlashContext, words: str) -> None:
-    context = ctx.agent.conversation.deps.context
     policy = ctx.agent.conversation.deps.policy
     verb, _, rest = words.partition(" ")
     rest = rest.strip()
@@ -111,8 +110,6 @@ def _permissions(ctx: SlashContext, words: str) -> None:
         if not rules:
             ctx.say("  There are no rules. /permissions allow Bash(git status:*) adds one for this session.")
         return
-    # Searches cache the rules that hide files.
-    context.readable = policy.readable()
 
 
 def _sibling_folders(ctx: SlashContext) -> Iterator[str]:

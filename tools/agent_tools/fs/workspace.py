@@ -62,13 +62,21 @@ class Workspace:
     buffers: the editor that files inside are read from and written to; None without one.
     """
 
-    def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None, *, home: str = "") -> None:
+    def __init__(
+        self,
+        root: Path,
+        extra: tuple[Path, ...] = (),
+        cwd: Path | None = None,
+        *,
+        home: str = "",
+        skill_folders: tuple[Path, ...] = (),
+    ) -> None:
         self.root = Path(os.path.realpath(root))
         self.roots = (self.root, *(Path(os.path.realpath(e)) for e in extra))
         self.cwd = self.start = Path(os.path.realpath(cwd)) if cwd else self.root
         self._home = home
         self.scratch = Scratch()
-        self.skill_folders: tuple[Path, ...] = ()
+        self.skill_folders = skill_folders
         self.offered: Callable[[str], bool] = lambda name: True
         self.buffers: OpenBuffers | None = None
 
