@@ -185,7 +185,7 @@ def _report_error(error: Exception, debug: bool) -> int:
     elif code == 2 or isinstance(error, place.OutputError):
         text = f"agent: {error}"
     else:
-        report = store.write_report(error, os.environ)
+        report = store.write_crash_report(error, os.environ)
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
     cleaned = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))

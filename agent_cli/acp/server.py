@@ -33,7 +33,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.session.store import SessionStore, remove_session, state_folder, write_report
+from agent_cli.session.store import SessionStore, remove_session, state_folder, write_crash_report
 from agent_cli.session.summary import project_folders, summaries_of_all_projects, summarize_sessions
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
@@ -334,7 +334,7 @@ async def _answer(handler: Any, method: str, params: Any, is_notification: bool)
     except asyncio.CancelledError:
         raise
     except Exception as error:  # noqa: BLE001 - a traceback goes to the report, never to the editor
-        path = write_report(error, os.environ)
+        path = write_crash_report(error, os.environ)
         text = one_line(f"{type(error).__name__}: {error}")
         raise RequestError(_INTERNAL, f"Internal error: {text}" + (f" (details in {path})" if path else "")) from None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_cli.cli.run import headless_approver, headless_options, session_report
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.decisions import Approver, Asker, Level, assents
+from agent_cli.core.decisions import Approver, Asker, Level, is_approval
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import SUSPENDED, USAGE, print_notice
@@ -261,7 +261,7 @@ def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDec
         text = " ".join(decision.texts)
         if text.strip(" .!").lower() in ("n", "no"):
             raise UsageError(f"To end the work: agent reject {short}. To request changes: agent answer {short} TEXT")
-        word, text = ("approve", "") if assents(text) else (word, text)
+        word, text = ("approve", "") if is_approval(text) else (word, text)
     if word == "approve" and kind == "plan":
         _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)
     return word, text

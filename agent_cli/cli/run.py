@@ -10,7 +10,7 @@ from typing import Any
 from agent_cli.cli import command_names
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.decisions import Approver, Asker, Defer, assents, defer
+from agent_cli.core.decisions import Approver, Asker, Defer, defer, is_approval
 from agent_cli.core.events import Event
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
@@ -238,7 +238,7 @@ def _answer_what_waits(agent: Agent) -> None:
 
     def answering(text: str) -> str:
         if pending_calls(conversation.history):
-            if assents(text):
+            if is_approval(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
             pending_plans.claim_plan(folder, session_id)

@@ -235,7 +235,7 @@ def settings_files(place: RunEnvironment) -> list[Path]:
 def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
     """Describe the trust state of the project, and what of it takes effect or is ignored."""
     trust = layers.trust
-    data = {"state": trust.state, "by": trust.by, "brings": list(trust.brings)}
+    data = {"state": trust.state, "by": trust.by, "brings": list(trust.needs_trust)}
     if trust.root != str(place.root):
         return [Finding("missing", "trust", "not checked while a settings file is broken; nothing is trusted")]
     held = tuple(f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held)
@@ -249,10 +249,10 @@ def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
             )
         ]
     if trust.trusted:
-        return [Finding("ok", "trust", f"trusted: {trust.by}", trust.brings, data)]
+        return [Finding("ok", "trust", f"trusted: {trust.by}", trust.needs_trust, data)]
     how = f"changed since you trusted it: {', '.join(trust.changed)}" if trust.state == "changed" else "not trusted"
     text = f"{how}; this is ignored (agent trust shows it and trusts it; --trust does so for one run)"
-    return [Finding("missing", "trust", text, (*held, *trust.brings), data)]
+    return [Finding("missing", "trust", text, (*held, *trust.needs_trust), data)]
 
 
 def check_policy(layers: Layers) -> list[Finding]:

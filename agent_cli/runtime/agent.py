@@ -16,7 +16,7 @@ from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.runtime.mcp import SessionServers
-from agent_cli.runtime.models import ChosenModel, lazy_model, model_handle, open_client, planner_of
+from agent_cli.runtime.models import ChosenModel, lazy_model, make_planner, model_handle, open_client
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_tools.base import UserCommand
@@ -147,6 +147,6 @@ def switch_model(agent: Agent, name: str) -> None:
     conversation, model, info = agent.conversation, agent.model, agent.info
     client = open_client(model, agent.settings, agent.chosen.window)
     handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
-    planner = planner_of(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.place))
+    planner = make_planner(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.place))
     conversation.deps = conversation.deps.replace(transport=client, price=handle.price, planner=planner)
     conversation.options = handle.options(conversation.options)

@@ -42,13 +42,13 @@ from agent_cli.runtime.hooks import active_hooks, make_hooks
 from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
     ChosenModel,
-    debugged,
     input_modalities,
     lazy_model,
+    log_requests,
+    make_planner,
     model_handle,
     open_client,
     open_debug,
-    planner_of,
     wants_small_profile,
 )
 from agent_cli.runtime.session import (
@@ -69,7 +69,7 @@ from agent_cli.runtime.tools import choose_tools, make_context, make_policy, mak
 from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
-from agent_cli.session.store import SessionStore, state_folder, write_report
+from agent_cli.session.store import SessionStore, state_folder, write_crash_report
 from agent_tools.base import ToolContext
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import to_json
@@ -166,7 +166,7 @@ def build_agent(
     else:
         client = open_client(model, settings, chosen.window)
     debug_log = open_debug(model, place, options, header.session_id, warn)
-    client = debugged(client, debug_log)
+    client = log_requests(client, debug_log)
     handle = model_handle(model, info, settings, client, chosen.window)
 
     state = _conversation_state(restored)
@@ -190,14 +190,14 @@ def build_agent(
         price=handle.price,
         guards=guards,
         fallbacks=[further(name, settings, place) for name in settings.fallback_models],
-        planner=planner_of(chosen, handle, lambda name: further(name, settings, place)),
+        planner=make_planner(chosen, handle, lambda name: further(name, settings, place)),
         small=cache(further(settings.small_model, settings, place)) if settings.small_model else None,
         open_model=lambda name: further(name, settings, place)(),
         verify=settings.verify,
         asker=asker,
         attended=attended,
         save_rule=rule_saver(options, place, layers) if attended or embedded.approves else None,
-        report=lambda error: write_report(error, place.env),
+        report=lambda error: write_crash_report(error, place.env),
         watch=checkpoint_keeper(place, settings, header.session_id),
         hooks=make_hooks(settings, layers, place, context, known, chosen.label, embedded.hooks, state, servers),
         agents=added.agent_types if any(tool.nested for tool in tools) else {},

@@ -30,7 +30,7 @@ with lazy_imports():
     from agent_cli.extensions import front_hooks  # of a project that is not trusted
     from agent_cli.permissions import (
         command_rules,  # few rules have examples
-        git_standing,
+        git_inspection,
         git_use,
     )
     from agent_cli.plugins import obtain, store
@@ -151,13 +151,13 @@ def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
     if collected is None:
         layers.ignored += [f"{text}; this was ignored" for text in layers.mistakes or ()]
         layers.mistakes = None
-    if layers.trust.brings and "project" in sources:
+    if layers.trust.needs_trust and "project" in sources:
         for source, hooks in front_hooks.withheld_hooks(place.root, fingerprints(place.root) or ()):
             layers.add_hooks(hooks, source, voice)
     state = layers.trust.state
     if state == "plain" and layers.held:
         state = "untrusted"
-    elif not layers.trust.brings and not layers.held:
+    elif not layers.trust.needs_trust and not layers.held:
         state = "plain"
     layers.trust = layers.trust.replace(state=state)
     if state != "plain":
@@ -224,7 +224,7 @@ def untrusted_notice(layers: Layers) -> str:
     for held in layers.held:
         sources.setdefault(os.path.relpath(held.source, layers.trust.root), []).append(held.key)
     phrases = [f"{source} ({', '.join(keys)})" for source, keys in sources.items()]
-    what = shorten("; ".join([*phrases, *layers.trust.brings]), 400)
+    what = shorten("; ".join([*phrases, *layers.trust.needs_trust]), 400)
     how = "has changed since you trusted it" if layers.trust.state == "changed" else "is not trusted"
     return f"{layers.trust.root} {how}, and this was ignored: {what}. --trust loads it; see agent trust --show"
 
@@ -367,7 +367,7 @@ def git_would_start(place: RunEnvironment, layers: Layers) -> str:
     """Describe what the user's own git would run of an untrusted project; "" for nothing."""
     if layers.trust.trusted:
         return ""
-    found = git_standing.look_at_repository(place.root)
+    found = git_inspection.inspect_repository(place.root)
     if layers.trust.git_use == "unknown":
         return "the hooks and programs that it configures"
-    return ", ".join((*found.brings, *(f"the hook {name}" for name in found.hooks)))
+    return ", ".join((*found.needs_trust, *(f"the hook {name}" for name in found.hooks)))

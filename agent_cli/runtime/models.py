@@ -352,7 +352,7 @@ def open_debug(
     return debug.DebugLog(path, secrets, categories)
 
 
-def debugged(client: ModelClient, log: debug.DebugLog | None) -> ModelClient:
+def log_requests(client: ModelClient, log: debug.DebugLog | None) -> ModelClient:
     """Return a client that also logs requests and responses, if the log wants them."""
     return debug.RequestLogger(client, log) if log is not None and "api" in log.categories else client
 
@@ -373,7 +373,7 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
     return open_now
 
 
-def planner_of(
+def make_planner(
     chosen: ChosenModel, own: ModelHandle, further: Callable[[str], Callable[[], ModelHandle]]
 ) -> Callable[[bool], ModelHandle] | None:
     """Return `TurnDeps.planner` for a model.

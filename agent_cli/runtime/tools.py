@@ -212,7 +212,7 @@ def choose_tools(
     listed = {tool_name(name) for name in settings.tools or ()}
     unknown = [n for n in listed - known.keys() if n != "default" and not n.startswith("mcp__")]
     # A list written for another program may have tools that only it has.
-    if unknown := [n for n in unknown if n not in agent_files.ELSEWHERE]:
+    if unknown := [n for n in unknown if n not in agent_files.FOREIGN_TOOLS]:
         raise UsageError(f"Unknown tool {unknown[0]}. The tools are: {', '.join(known)}.")
     own = [tool.name for tool in embedded]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}

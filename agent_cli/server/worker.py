@@ -44,7 +44,7 @@ from agent_cli.server.tasks import InboxEntry, ServerTask
 from agent_cli.session.files import read_log
 from agent_cli.session.pending_plans import claim_plan, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
-from agent_cli.session.store import state_folder, write_report
+from agent_cli.session.store import state_folder, write_crash_report
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.text import one_line
@@ -341,7 +341,7 @@ def main(folder: str) -> int:
         task.fail(str(error))
         return FAILED
     except Exception as error:  # noqa: BLE001 - no error is lost with the worker; shown as the failure of its session
-        text = f"The program failed: {type(error).__name__}. The report is in {write_report(error, os.environ)}"
+        text = f"The program failed: {type(error).__name__}. The report is in {write_crash_report(error, os.environ)}"
         print_notice(text)
         task.fail(text)
         return FAILED

@@ -135,7 +135,7 @@ def _ask_about_plugins(options: RunOptions, place: RunEnvironment, layers: Layer
         return layers
     for plugin, digest in install.changed_plugins(place.home):
         title = f"The plugin {plugin.name} has changed since you trusted it. It brings:"
-        lines = [f"  {phrase}" for phrase in plugin.brings()]
+        lines = [f"  {phrase}" for phrase in plugin.describe_contents()]
         if not dialogs.put(_before_start(title, lines, "Trust it as it is now?")):
             continue
         try:
@@ -195,7 +195,7 @@ def trust_dialog(layers: Layers) -> Dialog:
     for held in layers.held:
         lines.append(f"  - {os.path.relpath(held.source, trust.root)} sets {held.key}: {held.shown}")
     lines += [
-        *(f"  - {phrase}" for phrase in trust.brings),
+        *(f"  - {phrase}" for phrase in trust.needs_trust),
         "  y: all of this takes effect, until it changes, and git may be used in it without a question",
         "  n: it is ignored; only what makes things stricter takes effect",
     ]

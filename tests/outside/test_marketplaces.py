@@ -57,7 +57,7 @@ def test_every_plugin_with_its_files_in_the_marketplace_loads(
     assert loaded and not failed
     # One without parts says why.
     for plugin in loaded:
-        assert plugin.brings() or any(WITHOUT_EFFECT in note for note in plugin.notes), plugin.name
+        assert plugin.describe_contents() or any(WITHOUT_EFFECT in note for note in plugin.notes), plugin.name
     layers, problems = Layers(), list[str]()
     layers.plugins += loaded
     found = load_extensions(RunOptions(), find_place({"HOME": str(home)}, work), layers, Settings(), problems.append)

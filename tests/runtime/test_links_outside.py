@@ -83,7 +83,7 @@ def test_what_is_behind_a_link_to_the_outside_does_not_count(
     assert counted(work) == set()
     trust, _ = evaluate_trust(work, tmp_path / "state", (), None, by_flag=True)
     assert any(
-        "links that point outside" in message and f"{base}/{link}".rstrip("/") in message for message in trust.brings
+        "links that point outside" in note and f"{base}/{link}".rstrip("/") in note for note in trust.needs_trust
     )
     before = fingerprints(work)
     keep(outside, {name: f"{text} " for name, text in FILES.items()})

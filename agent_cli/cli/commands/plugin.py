@@ -133,7 +133,7 @@ def _describe(plugin: Plugin, source: str) -> None:
     version = f" {one_line(plugin.version)}" if plugin.version else ""
     echo(f"{plugin.name}{version}: {shorten(one_line(plugin.description), 300)}".removesuffix(": "))
     echo(f"  from {source}")
-    for phrase in plugin.brings() or ["nothing that has an effect here"]:
+    for phrase in plugin.describe_contents() or ["nothing that has an effect here"]:
         echo(f"  {one_line(phrase)}")
     for note in plugin.notes:
         echo(f"  not used: {one_line(note)}")

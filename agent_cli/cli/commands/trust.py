@@ -43,7 +43,7 @@ def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
     trust = layers.trust
     echo(f"{one_line(str(place.root))}: {trust.state}{f' ({trust.by})' if trust.by else ''}")
     phrases = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]
-    for phrase in (*(f"changed: {c}" for c in trust.changed), *phrases, *trust.brings):
+    for phrase in (*(f"changed: {c}" for c in trust.changed), *phrases, *trust.needs_trust):
         echo(f"  {one_line(phrase)}")
     if show or trust.trusted:
         return 0

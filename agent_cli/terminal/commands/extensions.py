@@ -66,7 +66,7 @@ def _plugin(ctx: SlashContext, words: str) -> None:
     if words in plugins:
         plugin = plugins[words]
         ctx.say(f"  {plugin.name} {one_line(plugin.version)}, from {one_line(plugin.source)}")
-        for phrase in plugin.brings():
+        for phrase in plugin.describe_contents():
             ctx.say(f"  {one_line(phrase)}")
         for note in plugin.notes:
             ctx.say(f"  not used: {one_line(note)}")
