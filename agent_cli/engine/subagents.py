@@ -86,7 +86,7 @@ class NestedTurn:
             suspended_state={},
         )
         if (own := self.model) is not None:
-            deps = deps.replace(transport=own.transport, price=own.price)
+            deps = deps.replace(client=own.client, price=own.price)
             options = own.options(options)
         deps.context.seen |= waits.seen
         if waits.shell:
@@ -173,7 +173,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
     policy = parent.policy.for_subagent(context.workspace, context.state(ShellState).exported)
     context.run_conditions = policy.run_conditions
     return parent.replace(
-        transport=turn.transport,
+        client=turn.client,
         price=turn.price,
         tools=ToolTable(tools, parent.tools.aliases),
         context=context,

@@ -176,7 +176,7 @@ def propose_message(handle: ModelHandle, material: str, cancel: CancelToken) -> 
     """Let the model propose a message for the material; return it with its usage. Raises ModelError, CancelledError."""
     answer = TextCollector()
     request = Request(handle.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
-    answer.read(handle.transport.stream(request, cancel))
+    answer.read(handle.client.stream(request, cancel))
     cancel.check()
     return _clean(answer.text), handle.price(answer.usage) if answer.usage is not None else Usage()
 

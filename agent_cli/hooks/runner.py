@@ -64,7 +64,7 @@ def evaluate_prompt(hook: Hook, given: str, open_model: Callable[[str], ModelHan
         request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_MAX_ANSWER_TOKENS, aside=True)
         answer = TextCollector()
         try:
-            answer.read(model.transport.stream(request, until))
+            answer.read(model.client.stream(request, until))
         finally:
             if answer.usage is not None:
                 used.append(UsageAdded(model.label, model.price(answer.usage), aside=True))
@@ -104,7 +104,7 @@ def evaluate_agent(
             return Reject("is not available to the check of a hook", by="hook")
 
         deps = parent.replace(
-            transport=model.transport, price=model.price, tools=ToolTable(tools), context=context, policy=policy,
+            client=model.client, price=model.price, tools=ToolTable(tools), context=context, policy=policy,
             state=ConversationState(), inbox=list, guards=(), fallbacks=(), approver=approve, asker=defer,
             attended=False, gates=None, watch=ChangeObserver(), hooks=NO_HOOKS, agents={}, agent="hook", depth=1,
             above=(),

@@ -53,7 +53,7 @@ def server_states(agent: Agent) -> list[Fields]:
 @SERVER_CONTROLS.handles("mcp_status")
 def _mcp_status(session: OpenSession, fields: Fields) -> Fields:
     if session.agent.mcp is not None:
-        session.agent.mcp.servers.begin()
+        session.agent.mcp.servers.start()
     return {"mcpServers": server_states(session.agent)}
 
 

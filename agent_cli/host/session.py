@@ -289,7 +289,7 @@ class HostSession:
         if tool is not None:
             tool.attach(agent)
         self.callbacks.attach(agent)
-        agent.begin()
+        agent.start_servers()
         self.setup.begun(agent)
 
     def _report_state(self, state: str) -> None:

@@ -122,10 +122,10 @@ class Agent:
         if self.conversation.deps.agents:
             self.conversation.deps = self.conversation.deps.replace(agents=added.agent_types)
 
-    def begin(self, after: float = 0.0) -> None:
+    def start_servers(self, after: float = 0.0) -> None:
         """Start connecting the MCP servers in the background, after so many seconds."""
         if self.mcp is not None:
-            self.mcp.servers.begin(after)
+            self.mcp.servers.start(after)
 
     def close(self, reason: str = "other") -> None:
         """Stop background work and release the session. reason: passed to the SessionEnd hooks."""
@@ -148,5 +148,5 @@ def switch_model(agent: Agent, name: str) -> None:
     client = open_client(model, agent.settings, agent.chosen.window)
     handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
     planner = make_planner(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.place))
-    conversation.deps = conversation.deps.replace(transport=client, price=handle.price, planner=planner)
+    conversation.deps = conversation.deps.replace(client=client, price=handle.price, planner=planner)
     conversation.options = handle.options(conversation.options)

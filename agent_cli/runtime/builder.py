@@ -159,10 +159,10 @@ def build_agent(
     if restored is not None:
         _restore_context(context, restored)
 
-    further: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
+    lazy: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
     if options.record or model.recording:
         exchange = recording.open_exchange(options.record, chosen, settings, place)
-        client, further = exchange.client(), exchange.further
+        client, lazy = exchange.client(), exchange.lazy_model
     else:
         client = open_client(model, settings, chosen.window)
     debug_log = open_debug(model, place, options, header.session_id, warn)
@@ -189,10 +189,10 @@ def build_agent(
         state,
         price=handle.price,
         guards=guards,
-        fallbacks=[further(name, settings, place) for name in settings.fallback_models],
-        planner=make_planner(chosen, handle, lambda name: further(name, settings, place)),
-        small=cache(further(settings.small_model, settings, place)) if settings.small_model else None,
-        open_model=lambda name: further(name, settings, place)(),
+        fallbacks=[lazy(name, settings, place) for name in settings.fallback_models],
+        planner=make_planner(chosen, handle, lambda name: lazy(name, settings, place)),
+        small=cache(lazy(settings.small_model, settings, place)) if settings.small_model else None,
+        open_model=lambda name: lazy(name, settings, place)(),
         verify=settings.verify,
         asker=asker,
         attended=attended,

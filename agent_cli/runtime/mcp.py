@@ -188,7 +188,7 @@ class SessionServers:
             self._decided = True
             attended = self._conversation.deps.attended
             if attended:
-                self.servers.begin()
+                self.servers.start()
             self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
             window = self._chosen.window.tokens
             offered = self.servers.request_tools(settings.tool_search, settings.schema_share, window)

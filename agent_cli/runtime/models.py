@@ -244,7 +244,7 @@ def model_handle(
     return ModelHandle(
         label=model.name,
         model=model.model,
-        transport=client,
+        client=client,
         price=pricing(model, info, settings),
         input_modalities=input_modalities(info, settings, window),
         window=window.tokens,
@@ -358,7 +358,7 @@ def log_requests(client: ModelClient, log: debug.DebugLog | None) -> ModelClient
 
 
 def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:
-    """Return a function that opens a further model. Calling it raises ModelError if that fails."""
+    """Return a function that opens another model. Calling it raises ModelError if that fails."""
 
     def open_now() -> ModelHandle:
         try:
@@ -374,14 +374,14 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
 
 
 def make_planner(
-    chosen: ChosenModel, own: ModelHandle, further: Callable[[str], Callable[[], ModelHandle]]
+    chosen: ChosenModel, own: ModelHandle, lazy: Callable[[str], Callable[[], ModelHandle]]
 ) -> Callable[[bool], ModelHandle] | None:
     """Return `TurnDeps.planner` for a model.
 
     own: its handle.
-    further: returns a function that opens a further model.
+    lazy: returns a function that opens another model.
     """
     if not chosen.has_planner:
         return None
-    plans = cache(further("opus"))
+    plans = cache(lazy("opus"))
     return lambda planning: plans() if planning else own

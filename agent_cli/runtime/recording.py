@@ -45,8 +45,8 @@ class Recording:
         """Return the client of the main model."""
         return RecordingClient(open_client(self._model, self._settings, self._window), self._model.name, self._file)
 
-    def further(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
-        """Return a function that opens a further model. Calling it raises ModelError if that fails."""
+    def lazy_model(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
+        """Return a function that opens another model. Calling it raises ModelError if that fails."""
 
         def open_model() -> ModelHandle:
             try:
@@ -78,8 +78,8 @@ class Replaying:
         """Return the client of the main model."""
         return self._replay
 
-    def further(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
-        """Return a function that opens a further model of the recording. Calling it raises ModelError."""
+    def lazy_model(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
+        """Return a function that opens another model of the recording. Calling it raises ModelError."""
 
         def open_model() -> ModelHandle:
             plain = self._replay.models.get(self._normalize.text(name))

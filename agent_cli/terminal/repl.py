@@ -79,7 +79,7 @@ def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly
     return "well" if isinstance(result, Complete) and not result.degraded and not refused else "stopped"
 
 
-BEGIN_DELAY = 0.5
+START_DELAY_SECONDS = 0.5
 BYPASS_WARNING = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
 # Rows printed of a panel, for which there is no live screen.
 _WATCH_ROWS = 20
@@ -342,7 +342,7 @@ class Repl(Dialogs):
         if agent.mcp is not None:
             agent.mcp.report_changes()
         # Slow work starts after the prompt is shown.
-        self.agent.begin(BEGIN_DELAY)
+        self.agent.start_servers(START_DELAY_SECONDS)
 
     def _farewell(self) -> None:
         self._titles.close()
@@ -403,7 +403,7 @@ class Repl(Dialogs):
         self.agent.close(why)
         self.agent = agent
         self._count_from_restored()
-        agent.begin(BEGIN_DELAY)
+        agent.start_servers(START_DELAY_SECONDS)
 
     def switch_model(self, name: str) -> None:
         """Continue with another model. Raises UsageError."""

@@ -211,7 +211,7 @@ class _Demo:
         lines = LineDialogs(self._console, read_line)
         approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
         agent = build_agent(RunOptions(bare=True), place, layers, actor.observe(approver), self._echo)
-        agent.conversation.deps = agent.conversation.deps.replace(transport=actor)
+        agent.conversation.deps = agent.conversation.deps.replace(client=actor)
         self._check(agent.conversation.deps.tools)
         watch = Signals(agent.conversation.interrupt)
         with watch:

@@ -95,7 +95,7 @@ class PlayedSession(AppRepl):
 
     def _build(self, options: RunOptions) -> Agent:
         agent = super()._build(options)
-        agent.conversation.deps = agent.conversation.deps.replace(transport=self._model)
+        agent.conversation.deps = agent.conversation.deps.replace(client=self._model)
         return agent
 
     def _keys(self) -> KeyBindings:

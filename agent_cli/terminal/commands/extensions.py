@@ -136,7 +136,7 @@ def _mcp(ctx: SlashContext, words: str) -> None:
         ctx.say(f"Say which server: {', '.join(servers)}." if not name else f"There is no server {shorten(name, 60)}.")
         return
     if not name:
-        joined.servers.begin()
+        joined.servers.start()
         for server in servers.values():
             ctx.say(f"  {server_line(server)}")
     elif verb == "reconnect":
