@@ -16,8 +16,8 @@ from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
 from agent_cli.config.prompts import prompt
 from agent_cli.core.messages import Message, UserMessage, is_user_message, user_text
-from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import UsageError
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.providers.base import Request, TextCollector
 from agent_tools.cancel import CancelToken

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import SessionNamed, UsageAdded
-from agent_cli.core.place import RunEnvironment
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.types import LiveMapping
 from agent_cli.extensions.loader import Extensions
@@ -40,7 +40,7 @@ class Agent:
     def __init__(
         self,
         conversation: Conversation,
-        place: RunEnvironment,
+        run_env: RunEnvironment,
         layers: Layers,
         settings: Settings,
         chosen: ChosenModel,
@@ -55,7 +55,7 @@ class Agent:
         ids: MessageIds | None,
     ) -> None:
         self.conversation = conversation
-        self.place = place
+        self.run_env = run_env
         self.layers = layers
         self.settings = settings
         self.chosen = chosen
@@ -147,6 +147,6 @@ def switch_model(agent: Agent, name: str) -> None:
     conversation, model, info = agent.conversation, agent.model, agent.info
     client = open_client(model, agent.settings, agent.chosen.window)
     handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
-    planner = make_planner(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.place))
+    planner = make_planner(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.run_env))
     conversation.deps = conversation.deps.replace(client=client, price=handle.price, planner=planner)
     conversation.options = handle.options(conversation.options)

@@ -15,8 +15,8 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import prompt
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, read_rule, rule_for
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ToolSpec
 from agent_cli.session.records import Restored
@@ -85,14 +85,14 @@ def make_policy(
     return policy
 
 
-def rule_saver(options: RunOptions, place: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
+def rule_saver(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
     """Return the function that saves a rule for the project; None if it would have no effect there."""
-    if options.bare or place.root == place.home:
+    if options.bare or run_env.root == run_env.home:
         return None
-    return saved_settings.saver(layers.trust, state_folder(place.env))
+    return saved_settings.saver(layers.trust, state_folder(run_env.env))
 
 
-def make_confinement(workspace: Workspace, settings: Settings, place: RunEnvironment) -> SandboxRunner | None:
+def make_confinement(workspace: Workspace, settings: Settings, run_env: RunEnvironment) -> SandboxRunner | None:
     """Return the sandbox that the settings describe; None if they switch it off. Raises UsageError."""
     asked = settings.sandbox
     if asked.mode == "off":
@@ -100,8 +100,8 @@ def make_confinement(workspace: Workspace, settings: Settings, place: RunEnviron
     _check(settings)
     return SandboxRunner(
         asked.mode,
-        lambda temp, network: sandbox_profile(workspace, settings, place, temp=temp, network=network),
-        place.env,
+        lambda temp, network: sandbox_profile(workspace, settings, run_env, temp=temp, network=network),
+        run_env.env,
         SandboxLimits(asked.landlock, asked.caches, asked.domains, asked.ports),
     )
 
@@ -125,21 +125,26 @@ def _check(settings: Settings) -> None:
 
 
 def sandbox_profile(
-    workspace: Workspace, settings: Settings, place: RunEnvironment, *, temp: Path | None = None, network: bool = False
+    workspace: Workspace,
+    settings: Settings,
+    run_env: RunEnvironment,
+    *,
+    temp: Path | None = None,
+    network: bool = False,
 ) -> Profile:
     """Return the profile for the next command. temp: the session's private folder. network: this command may use it."""
 
     # Most runs put nothing into a sandbox.
     def paths(texts: tuple[str, ...]) -> list[Path]:
-        return [Path(place.root, os.path.expanduser(text)) for text in texts]
+        return [Path(run_env.root, os.path.expanduser(text)) for text in texts]
 
     return profile.make_profile(
         workspace.roots,
-        place.home,
+        run_env.home,
         extra=paths(settings.sandbox.writable),
-        secret=[state_folder(place.env)],
+        secret=[state_folder(run_env.env)],
         readable=[*paths(settings.sandbox.readable), *workspace.skill_folders],
-        path=place.env.get("PATH", ""),
+        path=run_env.env.get("PATH", ""),
         caches=settings.sandbox.caches != "off",
         sockets=paths(settings.sandbox.sockets),
         temp=temp,
@@ -147,19 +152,19 @@ def sandbox_profile(
     )
 
 
-def make_workspace(place: RunEnvironment, settings: Settings) -> Workspace:
+def make_workspace(run_env: RunEnvironment, settings: Settings) -> Workspace:
     """Return the folders that tools may use freely. Raises UsageError for one that does not exist."""
     extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
             raise UsageError(f"--add-dir: {folder} is not a folder.")
-    return Workspace(place.root, extra, place.cwd)
+    return Workspace(run_env.root, extra, run_env.cwd)
 
 
 def make_context(
     workspace: Workspace,
     settings: Settings,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     *,
     require_read_first: bool = True,
     small_model: bool = False,
@@ -169,11 +174,11 @@ def make_context(
     known |= {"env_pass": shell.env_pass, "after_edit": settings.after_edit}
     known["diagnostics"] = {name: getattr(settings.diagnostics, name) for name in settings.diagnostics._fields}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
-    sandbox = make_confinement(workspace, settings, place)
+    sandbox = make_confinement(workspace, settings, run_env)
     supplied = [sandbox] if sandbox is not None else []
     context = ToolContext(
         workspace,
-        env=dict(place.env),
+        env=dict(run_env.env),
         settings=known,
         require_read_first=require_read_first,
         small_model=small_model,

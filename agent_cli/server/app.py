@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.server import acting, coding, reading, schemas
 from agent_cli.server.guard import AccessTokenStore, FailureLimit, RequestGuard, RequestRefusedError, Role

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.layers import Layers
-from agent_cli.core.place import RunEnvironment
 from agent_cli.core.rules import Trust
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.permissions.git_inspection import inspect_repository
 from agent_cli.permissions.git_use import NotUsableError, git_to_read
 from agent_cli.runtime.environment import has_changes

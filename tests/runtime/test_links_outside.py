@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.extensions.agents import find_agent_types
 from agent_cli.extensions.commands import find_commands
 from agent_cli.extensions.skills import find_skills

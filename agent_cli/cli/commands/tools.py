@@ -23,7 +23,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event, Warned
 from agent_cli.core.hooks import Hooks
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn, TurnDeps
@@ -34,7 +34,7 @@ from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.runtime.environment import check_mode, find_place, read_settings
+from agent_cli.runtime.environment import check_mode, find_environment, read_settings
 from agent_cli.runtime.hooks import make_hooks
 from agent_cli.runtime.tools import make_context, make_policy, make_workspace, tool_specs
 from agent_tools.base import ToolContext
@@ -82,7 +82,7 @@ def run_tool(
     here = one_shot_context(options)
     context = here.context
     load_extensions(
-        options, here.place, here.layers, here.settings, lambda text: print_notice(f"agent: {text}")
+        options, here.run_env, here.layers, here.settings, lambda text: print_notice(f"agent: {text}")
     ).install(context)
     # Long output is truncated here: a file with all of it would be deleted with this process.
     context.workspace.scratch.close()
@@ -166,7 +166,7 @@ class ToolRun(Value, tag="Ran"):
 class OneShotContext(Value):
     """What calls need without a user and a model, as in a one-shot run."""
 
-    place: RunEnvironment
+    run_env: RunEnvironment
     layers: Layers
     settings: Settings
     context: ToolContext
@@ -176,17 +176,17 @@ class OneShotContext(Value):
 
 def one_shot_context(options: RunOptions) -> OneShotContext:
     """Build the context from the environment and its settings. Raises UsageError."""
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")
     settings = layers.settings()
-    check_mode(settings.permissions.mode, place.env)
-    workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place, require_read_first=False)
-    policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    hooks = make_hooks(settings, layers, place, context, ("", lambda: None))
-    return OneShotContext(place, layers, settings, context, policy, hooks)
+    check_mode(settings.permissions.mode, run_env.env)
+    workspace = make_workspace(run_env, settings)
+    context = make_context(workspace, settings, run_env, require_read_first=False)
+    policy = make_policy(workspace, settings, layers, context, run_env.home, answered=False)
+    hooks = make_hooks(settings, layers, run_env, context, ("", lambda: None))
+    return OneShotContext(run_env, layers, settings, context, policy, hooks)
 
 
 def run_call(call: ToolCall, here: OneShotContext) -> ToolRun:

@@ -14,7 +14,7 @@ from typing import Any
 from agent_cli.core.decisions import Defer, QuestionReply, is_approval
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode
 from agent_cli.session.pending_plans import lifetime
 from agent_cli.terminal.dialogs.approval import NO, YES
