@@ -9,7 +9,7 @@ from agent_cli.core.version import __version__ as __version__
 _PLACES = {
     "AgentSession": "agent_cli.sdk", "open_agent": "agent_cli.sdk",
     "Result": "agent_cli.embedding",
-    "SessionInUseError": "agent_cli.runtime.session", "UsageError": "agent_cli.core.place",
+    "SessionInUseError": "agent_cli.runtime.session", "UsageError": "agent_cli.core.run_environment",
     "Approve": "agent_cli.core.decisions", "Defer": "agent_cli.core.decisions",
     "EditedCall": "agent_cli.core.decisions",
     "QuestionReply": "agent_cli.core.decisions",
@@ -98,8 +98,8 @@ if TYPE_CHECKING:
         UsageAdded,
         Warned,
     )
-    from agent_cli.core.place import UsageError
     from agent_cli.core.results import Denial, Diagnostics, Usage
+    from agent_cli.core.run_environment import UsageError
     from agent_cli.embedding import Result
     from agent_cli.runtime.session import SessionInUseError
     from agent_cli.sdk import AgentSession, open_agent

@@ -36,7 +36,7 @@ with lazy_imports():
     from agent_cli import cli
     from agent_cli.cli import app, run
     from agent_cli.config import option_parser
-    from agent_cli.core import place, redact
+    from agent_cli.core import redact, run_environment
     from agent_cli.headless import output
     from agent_cli.session import store
     from agent_tools import text as agent_tools_text
@@ -137,7 +137,7 @@ def guarded(argv: list[str]) -> int:
         return 130
     except Exception as error:  # noqa: BLE001 - the last resort: no traceback reaches a user without --debug
         gone = isinstance(error, FileNotFoundError) and not _has_working_directory()
-        return _report_error(place.UsageError(_GONE) if gone else error, debug)
+        return _report_error(run_environment.UsageError(_GONE) if gone else error, debug)
 
 
 def _has_working_directory() -> bool:
@@ -155,7 +155,7 @@ def dispatch(argv: list[str]) -> int:
         except BrokenPipeError:
             raise
         except OSError as error:  # at once where Python does not buffer
-            raise place.OutputError(error) from None
+            raise run_environment.OutputError(error) from None
         return 0
     if "_AGENT_COMPLETE" not in os.environ and not _names_command(argv):
         options = option_parser.parse_options(argv)
@@ -175,17 +175,17 @@ def _report_error(error: Exception, debug: bool) -> int:
 
     What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.
     """
-    code = 2 if isinstance(error, place.UsageError) else 1
-    if isinstance(error, place.OutputError):
+    code = 2 if isinstance(error, run_environment.UsageError) else 1
+    if isinstance(error, run_environment.OutputError):
         _discard_output()
     if debug:
         import traceback
 
         text = "".join(traceback.format_exception(error)).rstrip()
-    elif code == 2 or isinstance(error, place.OutputError):
+    elif code == 2 or isinstance(error, run_environment.OutputError):
         text = f"agent: {error}"
     else:
-        report = store.write_report(error, os.environ)
+        report = store.write_crash_report(error, os.environ)
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
     cleaned = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))

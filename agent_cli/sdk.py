@@ -17,8 +17,8 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Suspended, TurnResult
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.embedding import (
     AnswerFunction,
     AnyTool,
@@ -36,7 +36,7 @@ from agent_cli.extensions.loader import Embedded
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import BROKEN_OFF, build_agent
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.pending import decide, project_store, read_answers, refuse_fork, reopen, restore_suspended
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError
@@ -107,7 +107,7 @@ def open_agent(
     )
     embedded = Embedded(read_tools(tools), read_hooks(hooks or {}), answers=answer is not None)
     try:
-        return AgentSession(options, find_place(os.environ, cwd), Callbacks(approve, answer), embedded)
+        return AgentSession(options, find_environment(os.environ, cwd), Callbacks(approve, answer), embedded)
     except UsageError as error:
         text = str(error)
         for option, parameter in _PARAMETERS.items():
@@ -133,8 +133,8 @@ class AgentSession:
     result: result of the latest turn; None while one runs.
     """
 
-    def __init__(self, options: RunOptions, place: RunEnvironment, callbacks: Callbacks, embedded: Embedded) -> None:
-        self._options, self._place, self._callbacks, self._embedded = options, place, callbacks, embedded
+    def __init__(self, options: RunOptions, run_env: RunEnvironment, callbacks: Callbacks, embedded: Embedded) -> None:
+        self._options, self._run_env, self._callbacks, self._embedded = options, run_env, callbacks, embedded
         self.warnings: list[str] = []
         self.result: Result | None = None
         self._lock = threading.Lock()
@@ -147,13 +147,13 @@ class AgentSession:
 
     def _open(self) -> Agent:
         """Build the agent. Raises UsageError."""
-        layers = read_settings(self._options, self._place)
+        layers = read_settings(self._options, self._run_env)
         self.warnings += layers.ignored
         if self._options.fork_session:
-            refuse_fork(self._options, layers.settings(), self._place)
+            refuse_fork(self._options, layers.settings(), self._run_env)
         approver, asker = self._callbacks.pair()
         warn, embedded = self.warnings.append, self._embedded.replace(record=self._remember)
-        agent = build_agent(self._options, self._place, layers, approver, warn, asker=asker, embedded=embedded)
+        agent = build_agent(self._options, self._run_env, layers, approver, warn, asker=asker, embedded=embedded)
         restored = agent.restored
         if not agent.settings.save_sessions:
             for message in restored.history if restored else ():
@@ -164,7 +164,7 @@ class AgentSession:
         if not agent.settings.save_sessions:
             raise UsageError("This session waits for a decision, which is saved with it: open it with save=True.")
         answering = self._callbacks.pair
-        return reopen(agent.header.session_id, self._place, self._options, answering, warn, embedded=embedded)
+        return reopen(agent.header.session_id, self._run_env, self._options, answering, warn, embedded=embedded)
 
     def _remember(self, event: Event) -> None:
         """Record an event of a session that has no log."""
@@ -263,7 +263,7 @@ class AgentSession:
                 restore_suspended(self._agent, turn.replace(grants=()), *self._callbacks.pair())
                 conversation.pick_up()
             else:
-                claim_plan(project_store(self._agent.place).folder, self.session_id)
+                claim_plan(project_store(self._agent.run_env).folder, self.session_id)
             self._waiting = None
             return conversation.resume_events(turn.spent)
 
@@ -279,7 +279,7 @@ class AgentSession:
         started = bool(self._agent.conversation.history)
         options = self._options.replace(resume=self.session_id if started else None, fork_session=started)
         callbacks = self._callbacks.copy()
-        copy = AgentSession(options.replace(model=self.model), self._agent.place, callbacks, self._embedded)
+        copy = AgentSession(options.replace(model=self.model), self._agent.run_env, callbacks, self._embedded)
         copy._agent.conversation.deps.policy.mode = self._agent.conversation.deps.policy.mode
         return copy
 
@@ -393,7 +393,7 @@ class AgentSession:
         if not self._agent.settings.save_sessions:
             return None
         try:
-            return project_store(self._agent.place).load(self.session_id)
+            return project_store(self._agent.run_env).load(self.session_id)
         except SessionNotFoundError:
             return None
 

@@ -108,12 +108,12 @@ ADDED = {
             "from agent_cli.cli.help import examples\n"
             "from agent_cli.config.run_options import RunOptions\n"
             "from agent_cli.headless.output import echo\n"
-            "from agent_cli.runtime.environment import find_place, read_settings\n\n"
+            "from agent_cli.runtime.environment import find_environment, read_settings\n\n"
             "app = typer.Typer(add_completion=False)\n\n\n"
             '@app.command(epilog=examples("agent ping --farewell hello"))\n'
             '@with_run_options("farewell")\n'
             "def ping(options: RunOptions) -> int:\n"
-            "    echo(read_settings(options, find_place({}, None)).settings().farewell)\n"
+            "    echo(read_settings(options, find_environment({}, None)).settings().farewell)\n"
             "    return 0\n",
         ),
         "tests/permissions/test_hostile_commands.py": (r'    "pending": \[\[\]\],\n', '    "ping": [[]],\n'),

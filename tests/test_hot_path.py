@@ -116,7 +116,7 @@ def test_of_an_ordinary_repository_git_is_asked_for_its_status_and_log_only(tmp_
     with ModelServer([Reply(text="Ok.")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "PATH": path}
         modules = loaded(work, "-p", "--model", "openai/x", "hello", **env)
-    assert "agent_cli.permissions.git_standing" in modules
+    assert "agent_cli.permissions.git_inspection" in modules
     started = (tmp_path / "started").read_text().splitlines()
     # The first finds filters of the user's own, which are switched off in the others.
     # Status and log run side by side.

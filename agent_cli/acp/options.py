@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from agent_cli.core.modes import MODES, Effort, Mode
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode
 from agent_cli.terminal.commands.models import models_with_details
 from agent_cli.terminal.slash import REGISTRY, SlashContext, default_order

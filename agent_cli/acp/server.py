@@ -30,10 +30,10 @@ from agent_cli.acp.protocol import (
 )
 from agent_cli.acp.updates import PromptFailedError
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.core.version import __version__
-from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.session.store import SessionStore, remove_session, state_folder, write_report
+from agent_cli.runtime.environment import find_environment, read_settings
+from agent_cli.session.store import SessionStore, remove_session, state_folder, write_crash_report
 from agent_cli.session.summary import project_folders, summaries_of_all_projects, summarize_sessions
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
@@ -92,9 +92,9 @@ class AcpServer:
         """Check that a model can be reached now; the keys themselves are never sent over the protocol."""
 
         def check() -> None:
-            place = find_place(os.environ)
-            settings = read_settings(self._options, place).settings()
-            models.choose_model(self._options.model or settings.model, settings, place)
+            run_env = find_environment(os.environ)
+            settings = read_settings(self._options, run_env).settings()
+            models.choose_model(self._options.model or settings.model, settings, run_env)
 
         await _in_thread(check)
         return {}
@@ -137,8 +137,8 @@ class AcpServer:
         def found() -> list[Any]:
             if cwd is None:
                 return summaries_of_all_projects(state_folder(os.environ))
-            place = find_place(os.environ, _absolute(cwd))
-            return list(summarize_sessions(SessionStore(state_folder(place.env), place.root).folder))
+            run_env = find_environment(os.environ, _absolute(cwd))
+            return list(summarize_sessions(SessionStore(state_folder(run_env.env), run_env.root).folder))
 
         every = [each for each in await _in_thread(found) if each.messages and (each.cwd or cwd)]
         listed = [
@@ -221,10 +221,10 @@ class AcpServer:
         """Open a session and announce it once it is answered. Raises UsageError."""
 
         def opened() -> EditorSession:
-            place = find_place(os.environ, _absolute(cwd))
+            run_env = find_environment(os.environ, _absolute(cwd))
             if options.fork_session:
-                pending.refuse_fork(options, read_settings(options, place).settings(), place)
-            return acp_session.EditorSession(self.client, options, place)
+                pending.refuse_fork(options, read_settings(options, run_env).settings(), run_env)
+            return acp_session.EditorSession(self.client, options, run_env)
 
         session = await _in_thread(opened)
         self._sessions[session.id] = session
@@ -294,10 +294,10 @@ def _absolute(cwd: str) -> str:
 
 def _check_session_id(session_id: str, cwd: str) -> str:
     """Return the ID of a session of the project. Raises RequestError."""
-    place = find_place(os.environ, _absolute(cwd))
-    store = SessionStore(state_folder(place.env), place.root)
+    run_env = find_environment(os.environ, _absolute(cwd))
+    store = SessionStore(state_folder(run_env.env), run_env.root)
     if not os.path.exists(store.path(session_id)):  # noqa: PTH110 - the method raises in closed folders
-        raise RequestError(_MISSING, f"There is no session {one_line(session_id)} in {place.root}.")
+        raise RequestError(_MISSING, f"There is no session {one_line(session_id)} in {run_env.root}.")
     return session_id
 
 
@@ -334,7 +334,7 @@ async def _answer(handler: Any, method: str, params: Any, is_notification: bool)
     except asyncio.CancelledError:
         raise
     except Exception as error:  # noqa: BLE001 - a traceback goes to the report, never to the editor
-        path = write_report(error, os.environ)
+        path = write_crash_report(error, os.environ)
         text = one_line(f"{type(error).__name__}: {error}")
         raise RequestError(_INTERNAL, f"Internal error: {text}" + (f" (details in {path})" if path else "")) from None
 

@@ -21,8 +21,8 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.runtime.agent import Agent, switch_model
 from agent_cli.runtime.builder import build_agent
@@ -54,16 +54,16 @@ class EditorSession(Dialogs):
 
     has_menus, theme, keys = True, "", ()
 
-    def __init__(self, client: EditorClient, options: RunOptions, place: RunEnvironment) -> None:
+    def __init__(self, client: EditorClient, options: RunOptions, run_env: RunEnvironment) -> None:
         """Open or resume the session that the options name. Raises UsageError."""
-        self._client, self.options, self.place = client, options, place
+        self._client, self.options, self.run_env = client, options, run_env
         self._lines: list[str] = []
         self._token = CancelToken()
         self._prompt = EditorPrompt("")
         self._shown: dict[str, Any] = {}
         self._terminals: EditorTerminals | None = None
         self.closed = False
-        self.layers = read_settings(options, place)
+        self.layers = read_settings(options, run_env)
         self._early = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
         self.usage = Usage()
         self.agent = self._build(options)
@@ -75,12 +75,12 @@ class EditorSession(Dialogs):
     def _build(self, options: RunOptions) -> Agent:
         """Build the agent. Raises UsageError."""
         approver, asker = self._answering("")
-        agent = build_agent(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
+        agent = build_agent(options, self.run_env, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
         if waiting is None or not waiting.saved:
             return agent
         agent.close()
-        return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
+        return reopen(agent.header.session_id, self.run_env, options, self._answering, self._warn, attended=True)
 
     def _connect(self) -> None:
         """Join the agent with the editor: updates, questions, files."""
@@ -132,14 +132,14 @@ class EditorSession(Dialogs):
         except EditorError:
             self.cancel()
         # Servers start while the user writes.
-        self.agent.begin()
+        self.agent.start_servers()
 
     def replay(self) -> None:
         """Send the conversation so far, as updates. Raises EditorError."""
         restored = self.agent.restored
         if restored is None:
             return
-        log = SessionStore(state_folder(self.place.env), self.place.root).path(restored.header.session_id)
+        log = SessionStore(state_folder(self.run_env.env), self.run_env.root).path(restored.header.session_id)
         history = self.agent.conversation.history
         cost = self._updates.cost
         with self._terminals.replay() if self._terminals is not None else nullcontext():
@@ -228,9 +228,9 @@ class EditorSession(Dialogs):
         """Before the first turn: ask whether the project is trusted, if it brings anything that would take effect."""
         if self._settled:
             return
-        trusted = ask_for_trust(self.options, self.place, self.layers, self)
+        trusted = ask_for_trust(self.options, self.run_env, self.layers, self)
         asked = trusted is not self.layers
-        ask_about_servers(self.options, self.place, trusted, self)
+        ask_about_servers(self.options, self.run_env, trusted, self)
         self._settled = True
         if not asked or not trusted.trust.trusted:
             return
@@ -249,7 +249,7 @@ class EditorSession(Dialogs):
         waiting = self.agent.restored.waiting if self.agent.restored else None
         if waiting is None or not waiting.calls or not self.agent.conversation.suspended:
             return
-        folder = SessionStore(state_folder(self.place.env), self.place.root).folder
+        folder = SessionStore(state_folder(self.run_env.env), self.run_env.root).folder
         claim_plan(folder, self.id)
         self.agent.conversation.resume(self.show_event, waiting.spent)
         self._token.check()

@@ -21,7 +21,7 @@ import distributed
 
 from agent_cli.batch.host import TaskHost, TaskResult, WorkOrder
 from agent_cli.batch.results import BatchProgress
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.core.version import __version__
 from agent_tools.record import DecodeError, from_json, to_json
 from agent_tools.text import one_line, shorten

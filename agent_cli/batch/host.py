@@ -18,12 +18,12 @@ from typing import Literal
 
 from agent_cli.batch.tasks import SourceStore
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessPool
 from agent_cli.evaluation.results import AgentReport
 from agent_cli.evaluation.steps import AgentTurn, CheckEnd, TaskSteps, check_sandboxes, why_turn_failed
 from agent_cli.permissions.trust import GIT, fingerprints
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.session.store import state_folder
 from agent_tools.fs.safe_files import open_regular, private_folder
 from agent_tools.process.guarded_git import GitError
@@ -162,9 +162,9 @@ class TaskHost:
 
     def __init__(self, env: Mapping[str, str], options: RunOptions | None = None) -> None:
         """Raise UsageError for invalid settings. options: of the command."""
-        place = find_place(env, "/")
+        run_env = find_environment(env, "/")
         self._options = options or RunOptions()
-        self._sandbox = check_sandboxes(read_settings(self._options, place).settings(), place)
+        self._sandbox = check_sandboxes(read_settings(self._options, run_env).settings(), run_env)
         self._env = env
         try:
             self._folder = RunFolder(state_folder(env))
@@ -206,8 +206,8 @@ class TaskHost:
 
         Raises UsageError.
         """
-        place = find_place(self._env, path)
-        return _effective(place.root) if read_settings(self._options, place).trust.trusted else {}
+        run_env = find_environment(self._env, path)
+        return _effective(run_env.root) if read_settings(self._options, run_env).trust.trusted else {}
 
     def check(self, order: WorkOrder, steps: TaskSteps, cwd: Path) -> CheckEnd:
         """Run the check of a task, in the sandbox if there is one."""

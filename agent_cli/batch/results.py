@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_cli.batch.host import LOCK, TaskResult, try_lock
 from agent_cli.batch.tasks import BatchTask
-from agent_cli.core.place import UsageError, is_dumb
+from agent_cli.core.run_environment import UsageError, is_dumb
 from agent_cli.evaluation.results import NUMBERS, AgentReport, figures
 from agent_cli.headless.output import print_notice, table
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import compress
 
-from agent_cli.permissions.git_standing import git_folders, look_at_repository
+from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.process import guarded_git
 from agent_tools.process.child import StuckError, collect
@@ -246,7 +246,7 @@ class Git:
 def objects_of(root: Path) -> list[str]:
     """Return the object folder of the repository at `root`; none if there is none, or if its hash format differs."""
     folders = git_folders(root) if os.path.lexists(root / ".git") else []
-    if folders and look_at_repository(root).odd:  # an object folder that leads elsewhere, or would block git
+    if folders and inspect_repository(root).odd:  # an object folder that leads elsewhere, or would block git
         return []
     for folder in folders[:1]:
         config = _text(folder / "config")

@@ -26,7 +26,7 @@ from agent_cli.checkpoints.git_store import (
     join_paths,
     split_paths,
 )
-from agent_cli.permissions.git_standing import git_folders
+from agent_cli.permissions.git_inspection import git_folders
 from agent_tools.fs.safe_files import find_obstacle, read_regular, write_atomic
 from agent_tools.process.child import StuckError, collect
 from agent_tools.record import Value

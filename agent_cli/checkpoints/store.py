@@ -35,7 +35,7 @@ from agent_cli.checkpoints.scanner import (
     stat_signature,
     user_index,
 )
-from agent_cli.permissions.git_standing import git_folders
+from agent_cli.permissions.git_inspection import git_folders
 from agent_tools.fs.files import open_directory
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import Value

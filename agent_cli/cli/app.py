@@ -24,7 +24,7 @@ from agent_cli.cli.help import examples, lay_out, one_of
 from agent_cli.cli.hints import option_hint
 from agent_cli.config.option_parser import normalize_argv
 from agent_cli.config.run_options import FORMATS, RunOptions, flags
-from agent_cli.core.place import OutputError
+from agent_cli.core.run_environment import OutputError
 from agent_cli.core.version import __version__
 from agent_tools.lazy import lazy_imports
 

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 
 from agent_cli.config.run_options import PICK_SESSION, RunOptions
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.git.worktree import Worktree, apply_project_settings, enter_worktree
 from agent_cli.headless.output import print_notice
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.transcripts import find_foreign
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like
@@ -27,15 +27,15 @@ def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> in
     """Run with the requested session and worktree; return the exit code. Raises UsageError."""
     worktree = None
     if options.worktree is not None:
-        place = find_place(os.environ)
-        trusted = read_settings(options, place).trust.trusted
+        run_env = find_environment(os.environ)
+        trusted = read_settings(options, run_env).trust.trusted
         options = with_absolute_paths(options)
-        worktree = enter_worktree(options.worktree or "", place, trusted)
+        worktree = enter_worktree(options.worktree or "", run_env, trusted)
         options = options.replace(worktree=worktree.name)
     try:
         if worktree is not None:
             print_notice(worktree.message)
-            copy_settings(worktree, options, place)
+            copy_settings(worktree, options, run_env)
         chosen = resolve_session(options)
         return run(chosen) if chosen is not None else 0
     finally:
@@ -78,19 +78,19 @@ def _absolute_model(model: str | None) -> str | None:
     return f"{kind}:{os.path.abspath(file)}" if colon and kind in ("scripted", "replay") else model  # noqa: PTH100
 
 
-def copy_settings(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
+def copy_settings(worktree: Worktree, options: RunOptions, run_env: RunEnvironment) -> None:
     """Copy the project's settings to the worktree, and its trust if stored. Raises UsageError."""
-    trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, place.home, place.env)).trust
+    trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, run_env.home, run_env.env)).trust
     trusted = trust.trusted and not options.trust and not options.bare
     by_setting = trust.by.startswith("the setting")
-    apply_project_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
+    apply_project_settings(worktree, state_folder(run_env.env), trusted=trusted, by_setting=by_setting)
 
 
 def resolve_session(options: RunOptions) -> RunOptions | None:
     """Return the options with the ID of the requested session; None if the user chose none. Raises UsageError."""
     if options.resume is None or options.print:
         return options
-    store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
+    store = SessionStore(state_folder(os.environ), find_environment(os.environ).root)
     text, prompt = options.resume, options.prompt
     if text == PICK_SESSION:
         found = list(summarize_sessions(store.folder))
@@ -106,7 +106,7 @@ def resolve_session(options: RunOptions) -> RunOptions | None:
         return _choose(options.replace(prompt=prompt), several.found, str(several))
     except SessionNotFoundError as error:
         try:
-            foreign = find_foreign(text, find_place(os.environ), anywhere=options.fork_session)
+            foreign = find_foreign(text, find_environment(os.environ), anywhere=options.fork_session)
         except SessionNotFoundError as elsewhere:
             raise UsageError(str(elsewhere)) from None
         if foreign is None:
@@ -124,7 +124,7 @@ def _choose(options: RunOptions, found: list[SessionSummary], several: str) -> R
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError(several or f"--resume needs a session's ID here. The latest: {_label(found[0])}")
     plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
-    if plain or read_settings(options, find_place(os.environ)).settings().terminal.plain:
+    if plain or read_settings(options, find_environment(os.environ)).settings().terminal.plain:
         chosen = session_picker.pick_from_lines(found)
     else:
         chosen = session_picker.pick_session(found)

@@ -15,7 +15,7 @@ from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
     from agent_cli.config import run_options
-    from agent_cli.core import hooks, place, rules
+    from agent_cli.core import hooks, rules, run_environment
     from agent_cli.mcp import config as mcp_config
     from agent_cli.providers import catalog, registry
     from agent_cli.runtime import environment
@@ -42,8 +42,8 @@ def one_of_choices(choices: tuple[str, ...]) -> Values:
 def complete_sessions(incomplete: str) -> list[Candidate]:
     """Return the latest sessions of this project by their short IDs, with age and title."""
     try:
-        here = environment.find_place(os.environ)
-    except place.UsageError:
+        here = environment.find_environment(os.environ)
+    except run_environment.UsageError:
         return []
     project = store.SessionStore(store.state_folder(os.environ), here.root)
     found = []
@@ -74,10 +74,10 @@ def complete_events(incomplete: str) -> list[Candidate]:
 def complete_servers(incomplete: str) -> list[Candidate]:
     """Return the names of the MCP servers that are declared here."""
     try:
-        here = environment.find_place(os.environ)
+        here = environment.find_environment(os.environ)
         options = run_options.RunOptions()
         found, _ = mcp_config.find_servers(options, here, environment.read_settings(options, here, []))
-    except place.UsageError:
+    except run_environment.UsageError:
         return []
     return [f.name for f in found if f.name.startswith(incomplete) and _PLAIN.fullmatch(f.name)]
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from agent_cli.cli.run import headless_approver, headless_options, session_report
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.decisions import Approver, Asker, Level, assents
+from agent_cli.core.decisions import Approver, Asker, Level, is_approval
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import SUSPENDED, USAGE, print_notice
 from agent_cli.headless.pending import decide_commands, headline, print_pending, report_expired
 from agent_cli.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
 from agent_cli.runtime.agent import Agent
-from agent_cli.runtime.environment import check_mode, find_place
+from agent_cli.runtime.environment import check_mode, find_environment
 from agent_cli.runtime.pending import (
     decide,
     load,
@@ -58,7 +58,7 @@ class PendingDecision(Value):
 class Target(Value):
     """The requested session, its location, and the remaining words."""
 
-    place: RunEnvironment
+    run_env: RunEnvironment
     session_id: str
     words: tuple[str, ...]
 
@@ -68,12 +68,12 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
 
     words: a session (its ID or the beginning of it) and calls, both optional; for "answer" then the words of it.
     """
-    place = find_place(os.environ)
+    run_env = find_environment(os.environ)
     if decision.mode:
-        check_mode(decision.mode, place.env)
-    target = find_target(tuple(words), place, answer=decision.word == "answer")
+        check_mode(decision.mode, run_env.env)
+    target = find_target(tuple(words), run_env, answer=decision.word == "answer")
     calls, decision = _calls_and_words(target, decision)
-    shown = _undecided_bindings(load(target.session_id, target.place).waiting)
+    shown = _undecided_bindings(load(target.session_id, target.run_env).waiting)
     fails: list[FailOnQuestion | None] = []
 
     def answering(on_ask: str) -> tuple[Approver, Asker]:
@@ -81,7 +81,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         fails.append(failing)
         return approver, asker
 
-    agent = reopen(target.session_id, target.place, options, answering, lambda line: print_notice(f"agent: {line}"))
+    agent = reopen(target.session_id, target.run_env, options, answering, lambda line: print_notice(f"agent: {line}"))
     asked = headless_options(options, agent.settings).replace(
         structured=agent.structured, fails=fails[-1], progress=True
     )
@@ -91,13 +91,13 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         agent.close()
 
 
-def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool = False) -> Target:
+def find_target(words: tuple[str, ...], run_env: RunEnvironment, *, answer: bool = False) -> Target:
     """Return the session that the words name, or the one that waits. Raises UsageError.
 
     A session is named by its ID or at least four characters of its beginning, one of another project, too.
     answer: only the first word may be a call; else all are.
     """
-    store = project_store(place)
+    store = project_store(run_env)
     if words and len(words[0]) >= 4 and is_id_like(words[0]):
         start = words[0].lower()
         found = [p for p in session_files(store.folder) if p.stem.startswith(start)]
@@ -108,7 +108,7 @@ def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool =
                 f"{len(found)} sessions begin with {words[0]}: give more of the ID. See: agent pending --all"
             )
         if found:
-            return Target(_session_place(found[0], place), found[0].stem, words[1:])
+            return Target(_session_environment(found[0], run_env), found[0].stem, words[1:])
         if len(words[0]) == 36:
             raise UsageError(f"No session matches {words[0]}. See: agent pending --all")
     waiting = pending_sessions(store)
@@ -124,7 +124,7 @@ def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool =
     if len(found_here) > 1:
         print_notice(_list_sessions(found_here, store))
         raise UsageError(f"{len(found_here)} sessions wait for you: name one of them.")
-    return Target(place, next(iter(found_here)), words)
+    return Target(run_env, next(iter(found_here)), words)
 
 
 def _list_sessions(found: dict[str, list[dict[str, Any]]], store: SessionStore) -> str:
@@ -138,26 +138,26 @@ def _list_sessions(found: dict[str, list[dict[str, Any]]], store: SessionStore) 
     return "\n".join(lines)
 
 
-def _session_place(path: Path, place: RunEnvironment) -> RunEnvironment:
+def _session_environment(path: Path, run_env: RunEnvironment) -> RunEnvironment:
     """Return where a session belongs, which may be another project."""
     root = root_of(path)
-    if not root or path.parent == project_store(place).folder:
-        return place
-    return place.replace(cwd=Path(root), root=Path(root))
+    if not root or path.parent == project_store(run_env).folder:
+        return run_env
+    return run_env.replace(cwd=Path(root), root=Path(root))
 
 
 def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[str, ...], PendingDecision]:
     """Return the named calls; what follows them is an answer. Raises UsageError."""
     if decision.word != "answer":
         return target.words, decision
-    restored = load(target.session_id, target.place)
+    restored = load(target.session_id, target.run_env)
     undecided = restored.waiting.undecided if restored.waiting else ()
     calls: tuple[str, ...] = ()
     texts = target.words
     if texts and texts[0] in undecided:
         calls, texts = texts[:1], texts[1:]
     if not texts or not " ".join(texts).strip():
-        short = project_store(target.place).short(target.session_id)
+        short = project_store(target.run_env).short(target.session_id)
         commands = decide_commands(short, pending_of(restored))
         raise UsageError(f"An answer is missing. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
     return calls, decision.replace(texts=texts)
@@ -187,7 +187,7 @@ def _decide(
     for call, (word, text) in verdicts:
         decide(agent, waiting, call, word, text=text, mode=decision.mode)
     if waiting.undecided:
-        print_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+        print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
         return SUSPENDED
     return resume_waiting(agent, asked)
 
@@ -205,7 +205,7 @@ def _report_decided(agent: Agent, now: Mapping[str, object]) -> int:
     print_notice("Another process has decided this in the meantime; nothing was changed here.")
     if not now or agent.restored is None:
         return USAGE
-    print_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.place).folder)
+    print_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
     return SUSPENDED
 
 
@@ -221,7 +221,7 @@ def _chosen_calls(
     assert agent.restored is not None
     session_id = agent.header.session_id
     if wrong := next((call for call in calls if call not in undecided), ""):
-        print_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+        print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
         raise UsageError(f"{escape_controls(wrong)} is not waiting in session {session_id}.")
     if decision.every:
         # A question needs an answer in words, so approving all calls leaves it pending.
@@ -235,7 +235,7 @@ def _chosen_calls(
         questions = [call for call in undecided if _waiting_kind(waiting, call) != "approval"]
         if len(questions) == 1:
             return tuple(questions)
-    print_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+    print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
     more = "" if decision.word == "answer" else ", or use --all"
     raise UsageError(f"{len(undecided)} calls are waiting: name one{more}.")
 
@@ -243,7 +243,7 @@ def _chosen_calls(
 def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDecision) -> tuple[str, str]:
     """Return the verdict on one call and its text, as `decide` takes them. Raises UsageError if it does not apply."""
     kind, word, text = _waiting_kind(waiting, call), decision.word, decision.text
-    short = project_store(agent.place).short(agent.header.session_id)
+    short = project_store(agent.run_env).short(agent.header.session_id)
     short += f" {call}" if len(waiting.undecided) > 1 else ""
     if kind == "approval" and word == "answer":
         raise UsageError(f"{call} is a call that waits for approval: agent approve {short}, or agent reject {short}")
@@ -261,7 +261,7 @@ def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDec
         text = " ".join(decision.texts)
         if text.strip(" .!").lower() in ("n", "no"):
             raise UsageError(f"To end the work: agent reject {short}. To request changes: agent answer {short} TEXT")
-        word, text = ("approve", "") if assents(text) else (word, text)
+        word, text = ("approve", "") if is_approval(text) else (word, text)
     if word == "approve" and kind == "plan":
         _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)
     return word, text
@@ -292,7 +292,7 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
 
 def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions) -> int:
     """Close a turn whose plan has expired: nothing runs and no model is called."""
-    claim_plan(project_store(agent.place).folder, agent.header.session_id)
+    claim_plan(project_store(agent.run_env).folder, agent.header.session_id)
     agent.conversation.abandon(why)
     as_json = asked.output_format != "text"
     return report_expired(agent.header.session_id, why, waiting, as_json=as_json, structured=asked.structured)
@@ -308,7 +308,7 @@ def resume_waiting(agent: Agent, asked: HeadlessOptions) -> int:
             f"There is nothing to resume in session {session_id}: its last turn has ended. "
             f"To send a message: agent -p --resume {session_id[:8]} WORDS"
         )
-    claim_plan(project_store(agent.place).folder, session_id)
+    claim_plan(project_store(agent.run_env).folder, session_id)
     if restored.waiting is None:
         agent.conversation.pick_up()
     return resume_headless(asked, agent.conversation, session_report(agent), turn.spent, turn.by_model)

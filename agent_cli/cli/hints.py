@@ -57,7 +57,7 @@ _SETTINGS = "settings are in ~/.agentrc: agent doctor shows those in effect, doc
 _UPDATE = "the package manager that installed it updates it, e.g. pipx upgrade or uv tool upgrade"
 _LISTS = "agent sessions lists and deletes sessions"
 # Commands of other agents: how the same is done here.
-ELSEWHERE = {
+FOREIGN_COMMANDS = {
     **dict.fromkeys(("login", "logout", "auth", "setup-token", "signin"), _KEYS),
     **dict.fromkeys(("config", "configure", "settings"), _SETTINGS),
     **dict.fromkeys(("update", "upgrade", "install", "uninstall", "migrate-installer"), _UPDATE),
@@ -106,6 +106,6 @@ def command_hint(words: Sequence[str], known: Sequence[str]) -> str:
         return ""
     if first in _RUNS and len(rest) == 1 and any(c.isspace() for c in rest[0]):
         return f"`agent {first}` is not a command; write: agent -p '...'"
-    if first in ELSEWHERE and (not rest or rest[0] in _BELOW):
-        return f"`agent {first}` is not a command: {ELSEWHERE[first]}"
+    if first in FOREIGN_COMMANDS and (not rest or rest[0] in _BELOW):
+        return f"`agent {first}` is not a command: {FOREIGN_COMMANDS[first]}"
     return ""

@@ -23,7 +23,7 @@ from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.config.schema import McpServer
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_notice
 from agent_cli.mcp.approvals import may_start
 from agent_cli.mcp.catalog import McpRequestError
@@ -233,12 +233,12 @@ async def _revoke(login: Login) -> bool:
     return await oauth.revoke(login)
 
 
-def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) -> int:
+def log_in_to(found: DeclaredServer, run_env: RunEnvironment, *, browser: bool) -> int:
     """Log in to a server; return 0, or 1 if that failed. Raises UsageError."""
     name = found.name
-    if why := may_start(found, approvals_of(place), False):
+    if why := may_start(found, approvals_of(run_env), False):
         raise UsageError(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
-    server = _resolve_server(found, place)
+    server = _resolve_server(found, run_env)
     if has_own_key(server):
         raise UsageError(f"The MCP server {name} is declared with an Authorization header, which is used instead.")
     if not is_secure_url(server.url, server.url):
@@ -246,7 +246,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
     typed = sys.stdin.fileno() if sys.stdin.isatty() else None
 
     def show(address: str) -> None:
-        opens = browser and _can_open_browser(place)
+        opens = browser and _can_open_browser(run_env)
         where = "in the browser that opens, or here" if opens else "here"
         print_notice(f"To log in to {name} ({found.line}), sign in {where}:")
         print_notice(address)
@@ -257,7 +257,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
             print_notice("Ctrl-C cancels. If the browser is on another machine, paste the address it ends at here.")
 
     try:
-        LoginStore(logins_folder(place)).save(server, log_in(server, show, print_notice, typed))
+        LoginStore(logins_folder(run_env)).save(server, log_in(server, show, print_notice, typed))
     except McpRequestError as refused:
         print_notice(f"agent: The login to {name} failed: {one_line(str(refused))}.")
         return 1
@@ -268,10 +268,10 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
     return 0
 
 
-def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
+def log_out_of(found: DeclaredServer, run_env: RunEnvironment) -> int:
     """Remove the login to a server; return the exit code. Raises UsageError."""
     name = found.name
-    server, logins = _resolve_server(found, place), LoginStore(logins_folder(place))
+    server, logins = _resolve_server(found, run_env), LoginStore(logins_folder(run_env))
     login = logins.find(server)
     try:
         there = logins.forget(server)
@@ -285,18 +285,18 @@ def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
     return 0
 
 
-def _resolve_server(found: DeclaredServer, place: RunEnvironment) -> McpServer:
+def _resolve_server(found: DeclaredServer, run_env: RunEnvironment) -> McpServer:
     if not found.server.url:
         raise UsageError(f"The MCP server {found.name} is a command; a login is for a server with a url.")
     try:
-        return substitute_env(found.server, place.env)
+        return substitute_env(found.server, run_env.env)
     except MissingVariableError as error:
         raise UsageError(f"The MCP server {found.name}: {error}.") from None
 
 
-def _can_open_browser(place: RunEnvironment) -> bool:
+def _can_open_browser(run_env: RunEnvironment) -> bool:
     """Return True if a user seems to sit at this machine."""
-    env = place.env
+    env = run_env.env
     if env.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))

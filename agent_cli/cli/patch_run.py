@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from agent_cli.cli.choose_session import copy_settings, with_absolute_paths
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.git.patch import PatchCopy
 from agent_cli.headless.output import FAILED, print_notice
 from agent_cli.reports.files import check_target
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 
 
 def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
@@ -19,14 +19,14 @@ def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
     file = os.path.abspath(options.patch or "")  # noqa: PTH100
     _check(options)
     check_target("--patch", file)
-    place = find_place(os.environ)
-    trusted = read_settings(options, place).trust.trusted
+    run_env = find_environment(os.environ)
+    trusted = read_settings(options, run_env).trust.trusted
     options = with_absolute_paths(options)
-    copy = PatchCopy(place, trusted)
+    copy = PatchCopy(run_env, trusted)
     try:
-        for line in copy.notes(place.root):
+        for line in copy.notes(run_env.root):
             print_notice(line)
-        copy_settings(copy.worktree, options, place)
+        copy_settings(copy.worktree, options, run_env)
         code = go(options)
         patch, notes = copy.finish()
         try:
@@ -40,7 +40,7 @@ def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
         print_notice(f"Apply it with: git apply {file}" if patch else f"Nothing was changed; {file} is empty.")
         return code
     finally:
-        for line in copy.worktree.discard(place.env):
+        for line in copy.worktree.discard(run_env.env):
             print_notice(line)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from agent_cli.cli import command_names
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.decisions import Approver, Asker, Defer, assents, defer
+from agent_cli.core.decisions import Approver, Asker, Defer, defer, is_approval
 from agent_cli.core.events import Event
 from agent_cli.core.messages import pending_calls
-from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import RunEnvironment, UsageError, is_dumb
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
 from agent_cli.extensions.loader import Embedded
@@ -31,7 +31,7 @@ from agent_cli.headless.run import (
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.session import open_session
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
@@ -89,13 +89,13 @@ def _go(options: RunOptions) -> int:
 
 def run_repl(options: RunOptions) -> int:
     """Run a session until the user leaves; return the exit code. Raises UsageError before it begins."""
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
     front_end = _front_end(options, layers.settings(), os.environ)
-    screen = repl.LineScreen(options, layers.settings(), place.home)
-    first = startup.is_first_start(place)
-    layers = startup.ask_before_start(options, place, layers, screen.console, first=first)
-    session = front_end(options, place, layers, screen, first=first)
+    screen = repl.LineScreen(options, layers.settings(), run_env.home)
+    first = startup.is_first_start(run_env)
+    layers = startup.ask_before_start(options, run_env, layers, screen.console, first=first)
+    session = front_end(options, run_env, layers, screen, first=first)
     try:
         return session.run(" ".join(options.prompt))
     finally:
@@ -115,7 +115,7 @@ def is_drawable(options: RunOptions, settings: Settings, env: Mapping[str, str])
 
 def run_host_session(options: RunOptions) -> int:
     """Serve a host program on standard input and output; return the exit code. Raises UsageError."""
-    place = find_place(os.environ)
+    run_env = find_environment(os.environ)
     approver, asker, fails = headless_approver(options.on_ask)
 
     def begun(agent: Agent) -> None:
@@ -125,7 +125,7 @@ def run_host_session(options: RunOptions) -> int:
 
     setup = host_session.HostSetup(
         options=options,
-        place=place,
+        run_env=run_env,
         headless=lambda agent: headless_options(options, agent.settings).replace(
             fails=fails, structured=agent.structured
         ),
@@ -136,15 +136,15 @@ def run_host_session(options: RunOptions) -> int:
     try:
         return host_session.run_host(setup)
     except StillWaitingError as waiting:
-        folder = SessionStore(state_folder(place.env), place.root).folder
+        folder = SessionStore(state_folder(run_env.env), run_env.root).folder
         known = waiting.session_id, waiting.items, folder, str(waiting)
         return pending.report_unsent(*known, as_json=True, structured=False)
 
 
 def run_one_shot(options: RunOptions) -> int:
     """Run `agent -p` and return the exit code."""
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")
     approver, asker, fails = headless_approver(options.on_ask)
@@ -157,15 +157,15 @@ def run_one_shot(options: RunOptions) -> int:
     name = options.permission_prompt_tool
     tool = callbacks.PromptTool(name) if name and name != "stdio" else None
     embedded = Embedded(approves=tool is not None, mirror=print_mirrored)
-    run_reports = reports.RunReports(options.report, place.env, str(place.root)) if options.report else None
+    run_reports = reports.RunReports(options.report, run_env.env, str(run_env.root)) if options.report else None
     asked = headless_options(options, layers.settings()).replace(fails=fails, reports=run_reports)
     built: list[Agent] = []
 
     def begin() -> tuple[Conversation, RunReport]:
         if options.fork_session and (options.continue_ or options.resume):
-            _refuse_fork_if_waiting(options, layers.settings(), place)
+            _refuse_fork_if_waiting(options, layers.settings(), run_env)
         agent = build_agent(
-            options, place, layers, tool.approve if tool is not None else approver,
+            options, run_env, layers, tool.approve if tool is not None else approver,
             lambda text: print_notice(f"agent: {text}"), asker=asker, embedded=embedded,
         )  # fmt: skip
         built.append(agent)
@@ -189,7 +189,7 @@ def run_one_shot(options: RunOptions) -> int:
         raise UsageError(str(error)) from None
     except StillWaitingError as waiting:
         as_json = asked.output_format != "text"
-        folder = SessionStore(state_folder(place.env), place.root).folder
+        folder = SessionStore(state_folder(run_env.env), run_env.root).folder
         known = waiting.session_id, waiting.items, folder, str(waiting)
         return pending.report_unsent(*known, as_json=as_json, structured=asked.structured)
     finally:
@@ -225,7 +225,7 @@ def _answer_what_waits(agent: Agent) -> None:
     items = runtime_pending.pending_of(agent.restored)
     if any(item["kind"] != "plan" or "decided" in item for item in items):
         raise StillWaitingError(session_id, items, NOT_SENT)
-    folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder
+    folder = SessionStore(state_folder(agent.run_env.env), agent.run_env.root).folder
     expired = pending_plans.expired_at(waiting.asked_at, ttl)
     if expired:
         print_notice(pending_plans.expired_words(ttl))
@@ -238,7 +238,7 @@ def _answer_what_waits(agent: Agent) -> None:
 
     def answering(text: str) -> str:
         if pending_calls(conversation.history):
-            if assents(text):
+            if is_approval(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
             pending_plans.claim_plan(folder, session_id)
@@ -247,10 +247,10 @@ def _answer_what_waits(agent: Agent) -> None:
     conversation.expanders.insert(0, answering)
 
 
-def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
+def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, run_env: RunEnvironment) -> None:
     """Refuse to fork a session that waits for the user. Raises StillWaitingError, UsageError."""
-    store = SessionStore(state_folder(place.env), place.root)
-    _, restored = open_session(options, settings, store, lambda text: None, place=place)
+    store = SessionStore(state_folder(run_env.env), run_env.root)
+    _, restored = open_session(options, settings, store, lambda text: None, run_env=run_env)
     if restored is None or restored.waiting is None:
         return
     items = runtime_pending.pending_of(restored)
@@ -262,7 +262,7 @@ def _take_up_plan(agent: Agent) -> None:
     """With `plan_review_fresh`, let the first message of a new session answer the project's pending plan."""
     if agent.restored is not None or not agent.settings.plan_review_fresh:
         return
-    store = SessionStore(state_folder(agent.place.env), agent.place.root)
+    store = SessionStore(state_folder(agent.run_env.env), agent.run_env.root)
     plan = pending_plans.claim_plan(store.folder)
     if plan is None:
         return
@@ -305,12 +305,12 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
 
 def session_report(agent: Agent) -> RunReport:
     """Return the session facts for the result and the first line of stream-json."""
-    settings, place = agent.settings, agent.place
+    settings, run_env = agent.settings, agent.run_env
     return RunReport(
         session_id=agent.header.session_id,
         model=agent.model.name,
         key_source=agent.model.key_source,
-        cwd=str(place.cwd),
+        cwd=str(run_env.cwd),
         tools=tuple(agent.conversation.deps.tools),
         mode=agent.conversation.deps.policy.mode,
         memory=tuple(str(f.path) for f in agent.memory.files),
@@ -324,7 +324,7 @@ def session_report(agent: Agent) -> RunReport:
         ),
         output_style=settings.output_style,
         servers=agent.mcp.states() if agent.mcp is not None else (),
-        folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
+        folder=SessionStore(state_folder(run_env.env), run_env.root).folder if settings.save_sessions else None,
         plan_ttl=settings.plan_ttl,
         ids=agent.ids,
         windows=(agent.chosen.window.tokens, agent.info.max_output if agent.info else None),

@@ -133,7 +133,7 @@ _ASSENT = frozenset(
 ) | {"go ahead", "go on", "looks good", "looks good to me", "sounds good", "do it", "yes please", "all right"}
 
 
-def assents(words: str) -> bool:
+def is_approval(words: str) -> bool:
     """Return True if the text is an approval of a plan or a review, and nothing else."""
     return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
 

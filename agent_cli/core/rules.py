@@ -185,7 +185,7 @@ class Trust(Value):
     state: "plain": brings nothing that would run or widen permissions; "untrusted": does, and is not trusted;
         "changed": differs from what was trusted.
     by: who trusts it, in words.
-    brings: what would take effect besides settings, one phrase each.
+    needs_trust: what would take effect besides settings, one phrase each.
     changed: what differs from what was trusted.
     outside: files outside the project that its memory may import.
     """
@@ -193,7 +193,7 @@ class Trust(Value):
     root: str = ""
     state: Literal["plain", "trusted", "untrusted", "changed"] = "plain"
     by: str = ""
-    brings: tuple[str, ...] = ()
+    needs_trust: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
 

@@ -18,7 +18,7 @@ from agent_cli.checkpoints.prune import folder_size
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError, has_color
+from agent_cli.core.run_environment import RunEnvironment, UsageError, has_color
 from agent_cli.core.version import __version__
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo, lookup
@@ -116,11 +116,11 @@ def _first_line(out: bytes) -> str | None:
     return lines[0][:100] if lines else None
 
 
-def check_terminal(settings: Settings, place: RunEnvironment) -> list[Finding]:
-    term = place.env.get("TERM", "")
+def check_terminal(settings: Settings, run_env: RunEnvironment) -> list[Finding]:
+    term = run_env.env.get("TERM", "")
     ends = {"stdin": os.isatty(0), "stdout": os.isatty(1), "stderr": os.isatty(2)}
     where = [name for name, is_terminal in ends.items() if is_terminal]
-    colours = "on" if has_color(settings.color, place.env) else "off"
+    colours = "on" if has_color(settings.color, run_env.env) else "off"
     columns, rows = _terminal_size([number for number, is_terminal in enumerate(ends.values()) if is_terminal])
     what = f"TERM={term}" if term else "TERM is not set"
     size = f", {columns}x{rows}" if where else ""
@@ -143,21 +143,21 @@ def _terminal_size(descriptors: list[int]) -> tuple[int, int]:
     return shutil.get_terminal_size()
 
 
-def check_place(place: RunEnvironment, wrong: str) -> list[Finding]:
-    git = os.path.exists(place.root / ".git")  # noqa: PTH110
-    branch = git_branch(place.root)
+def check_environment(run_env: RunEnvironment, wrong: str) -> list[Finding]:
+    git = os.path.exists(run_env.root / ".git")  # noqa: PTH110
+    branch = git_branch(run_env.root)
     kind = f"git repository{f', on {branch}' if branch else ''}" if git else "not a git repository"
-    findings = [Finding("ok", "workspace", f"{place.root} ({kind})", data={"root": str(place.root)})]
-    if place.home is None:
+    findings = [Finding("ok", "workspace", f"{run_env.root} ({kind})", data={"root": str(run_env.root)})]
+    if run_env.home is None:
         findings.append(Finding("missing", "home", "HOME is not set or not a folder: you have no settings of your own"))
     return [*findings, Finding("problem", "workspace", wrong)] if wrong else findings
 
 
-def check_state(place: RunEnvironment) -> list[Finding]:
+def check_state(run_env: RunEnvironment) -> list[Finding]:
     """Check that the sessions directory is writable, and describe its content. Leaves nothing behind."""
-    folder = state_folder(place.env)
+    folder = state_folder(run_env.env)
     there = next((f for f in (folder, *folder.parents) if os.path.exists(f)), Path("/"))  # noqa: PTH110 - Path.exists raises in closed folders
-    here = len(SessionStore(folder, place.root).ids())
+    here = len(SessionStore(folder, run_env.root).ids())
     every = count_sessions(folder)
     data = {"folder": str(folder), "sessions_here": here, "sessions": every}
     try:
@@ -170,20 +170,20 @@ def check_state(place: RunEnvironment) -> list[Finding]:
     return [Finding("ok", "state", text, data=data | {"writable": True})]
 
 
-def check_snapshots(place: RunEnvironment, settings: Settings) -> list[Finding]:
+def check_snapshots(run_env: RunEnvironment, settings: Settings) -> list[Finding]:
     """Describe how undo stores checkpoints, and the space that takes."""
     if not settings.undo.keep or not settings.save_sessions:
         return [Finding("missing", "undo", "off: undo.keep or save_sessions is false", data={"bytes": 0})]
-    folder = store_folder(place)
+    folder = store_folder(run_env)
     here, every = folder_size(folder), folder_size(folder.parent)
     text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"
     bound = f" (at most {settings.undo.max_store_mb:.0f} MB a project, {settings.undo.days:.0f} days)"
     return [Finding("ok", "undo", text + bound, data={"folder": str(folder), "bytes": here, "bytes_of_all": every})]
 
 
-def check_carried(place: RunEnvironment) -> list[Finding]:
+def check_carried(run_env: RunEnvironment) -> list[Finding]:
     """Describe the environment commands would start with if the latest session is continued (`agent -c`)."""
-    store = SessionStore(state_folder(place.env), place.root)
+    store = SessionStore(state_folder(run_env.env), run_env.root)
     try:
         latest = store.latest()
         shell = store.load(latest).shell
@@ -206,11 +206,11 @@ def count_sessions(folder: Path) -> int:
         return 0
 
 
-def check_settings(layers: Layers, place: RunEnvironment, mistakes: list[str]) -> list[Finding]:
+def check_settings(layers: Layers, run_env: RunEnvironment, mistakes: list[str]) -> list[Finding]:
     """Return one line per layer that was read, with what it sets and overrides."""
     findings = [Finding("problem", "settings", text) for text in mistakes]
     message = " ".join(mistakes)
-    for path in settings_files(place):
+    for path in settings_files(run_env):
         notice = next((text for text in layers.ignored if text.startswith(f"{path}: ")), "")
         if os.path.lexists(path) and str(path) not in layers.read and str(path) not in message:
             findings.append(Finding("problem", "settings", notice or f"{path}: ignored while another file is broken"))
@@ -225,18 +225,18 @@ def check_settings(layers: Layers, place: RunEnvironment, mistakes: list[str]) -
     return findings or [Finding("ok", "settings", "defaults")]
 
 
-def settings_files(place: RunEnvironment) -> list[Path]:
+def settings_files(run_env: RunEnvironment) -> list[Path]:
     """Return the paths of possible settings files."""
-    own = [place.home / ".agentrc"] if place.home else []
-    project = [place.root / ".agentrc", place.root / ".agentrc.local"] if place.root != place.home else []
+    own = [run_env.home / ".agentrc"] if run_env.home else []
+    project = [run_env.root / ".agentrc", run_env.root / ".agentrc.local"] if run_env.root != run_env.home else []
     return own + project
 
 
-def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
+def check_trust(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
     """Describe the trust state of the project, and what of it takes effect or is ignored."""
     trust = layers.trust
-    data = {"state": trust.state, "by": trust.by, "brings": list(trust.brings)}
-    if trust.root != str(place.root):
+    data = {"state": trust.state, "by": trust.by, "brings": list(trust.needs_trust)}
+    if trust.root != str(run_env.root):
         return [Finding("missing", "trust", "not checked while a settings file is broken; nothing is trusted")]
     held = tuple(f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held)
     if trust.state == "plain":
@@ -249,10 +249,10 @@ def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
             )
         ]
     if trust.trusted:
-        return [Finding("ok", "trust", f"trusted: {trust.by}", trust.brings, data)]
+        return [Finding("ok", "trust", f"trusted: {trust.by}", trust.needs_trust, data)]
     how = f"changed since you trusted it: {', '.join(trust.changed)}" if trust.state == "changed" else "not trusted"
     text = f"{how}; this is ignored (agent trust shows it and trusts it; --trust does so for one run)"
-    return [Finding("missing", "trust", text, (*held, *trust.brings), data)]
+    return [Finding("missing", "trust", text, (*held, *trust.needs_trust), data)]
 
 
 def check_policy(layers: Layers) -> list[Finding]:
@@ -269,7 +269,7 @@ def check_imports(layers: Layers) -> list[Finding]:
     return [Finding("ok", "imported", "permissions and hooks of Claude Code's files", (*layers.imported, *notices))]
 
 
-def check_rules(layers: Layers, settings: Settings, place: RunEnvironment) -> list[Finding]:
+def check_rules(layers: Layers, settings: Settings, run_env: RunEnvironment) -> list[Finding]:
     mode = settings.permissions.mode
     origin = layers.origins.get("permissions.mode", "the default")
     details = tuple(
@@ -279,7 +279,7 @@ def check_rules(layers: Layers, settings: Settings, place: RunEnvironment) -> li
     data = {"mode": mode, "rules": [{"list": r.list, "rule": r.text, "source": r.source} for r in layers.rules]}
     findings = [Finding("ok", "permissions", f"mode {mode} ({origin}), {count}", details, data)]
     try:
-        check_mode(mode, place.env)
+        check_mode(mode, run_env.env)
     except UsageError as mistake:
         findings.append(Finding("problem", "permissions", str(mistake)))
     return findings
@@ -329,11 +329,11 @@ def package_version(name: str) -> str:
 MEDIA: dict[MediaKind, str] = {"image": "images", "pdf": "PDFs"}
 
 
-def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding], bool]:
+def check_model(settings: Settings, run_env: RunEnvironment) -> tuple[list[Finding], bool]:
     """Return the findings, and whether a model could be used. Contacts no provider, only this machine."""
-    found = discover(place.env)
+    found = discover(run_env.env)
     try:
-        model = choose_model(settings.model, settings, place)
+        model = choose_model(settings.model, settings, run_env)
     except UsageError as mistake:
         return [Finding("problem" if settings.model else "missing", "model", str(mistake)), *_others(found, "")], False
     how = "configured" if settings.model else "found: " + next((why for n, why in found if n == model.name), "")
@@ -351,7 +351,7 @@ def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding
     )
     data = {"model": model.name, "key_source": model.key_source, "configured": settings.model is not None}
     finding = Finding("ok", "model", f"{model.name} ({how})", details, data)
-    return [finding, *_fallbacks(settings, place), *_others(found, model.name)], True
+    return [finding, *_fallbacks(settings, run_env), *_others(found, model.name)], True
 
 
 def _unusable(model: ResolvedModel) -> str:
@@ -403,11 +403,11 @@ _SOURCES = {
 }  # fmt: skip
 
 
-def _fallbacks(settings: Settings, place: RunEnvironment) -> list[Finding]:
+def _fallbacks(settings: Settings, run_env: RunEnvironment) -> list[Finding]:
     findings = []
     for name in settings.fallback_models:
         try:
-            model = choose_model(name, settings, place)
+            model = choose_model(name, settings, run_env)
             findings.append(Finding("ok", "fallback", f"{model.name} (key: {model.key_source})"))
         except UsageError as mistake:
             findings.append(Finding("problem", "fallback", f"{name}: {mistake}"))

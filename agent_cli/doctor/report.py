@@ -18,16 +18,16 @@ from typing import Any, Literal
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.doctor.checks import (
     Finding,
     check_carried,
+    check_environment,
     check_imports,
     check_memory,
     check_model,
     check_packages,
-    check_place,
     check_policy,
     check_program,
     check_rules,
@@ -49,7 +49,7 @@ from agent_cli.memory.files import load_memory
 from agent_cli.plugins.manifest import PluginError
 from agent_cli.plugins.store import PluginStore
 from agent_cli.providers.resolve import validate_name
-from agent_cli.runtime.environment import find_place, memory_sources, read_settings
+from agent_cli.runtime.environment import find_environment, memory_sources, read_settings
 from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
 from agent_tools.fs.workspace import Workspace
@@ -59,7 +59,7 @@ from agent_tools.text import counted, escape_controls
 
 
 def check_extensions(
-    layers: Layers, settings: Settings, place: RunEnvironment, commands: Collection[str]
+    layers: Layers, settings: Settings, run_env: RunEnvironment, commands: Collection[str]
 ) -> list[Finding]:
     """Check the files in `.agent` and `.claude` here and at home, the nearest first.
 
@@ -69,10 +69,10 @@ def check_extensions(
     known = {tool.name for tool in BUILTIN} | names
     reader = ReportReader(known, commands, lambda name: validate_name(name, settings.base_url))
     places: list[tuple[Path, Path | None]] = []
-    if place.root != place.home:
-        places.append((place.root, place.root))
-    if place.home is not None:
-        places.append((place.home, None))
+    if run_env.root != run_env.home:
+        places.append((run_env.root, run_env.root))
+    if run_env.home is not None:
+        places.append((run_env.home, None))
     findings = []
     for base, within in places:
         counts = within is None or layers.trust.trusted
@@ -81,13 +81,13 @@ def check_extensions(
         )
         if files:
             findings.append(_finding(base, files, counts=counts))
-    return [*findings, *packages, *_check_added_plugins(layers, place)]
+    return [*findings, *packages, *_check_added_plugins(layers, run_env)]
 
 
-def _check_added_plugins(layers: Layers, place: RunEnvironment) -> list[Finding]:
+def _check_added_plugins(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
     """Return a finding about the plugins of agent plugin, and one about those that only Claude Code has."""
     try:
-        added = PluginStore(place.home).plugins if place.home is not None else {}
+        added = PluginStore(run_env.home).plugins if run_env.home is not None else {}
     except PluginError:
         return []  # reported with the settings
     used = [f"{plugin.name}{f' {plugin.version}' if plugin.version else ''}" for plugin in layers.plugins]
@@ -140,13 +140,13 @@ def _check_tool_packages(settings: Settings) -> tuple[list[Finding], set[str]]:
     return [*findings, Finding("ok", "tool packages", text)], names
 
 
-def check_mcp(layers: Layers, place: RunEnvironment) -> list[Finding]:
+def check_mcp(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
     """Return the number of declared servers, and a line for each that cannot be used as it is."""
-    if not declares_servers(RunOptions(), place, layers):
+    if not declares_servers(RunOptions(), run_env, layers):
         return []
-    found, problems = find_servers(RunOptions(), place, layers)
-    approvals, logins = approvals_of(place), LoginStore(logins_folder(place))
-    states = [(f.name, server_state(f, layers, approvals, logins, place.env)) for f in found]
+    found, problems = find_servers(RunOptions(), run_env, layers)
+    approvals, logins = approvals_of(run_env), LoginStore(logins_folder(run_env))
+    states = [(f.name, server_state(f, layers, approvals, logins, run_env.env)) for f in found]
     waiting = [f"{name}: {state}" for name, state in states if state not in FINE_STATES]
     text = counted(len(found), "server") + (f", {len(waiting)} not ready" if waiting else "")
     ready = not waiting and not problems
@@ -166,14 +166,14 @@ _GET = (
 )
 
 
-def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironment) -> list[Finding]:
+def check_sandbox(workspace: Workspace, settings: Settings, run_env: RunEnvironment) -> list[Finding]:
     """Return one finding. Tries the sandbox with `true`, outside the workspace."""
-    profile = sandbox_profile(workspace, settings, place)
-    sandbox = select_sandbox(settings.sandbox.mode, profile, place.env, landlock=settings.sandbox.landlock)
+    profile = sandbox_profile(workspace, settings, run_env)
+    sandbox = select_sandbox(settings.sandbox.mode, profile, run_env.env, landlock=settings.sandbox.landlock)
     hindered = sandbox.obstacle(profile)
     data = {"kind": sandbox.kind, "mode": sandbox.mode, "why": list(sandbox.why), "limits": list(sandbox.limits)}
     if sandbox.mode == "off":
-        better = select_sandbox("auto", profile, place.env, landlock=settings.sandbox.landlock)
+        better = select_sandbox("auto", profile, run_env.env, landlock=settings.sandbox.landlock)
         could = f'; sandbox = "auto" would use {better.text()}' if better.kind != "none" else ""
         return [Finding("missing", "sandbox", f"{sandbox.text()}{could}", data=data)]
     if sandbox.kind == "none":
@@ -186,7 +186,7 @@ def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironmen
     unasked = "commands run without asking" if settings.sandbox.auto_allow else "every command needs approval"
     reach = "with the network" if profile.network else ", ".join(settings.sandbox.domains) or "without network"
     notes = list(sandbox.limits)
-    if (confinement := make_confinement(workspace, settings, place)) is not None:
+    if (confinement := make_confinement(workspace, settings, run_env)) is not None:
         session = confinement.session
         if session is not None and session.space_error:
             notes.append(f"each command has its own network, and caches have no layer: {session.space_error}")
@@ -196,9 +196,9 @@ def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironmen
 
 def run_doctor(as_json: bool, commands: Collection[str]) -> int:
     """Print every finding; return 0 if a run here could use a model, else 1. commands: names of slash commands."""
-    place = find_place(os.environ)
-    layers, mistakes = readable_layers(place)
-    findings, ready = collect_findings(place, layers, mistakes, commands)
+    run_env = find_environment(os.environ)
+    layers, mistakes = readable_layers(run_env)
+    findings, ready = collect_findings(run_env, layers, mistakes, commands)
     if as_json:
         print_json({"ok": ready, "version": __version__, "findings": [_to_plain(f) for f in findings]})
     else:
@@ -207,7 +207,7 @@ def run_doctor(as_json: bool, commands: Collection[str]) -> int:
 
 
 def collect_findings(
-    place: RunEnvironment, layers: Layers, mistakes: list[str], commands: Collection[str]
+    run_env: RunEnvironment, layers: Layers, mistakes: list[str], commands: Collection[str]
 ) -> tuple[list[Finding], bool]:
     """Return every finding, and whether a run here could use a model.
 
@@ -215,46 +215,46 @@ def collect_findings(
     commands: names of the slash commands.
     """
     settings = layers.settings()
-    workspace, wrong = _workspace(place, settings)
-    context, _ = make_context(workspace, settings, layers, place, answered=False)
-    model, usable = check_model(settings, place)
+    workspace, wrong = _workspace(run_env, settings)
+    context, _ = make_context(workspace, settings, layers, run_env, answered=False)
+    model, usable = check_model(settings, run_env)
     findings = [
         *check_program(),
         *model,
         *check_tools(context),
         *check_search(context),
-        *check_sandbox(workspace, settings, place),
-        *check_terminal(settings, place),
-        *check_place(place, wrong),
-        *check_state(place),
-        *check_snapshots(place, settings),
-        *check_carried(place),
-        *check_settings(layers, place, mistakes),
+        *check_sandbox(workspace, settings, run_env),
+        *check_terminal(settings, run_env),
+        *check_environment(run_env, wrong),
+        *check_state(run_env),
+        *check_snapshots(run_env, settings),
+        *check_carried(run_env),
+        *check_settings(layers, run_env, mistakes),
         *check_policy(layers),
-        *check_trust(layers, place),
-        *check_rules(layers, settings, place),
+        *check_trust(layers, run_env),
+        *check_rules(layers, settings, run_env),
         *check_imports(layers),
-        *check_extensions(layers, settings, place, commands),
-        *check_mcp(layers, place),
-        *check_memory(load_memory(memory_sources(place, settings, layers.trust, context.readable)), settings),
+        *check_extensions(layers, settings, run_env, commands),
+        *check_mcp(layers, run_env),
+        *check_memory(load_memory(memory_sources(run_env, settings, layers.trust, context.readable)), settings),
         *check_packages(),
     ]
     # With an unreadable settings file every run stops, whatever the model.
     return findings, usable and not mistakes and not wrong
 
 
-def readable_layers(place: RunEnvironment) -> tuple[Layers, list[str]]:
+def readable_layers(run_env: RunEnvironment) -> tuple[Layers, list[str]]:
     """Return the settings without the lines that cannot be read, and all errors in them.
 
     If an error is not in a line, the layers are tried without its file or variable.
     """
     mistakes: list[str] = []
-    own_only = place.replace(root=place.home) if place.home else place.replace(home=None)
-    for env in (place.env, {}):
-        for where in (place, own_only, place.replace(home=None), None):
+    own_only = run_env.replace(root=run_env.home) if run_env.home else run_env.replace(home=None)
+    for env in (run_env.env, {}):
+        for where in (run_env, own_only, run_env.replace(home=None), None):
             try:
                 found: list[str] = []
-                layers = read_settings(RunOptions(bare=where is None), (where or place).replace(env=env), found)
+                layers = read_settings(RunOptions(bare=where is None), (where or run_env).replace(env=env), found)
             except UsageError as mistake:
                 if str(mistake) not in mistakes:
                     mistakes.append(str(mistake))
@@ -264,11 +264,11 @@ def readable_layers(place: RunEnvironment) -> tuple[Layers, list[str]]:
     return Layers(), mistakes
 
 
-def _workspace(place: RunEnvironment, settings: Settings) -> tuple[Workspace, str]:
+def _workspace(run_env: RunEnvironment, settings: Settings) -> tuple[Workspace, str]:
     try:
-        return make_workspace(place, settings), ""
+        return make_workspace(run_env, settings), ""
     except UsageError as mistake:
-        return Workspace(place.root, (), place.cwd), str(mistake)
+        return Workspace(run_env.root, (), run_env.cwd), str(mistake)
 
 
 # What a run does well without; "missing" would read as an error.

@@ -310,7 +310,7 @@ class ShownCalls:
         self._own: set[str] = set()
         self._ran: list[str] = []
 
-    def asked(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
+    def record_question(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
         """Record a question about to be asked; if it is asked again, add what changed since."""
         call, stakes = item.call.id, self._stakes(item)
         before = self._shown.get(call)
@@ -324,7 +324,7 @@ class ShownCalls:
         text = f"changed since you were asked: {names}{more}{ran}"
         return request.replace(facts=(*request.facts, text), warnings=(text, *request.warnings))
 
-    def holds(self, item: PreparedCall, request: ApprovalRequested) -> bool:
+    def is_still_approved(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if an approval of the request still holds for the call."""
         if approval_fingerprint(self._turn, item) == request.binding:
             return True
@@ -334,7 +334,7 @@ class ShownCalls:
         changed = _changed(before, self._stakes(item))
         return self._again.get(item.call.id, 0) >= _MAX_REPEATED_QUESTIONS or all(self._by_us(path) for path in changed)
 
-    def runs(self, item: PreparedCall) -> None:
+    def record_run(self, item: PreparedCall) -> None:
         """Record a call that is about to run."""
         if any(stakes for _, stakes in self._shown.values()):
             self._own |= item.writes | self._stakes(item).keys()

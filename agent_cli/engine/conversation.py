@@ -224,7 +224,7 @@ class Conversation:
         self.deps.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
             self._add(UserMessage(words))
-        return (yield from self._run(self.options.replace(overrides=given.lent) if given.lent else self.options))
+        return (yield from self._run(self.options.replace(overrides=given.overrides)))
 
     @property
     def _plan_mode_left(self) -> bool:

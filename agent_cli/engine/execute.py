@@ -52,7 +52,12 @@ NO_ANSWER = "Interrupted by the user before they answered."
 
 
 def execute_call(
-    turn: Turn, item: PreparedCall, note: str, *, last: bool, begun: PrefetchedCall | ParallelSubagent | None = None
+    turn: Turn,
+    item: PreparedCall,
+    note: str,
+    *,
+    last: bool,
+    prefetched: PrefetchedCall | ParallelSubagent | None = None,
 ) -> Generator[Event, None, ToolResult | Unfinished]:
     """Run the tool, or collect its prefetched result, and add the result to the history.
 
@@ -62,13 +67,13 @@ def execute_call(
     call, context = item.call, turn.deps.context
     started = turn.deps.clock()
     seen, plan, shell = dict(context.seen), context.plan, carried_state(context)
-    before = begun.signature if begun else turn.repeats.signature(item)
+    before = prefetched.signature if prefetched else turn.repeats.signature(item)
     interrupted = cancelled = False
     held = turn.deps.state.held.get(call.id)
     hooked = turn.deps.hooks.wants("PostToolUse", item.tool.name)
     original = hook_points.original_text(turn, item) if hooked and held is None else None
     if held is None:
-        result, interrupted = yield from _outcome(turn, item, begun)
+        result, interrupted = yield from _outcome(turn, item, prefetched)
         if isinstance(result, Suspended):
             return "approval" if result.end.diagnostics.terminal_reason == "await_approval" else "input"
     else:
@@ -88,7 +93,7 @@ def execute_call(
         repeated += turn.gates.record_result(item, result)
     ms = round((turn.deps.clock() - started) * 1000)
     if turn.deps.hooks.wants("PostToolUseFailure" if result.is_error else "PostToolUse", item.tool.name):
-        result, more = yield from hook_points.after_call(
+        result, more = yield from hook_points.post_tool_use(
             turn, item, result, ms, interrupted=interrupted, before=original
         )
         note += more
@@ -107,7 +112,7 @@ def execute_call(
 
 
 def _outcome(
-    turn: Turn, item: PreparedCall, begun: PrefetchedCall | ParallelSubagent | None
+    turn: Turn, item: PreparedCall, prefetched: PrefetchedCall | ParallelSubagent | None
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
     """Return the tool's result, and True if it was interrupted."""
     call, context = item.call, turn.deps.context
@@ -117,18 +122,18 @@ def _outcome(
         with suppress(ToolError):  # the call itself meets the same problem, and reports it
             context.workspace.save_buffers(Path(e.target) for e in item.effects if e.kind == "write")
         yield from map(Warned, turn.deps.watch.before(call.id, call.name, item.summary, item.effects, cwd))
-    if begun is None or not item.tool.nested:
+    if prefetched is None or not item.tool.nested:
         yield ToolStarted(call.id, call.name)
     interrupted = False
     result: ToolResult
     try:
         if item.tool.nested:
-            nested = yield from begun.outcome() if begun else subagents.run_nested(turn, item)
+            nested = yield from prefetched.outcome() if prefetched else subagents.run_nested(turn, item)
             if isinstance(nested, Suspended):
                 return nested, False
             result = nested
         else:
-            outcome = begun.outcome() if begun else item.tool.run(item.args, context)
+            outcome = prefetched.outcome() if prefetched else item.tool.run(item.args, context)
             if isinstance(outcome, ToolResult):
                 result = outcome
             else:
@@ -216,11 +221,11 @@ def refuse(
     turn.actions.append(Action(item.summary, "refused"))
 
 
-WORKERS = 4
+MAX_PARALLEL_CALLS = 4
 # Parts of a call's progress that wait to be shown; the oldest are dropped.
-_SHOWN = 200
+_MAX_PENDING_PROGRESS = 200
 # Seconds that an interrupted command has to end and hand in its output.
-_GRACE = 2.0
+_GRACE_SECONDS = 2.0
 
 
 class PrefetchedCall:
@@ -240,7 +245,7 @@ class PrefetchedCall:
         self._own.seen = dict(context.seen)
         self._own.plan = context.plan
         self._done = Flag()
-        self._steps: deque[Progress] = deque(maxlen=_SHOWN)
+        self._steps: deque[Progress] = deque(maxlen=_MAX_PENDING_PROGRESS)
         self._rest: Generator[Any, Any, ToolResult] | None = None
         self._ask: AskModel | None = None
         self._end: ToolResult | Exception | None = None
@@ -279,7 +284,7 @@ class PrefetchedCall:
             yield from self._new_steps()
             if self._shared.cancel.cancelled:
                 # A command hands in the output it had.
-                if self.item.tool.command_argument and self._done.wait(_GRACE):
+                if self.item.tool.command_argument and self._done.wait(_GRACE_SECONDS):
                     break
                 raise CancelledError
         yield from self._new_steps()
@@ -327,8 +332,8 @@ def _is_read(turn: Turn, effect: Effect) -> bool:
 def start_parallel(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, PrefetchedCall]:
     """Start the calls in a few threads; return them by call id."""
     context = turn.deps.context
-    begun = [PrefetchedCall(item, context, turn.repeats.signature(item)) for item in items]
-    waiting = deque(begun)
+    prefetched = [PrefetchedCall(item, context, turn.repeats.signature(item)) for item in items]
+    waiting = deque(prefetched)
 
     def worker() -> None:
         while not context.cancel.cancelled:
@@ -338,6 +343,6 @@ def start_parallel(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, Prefe
                 return
             next_one.work()
 
-    for _ in range(min(WORKERS, len(begun))):
+    for _ in range(min(MAX_PARALLEL_CALLS, len(prefetched))):
         Thread(target=worker, daemon=True).start()
-    return {b.item.call.id: b for b in begun}
+    return {b.item.call.id: b for b in prefetched}

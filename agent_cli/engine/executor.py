@@ -72,29 +72,29 @@ class CallBatch:
         self.finish: Finish | None = None
         self._announced: set[str] = set()
         self._edited: dict[str, EditedCall] = {}
-        self._asks = ApprovalRound(turn, together=len(calls) > 1)
+        self._approvals = ApprovalRound(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
-        self._approved = ShownCalls(turn)
+        self._shown = ShownCalls(turn)
         self._prefetched: dict[str, PrefetchedCall | ParallelSubagent] = {}
-        self._noted = ""
+        self._gate_note = ""
 
     def run(self) -> Steps:
         """Give every call its result. Raises CancelledError after answering the interrupted call."""
         try:
             return (yield from self._run_all())
         finally:
-            for begun in self._prefetched.values():
-                begun.abandon()
+            for prefetched in self._prefetched.values():
+                prefetched.abandon()
 
     def _run_all(self) -> Steps:
         if self.waiting and (ended := (yield from self._resume_suspended())) is not None:
             return ended
         gates = self.turn.gates if self.turn.deps.depth == 0 else None
         if gates is not None and self.waiting:
-            look = yield from gates.before_round(self.turn, self.waiting)
-            self._noted = look.note
-            if look.how != "go":
-                return _ended_by(look.how)
+            gate = yield from gates.before_round(self.turn, self.waiting)
+            self._gate_note = gate.note
+            if gate.how != "go":
+                return _ended_by(gate.how)
         while self.waiting:
             try:
                 ended = yield from self._run_until_asked()
@@ -120,12 +120,12 @@ class CallBatch:
         """Run the calls before the first one that needs the user."""
         while self.waiting:
             call = self.waiting[0]
-            begun = self._prefetched.get(call.id)
-            item = begun.item if begun else (yield from self._asks.check(call))
+            prefetched = self._prefetched.get(call.id)
+            item = prefetched.item if prefetched else (yield from self._approvals.check(call))
             yield from self._announce(call, item)
             if not isinstance(item, CallError) and item.asks:
                 return None
-            if begun is None and len(self.waiting) > 1:
+            if prefetched is None and len(self.waiting) > 1:
                 yield from self._prefetch(item)
             ended = yield from self._settle_call(item)
             if ended is not None:
@@ -135,8 +135,8 @@ class CallBatch:
     def _finish_group(self, ended: BatchOutcome) -> Generator[Event, None, BatchOutcome]:
         """Settle the sub-agents that ran beside a suspended one, as far as they are not suspended too."""
         suspended = [self.waiting.pop(0)]
-        while self.waiting and (begun := self._prefetched.get(self.waiting[0].id)):
-            again = yield from self._settle_call(begun.item)
+        while self.waiting and (prefetched := self._prefetched.get(self.waiting[0].id)):
+            again = yield from self._settle_call(prefetched.item)
             if again is not None:
                 suspended.append(self.waiting.pop(0))
         self.waiting[:0] = suspended
@@ -154,7 +154,7 @@ class CallBatch:
         left = self.turn.budget.calls_left
         for call in self.waiting[:left]:
             if call is not self.waiting[0]:
-                item = yield from self._asks.check(call)
+                item = yield from self._approvals.check(call)
             # A call that repeats another of the group is answered from that one's result.
             same = any(k.name == call.name and k.arguments == call.arguments for k in known)
             if same or isinstance(item, CallError) or not fits(self.turn, item):
@@ -174,19 +174,19 @@ class CallBatch:
         """Ask the user about the calls that need it, then run in order what is decided."""
         batch = []
         for call in self.waiting:
-            batch.append((yield from self._asks.check(call)))
+            batch.append((yield from self._approvals.check(call)))
         for call, item in zip(self.waiting, batch, strict=True):
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
         preview_errors: dict[str, CallError] = {}
-        standing: set[str] = set()
+        decided: set[str] = set()
         for proposal in askable_calls(batch):
             try:
                 request = approval_request(self.turn, proposal)
                 if self._already_decided(proposal, request):
-                    standing.add(request.call_id)
+                    decided.add(request.call_id)
                 else:
-                    request = self._approved.asked(proposal, request)
+                    request = self._shown.record_question(proposal, request)
                 requests[request.call_id] = request
             except Exception as error:  # noqa: BLE001 - a call without a question is not run; the turn continues
                 # The calls before it may make it possible: it is checked again once they have run.
@@ -198,21 +198,21 @@ class CallBatch:
                     failure = yield from report_failure(self.turn.deps, f"asking about {proposal.call.name}", error)
                     preview_errors[proposal.call.id] = CallError(f"{failure} The call was not run.")
             else:
-                if request.call_id not in standing:
+                if request.call_id not in decided:
                     yield request
-        if requests.keys() - standing:
+        if requests.keys() - decided:
             yield from checkpoint(self.turn)
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, CallError)}
         policy = self.turn.deps.policy
         mode = policy.mode
         for request in requests.values():
-            if request.call_id in standing:
+            if request.call_id in decided:
                 answers[request.call_id] = self._answered[request.call_id][1]
                 continue
             if policy.mode != mode and policy.decide(request.tool, request.effects).level is Level.ALLOW:
                 continue  # allowed by the mode that the user has chosen at a call before it
-            answers[request.call_id] = answer = yield from self._asks.answer(request, items[request.call_id])
+            answers[request.call_id] = answer = yield from self._approvals.answer(request, items[request.call_id])
             self._answered[request.call_id] = (request, answer)
             if isinstance(answer, Approve) and answer.mode is not None:
                 policy.mode = answer.mode
@@ -237,31 +237,31 @@ class CallBatch:
             return False
         if before[0].binding == request.binding:
             return True
-        return isinstance(before[1], Approve) and self._approved.holds(item, before[0])
+        return isinstance(before[1], Approve) and self._shown.is_still_approved(item, before[0])
 
     def _run_decided(
         self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], preview_errors: dict[str, CallError]
     ) -> Generator[Event, None, BatchOutcome | None]:
         while self.waiting:
             call = self.waiting[0]
-            item = yield from self._asks.check(call)
+            item = yield from self._approvals.check(call)
             answer = answers.get(call.id)
             if isinstance(answer, EditedCall):
                 self.waiting[0] = call.replace(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, CallError):
-                    self._asks.preapproved[call.id] = item.effects, answer.user
+                    self._approvals.preapproved[call.id] = item.effects, answer.user
                 return None
             if call.id in preview_errors:
                 ended = yield from self._settle_call(preview_errors[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, CallError):
                 text, last = rejection_text(answer, requests[call.id].always), len(self.waiting) == 1
-                note = (f" {CONTINUE}" if answer.by == "default" else "") + self._asks.note(call)
+                note = (f" {CONTINUE}" if answer.by == "default" else "") + self._approvals.note(call)
                 yield from refuse(self.turn, item, text, note, by=answer.by, last=last)
                 self.waiting.pop(0)
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, CallError):
-                if item.asks and not self._approved.holds(item, requests[call.id]):
+                if item.asks and not self._shown.is_still_approved(item, requests[call.id]):
                     return None
                 if answer.rule:
                     yield from self._save_rule(answer)
@@ -299,7 +299,7 @@ class CallBatch:
             text = _denied(decision.reason)
             if why := turn.deps.rejected(call.id):
                 text += f" The user refused it as well and said: {why}"
-            note = _next_step(decision, turn.deps.policy.mode) + self._asks.note(call)
+            note = _next_step(decision, turn.deps.policy.mode) + self._approvals.note(call)
             yield from refuse(turn, item, text, note, by=decision.by, last=last)
         else:
             if not approved:
@@ -331,7 +331,7 @@ class CallBatch:
         _, answer = self._answered.get(item.call.id, (None, None))
         if isinstance(answer, Approve) and answer.note:
             note += f"\n\n[The user approved this call and said: {answer.note}]"
-        note += self._asks.note(item.call)
+        note += self._approvals.note(item.call)
         if item.tool.asks_user or turn.review_due(item):
             plan = turn.deps.context.plan
             reply, item = yield from ask_user(turn, item)
@@ -347,17 +347,17 @@ class CallBatch:
                 return BatchOutcome(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
         if turn.gates is not None and turn.deps.depth == 0:
-            look = yield from turn.gates.before_step(turn, item, last=last)
-            if look.how != "go":
-                return None if look.how == "answered" else _ended_by(look.how)
-            note += look.note + self._noted
-            self._noted = ""
-        self._approved.runs(item)
+            gate = yield from turn.gates.before_step(turn, item, last=last)
+            if gate.how != "go":
+                return None if gate.how == "answered" else _ended_by(gate.how)
+            note += gate.note + self._gate_note
+            self._gate_note = ""
+        self._shown.record_run(item)
         return (yield from self._run(item, note, last))
 
     def _run(self, item: PreparedCall, note: str, last: bool) -> Generator[Event, None, BatchOutcome | None]:
         result = yield from execute_call(
-            self.turn, item, note, last=last, begun=self._prefetched.pop(item.call.id, None)
+            self.turn, item, note, last=last, prefetched=self._prefetched.pop(item.call.id, None)
         )
         if isinstance(result, str):
             return BatchOutcome(cancelled=True) if result == "cancelled" else BatchOutcome(suspended=result)

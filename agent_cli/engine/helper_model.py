@@ -28,7 +28,7 @@ with lazy_imports():
 
 def ask_helper_model(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
     """Return the small model's answer, charged to the turn; None if it failed. Raises CancelledError."""
-    handle = ModelHandle(turn.options.label, turn.options.model, turn.transport, turn.price)
+    handle = ModelHandle(turn.options.label, turn.options.model, turn.client, turn.price)
     try:
         handle = turn.deps.small() if turn.deps.small is not None else handle
         request = Request(handle.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens, aside=True)
@@ -42,7 +42,7 @@ def complete_text(turn: Turn, handle: ModelHandle, request: Request) -> Generato
     """Return the text of one answer, charged to the turn. Raises ModelError, CancelledError."""
     answer, usage = TextCollector(), None
     try:
-        answer.read(handle.transport.stream(request, turn.deps.context.cancel))
+        answer.read(handle.client.stream(request, turn.deps.context.cancel))
     finally:
         if answer.usage is not None:
             usage = handle.price(answer.usage)
@@ -75,7 +75,7 @@ def ask_side_question(
     request = request_of(handle.options(options), [*messages, asked], "none")
     answer = TextCollector()
     try:
-        for chunk in handle.transport.stream(request, cancel):
+        for chunk in handle.client.stream(request, cancel):
             begun = bool(answer.text)
             answer.read((chunk,))
             if isinstance(chunk, TextChunk):

@@ -206,7 +206,7 @@ def original_text(turn: Turn, item: PreparedCall) -> str | None:
     return tool_results.text_before(tool_results.absolute_path(path, "/"))
 
 
-def after_call(
+def post_tool_use(
     turn: Turn, item: PreparedCall, result: ToolResult, ms: int, *, interrupted: bool, before: str | None = None
 ) -> Generator[Event, None, tuple[ToolResult, str]]:
     """Run the PostToolUse or PostToolUseFailure hooks; return the result, perhaps changed, and notes for the model.

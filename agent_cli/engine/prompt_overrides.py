@@ -91,7 +91,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     """Return the prompt with the output of its commands, which run under its overrides. Raises ToolError."""
     if SHELL.name not in deps.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
-    overrides = prompt.lent
+    overrides = prompt.overrides
     rules = deps.policy.add_temporary(overrides.rules, overrides.source, own=overrides.own)
     if overrides.hooks:
         deps.hooks.add(_hooks(overrides))

@@ -251,7 +251,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     pieces = held_text.CallAnnouncer(turn) if turn.options.pieces else None
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
-    stream = turn.transport.stream(request, turn.deps.context.cancel)
+    stream = turn.client.stream(request, turn.deps.context.cancel)
     try:
         for chunk in stream:
             if isinstance(chunk, TextChunk):

@@ -86,7 +86,7 @@ class NestedTurn:
             suspended_state={},
         )
         if (own := self.model) is not None:
-            deps = deps.replace(transport=own.transport, price=own.price)
+            deps = deps.replace(client=own.client, price=own.price)
             options = own.options(options)
         deps.context.seen |= waits.seen
         if waits.shell:
@@ -170,7 +170,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
     if parent.depth + 1 >= MAX_DEPTH:
         tools = [t for t in tools if not t.nested]
     return parent.nested(
-        transport=turn.transport,
+        client=turn.client,
         price=turn.price,
         tools=ToolTable(tools, parent.tools.aliases),
         hooks=parent.hooks.nested(hook_points.agent_hooks(kind) if kind.hooks else ()),

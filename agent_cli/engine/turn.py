@@ -126,7 +126,7 @@ Guard = Callable[["Turn", AssistantMessage], str | None]
 class TurnDeps(Value):
     """Everything a turn depends on; each field can be a fake.
 
-    transport: client of the model.
+    client: sends requests to the model.
     tools: the tools that may be called.
     context: what tools run in.
     policy: decides which calls are allowed.
@@ -159,7 +159,7 @@ class TurnDeps(Value):
     workflows: by the name used in a prompt's `flow`; called with the turn and the stored state or None.
     """
 
-    transport: ModelClient
+    client: ModelClient
     tools: ToolTable
     context: ToolContext
     policy: Policy
@@ -244,7 +244,7 @@ class Turn:
         self.cut_text = ""
         self.looped = self.must_call = False  # the last answer repeated itself; the next one has to be a call
         self.in_model_call = False
-        self.transport = deps.transport
+        self.client = deps.client
         self.price = deps.price
         self.overrides: list[TurnOverrides] = []
         self.temporary_rules: list[Rule] = []
@@ -381,7 +381,7 @@ class Turn:
 
     def switch(self, other: ModelHandle) -> None:
         """Use another model for the rest of the turn."""
-        self.transport, self.price = other.transport, other.price
+        self.client, self.price = other.client, other.price
         self.options = other.options(self.options)
         self.deps.context.input_modalities = other.input_modalities
         self._limit_results()

@@ -91,7 +91,7 @@ class ModelHandle(Value):
 
     label: str
     model: str
-    transport: ModelClient
+    client: ModelClient
     price: Price = staticmethod(free)
     input_modalities: frozenset[MediaKind] = frozenset()
     window: int | None = None

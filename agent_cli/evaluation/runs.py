@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.evaluation.processes import EvaluationStoppedError, JobThreads, ProcessPool
 from agent_cli.evaluation.results import AgentReport, TaskRun, Verdict
 from agent_cli.evaluation.steps import AgentTurn, CheckEnd, SandboxMaker, TaskSteps, why_turn_failed

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.evaluation.processes import ProcessPool
 from agent_cli.evaluation.results import AgentReport, read_report
 from agent_cli.runtime.tools import make_confinement, sandbox_profile
@@ -127,17 +127,17 @@ def why_turn_failed(turn: AgentTurn, seconds: float) -> str:
     return shorten(next(iter(turn.report.errors), turn.outcome), 160) if found is None else found
 
 
-def check_sandboxes(settings: Settings, place: RunEnvironment) -> SandboxMaker | None:
+def check_sandboxes(settings: Settings, run_env: RunEnvironment) -> SandboxMaker | None:
     """Return a function that makes the sandbox of the settings for a work tree; None if there is no sandbox."""
-    workspace = Workspace(place.root, (), place.cwd)
-    profile, asked = sandbox_profile(workspace, settings, place), settings.sandbox
-    if select_sandbox(asked.mode, profile, place.env, landlock=asked.landlock).kind != "bubblewrap":
+    workspace = Workspace(run_env.root, (), run_env.cwd)
+    profile, asked = sandbox_profile(workspace, settings, run_env), settings.sandbox
+    if select_sandbox(asked.mode, profile, run_env.env, landlock=asked.landlock).kind != "bubblewrap":
         return None
 
     def make(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:
         shown = (*settings.sandbox.readable, *map(str, readable))
         inside = settings.replace(sandbox=settings.sandbox.replace(readable=shown))
-        return make_confinement(Workspace(work), inside, place.replace(cwd=work, root=work))
+        return make_confinement(Workspace(work), inside, run_env.replace(cwd=work, root=work))
 
     return make
 

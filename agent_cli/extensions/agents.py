@@ -29,7 +29,7 @@ from agent_tools.registry import tool_name
 FOLDERS = (".agent/agents", ".claude/agents")
 MAX_BYTES = 131_072
 # Tools of Claude Code without an equivalent here: a type that lists them works without them.
-ELSEWHERE = frozenset(
+FOREIGN_TOOLS = frozenset(
     "Artifact CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitWorktree ListMcpResourcesTool LSP Monitor "
     "PushNotification ReadMcpResourceTool RemoteTrigger SendMessage SendUserFile TaskCreate TaskGet TaskList "
     "TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete ToolSearch Workflow mcp".split()
@@ -118,7 +118,7 @@ def _tools(value: Any, known: Collection[str], *, lenient: bool = False) -> tupl
     for name in dict.fromkeys(names):
         if not known or name in known or name.startswith("mcp__"):
             found.append(name)
-        elif name in ELSEWHERE or lenient:
+        elif name in FOREIGN_TOOLS or lenient:
             without.append(name)
         else:
             import difflib  # only for an unknown name

@@ -18,7 +18,7 @@ from agent_cli.config.prompts import prompt_folder
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.extensions.commands import Command, find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
 from agent_tools.base import Tool, UserCommand
@@ -197,7 +197,7 @@ def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def load_extensions(
-    options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
+    options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Extensions:
     """Load all extensions. Raises UsageError for an invalid package in the setting `tool_packages`."""
     found = Extensions()
@@ -207,10 +207,10 @@ def load_extensions(
         found.agents.update(_agents_from_option(options.agents))
     if options.bare and not layers.plugins:
         return found
-    project = place.root if layers.trust.trusted and place.root != place.home else None
+    project = run_env.root if layers.trust.trusted and run_env.root != run_env.home else None
     if not reads_source(options, "project"):
         project = None
-    home = place.home if reads_source(options, "user") else None
+    home = run_env.home if reads_source(options, "user") else None
     home, project = (base if has_folder(base) else None for base in (home, project))
     commands, problems = find_commands(home, project)
     if has_folder(home, "/skills") or has_folder(project, "/skills"):
@@ -253,10 +253,10 @@ def _agents_from_option(text: str) -> dict[str, AgentType]:
 
 
 def with_agent(
-    options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, embedded: Embedded
+    options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, embedded: Embedded
 ) -> Settings:
     """Return the settings of a session that runs as the agent of the option --agent. Raises UsageError."""
-    found = load_extensions(options, place, layers, settings, lambda text: None)
+    found = load_extensions(options, run_env, layers, settings, lambda text: None)
     found.agents.update(embedded.agents)
     name = options.agent or ""
     kind = found.agent_types.get(name) or found.agent_types.get(_CLAUDE_NAMES.get(name, ""))
@@ -277,21 +277,23 @@ def with_agent(
     return settings.replace(**changed)
 
 
-def all_styles(options: RunOptions, place: RunEnvironment, layers: Layers) -> tuple[dict[str, OutputStyle], list[str]]:
+def all_styles(
+    options: RunOptions, run_env: RunEnvironment, layers: Layers
+) -> tuple[dict[str, OutputStyle], list[str]]:
     """Return the output styles of a run by name, and problems with their files."""
-    project = place.root if layers.trust.trusted and place.root != place.home else None
-    home = place.home if reads_source(options, "user") else None
+    project = run_env.root if layers.trust.trusted and run_env.root != run_env.home else None
+    home = run_env.home if reads_source(options, "user") else None
     project = project if reads_source(options, "project") else None
     return output_styles.find_output_styles(home, project, layers.plugins)
 
 
 def active_style(
-    options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
+    options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> str:
     """Return the part of the system prompt for the chosen output style; "" for the default."""
     if settings.output_style.casefold() in ("", "default"):
         return ""
-    styles, problems = all_styles(options, place, layers)
+    styles, problems = all_styles(options, run_env, layers)
     style = output_styles.choose_style(settings.output_style, styles)
     if style is None:
         why = f"; {'; '.join(problems)}" if problems else ""

@@ -16,8 +16,8 @@ from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
 from agent_cli.config.prompts import prompt
 from agent_cli.core.messages import Message, UserMessage, is_user_message, user_text
-from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import UsageError
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.providers.base import Request, TextCollector
 from agent_tools.cancel import CancelToken
@@ -176,7 +176,7 @@ def propose_message(handle: ModelHandle, material: str, cancel: CancelToken) -> 
     """Let the model propose a message for the material; return it with its usage. Raises ModelError, CancelledError."""
     answer = TextCollector()
     request = Request(handle.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
-    answer.read(handle.transport.stream(request, cancel))
+    answer.read(handle.client.stream(request, cancel))
     cancel.check()
     return _clean(answer.text), handle.price(answer.usage) if answer.usage is not None else Usage()
 

@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.git.worktree import WorktreeError, enter_worktree
 from agent_cli.permissions.git_use import NotUsableError, Use, git_to_review
 from agent_tools.process.guarded_git import GitError
@@ -27,25 +27,25 @@ _MAX_LISTED_CHARS = 200
 class PatchCopy:
     """A copy of the repository to work in. `finish` returns the patch, `worktree.discard` removes the copy."""
 
-    def __init__(self, place: RunEnvironment, trusted: bool) -> None:
+    def __init__(self, run_env: RunEnvironment, trusted: bool) -> None:
         """Make the copy and enter it. Raises UsageError."""
-        if not os.path.exists(place.root / ".git"):  # noqa: PTH110
+        if not os.path.exists(run_env.root / ".git"):  # noqa: PTH110
             raise UsageError(
-                f"--patch works in a copy that git makes, and {place.root} is not a git repository: "
+                f"--patch works in a copy that git makes, and {run_env.root} is not a git repository: "
                 "make it one (git init, and a first commit)."
             )
         try:
-            self.worktree = enter_worktree(f"{_PREFIX}{os.urandom(4).hex()}", place, trusted)
+            self.worktree = enter_worktree(f"{_PREFIX}{os.urandom(4).hex()}", run_env, trusted)
         except UsageError as error:
             raise UsageError(str(error).replace("--worktree", "--patch", 1)) from None
         self._use: Use = self.worktree.use
         try:
-            self._before = snapshot(place.root, self._use)
+            self._before = snapshot(run_env.root, self._use)
             # Check out the files, but unstage the changes.
             _git(self.path, self._use, "read-tree", "--reset", "-u", self._before)
             _git(self.path, self._use, "reset", "-q")
         except (WorktreeError, NotUsableError, GitError, OSError) as error:
-            self.worktree.discard(place.env)
+            self.worktree.discard(run_env.env)
             raise UsageError(f"--patch: {one_line(str(error))}.") from None
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.git.patch import snapshot
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_review
 from agent_tools.fs.safe_files import read_text

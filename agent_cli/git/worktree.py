@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.config.run_options import PICK_SESSION
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read, settings_without_filters, usable
 from agent_cli.permissions.trust import GIT, TrustStore, fingerprints, grant_trust
 from agent_cli.session.store import SessionStore, state_folder
@@ -157,7 +157,7 @@ def run_git(folder: Path, use: Use, *words: str) -> str:
         raise WorktreeError(str(error)) from None
 
 
-def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktree:
+def enter_worktree(wanted: str, run_env: RunEnvironment, trusted: bool) -> Worktree:
     """Create or find the worktree, and change to the same subfolder in it. Raises UsageError.
 
     trusted: the project is trusted. An untrusted project can have worktrees if its git folder configures nothing that
@@ -168,16 +168,16 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
         raise UsageError(
             f"--worktree: {shorten(name, 60)} is not a valid name: use letters, digits, dots and dashes, 40 at most."
         )
-    if not os.path.exists(place.root / ".git"):  # noqa: PTH110
-        raise UsageError(f"--worktree needs a git repository, and {place.root} is not one.")
+    if not os.path.exists(run_env.root / ".git"):  # noqa: PTH110
+        raise UsageError(f"--worktree needs a git repository, and {run_env.root} is not one.")
     try:
         use: Use = "trusted" if trusted else "plain"
-        checkout = usable(place.root, use).checkout
+        checkout = usable(run_env.root, use).checkout
         if checkout is None:
-            raise WorktreeError(f"{place.root} has a .git that git cannot use")
+            raise WorktreeError(f"{run_env.root} has a .git that git cannot use")
         common = Path(checkout.common)
-        repo = common.parent if common.name == ".git" else place.root
-        folder = SessionStore(state_folder(place.env), repo).folder
+        repo = common.parent if common.name == ".git" else run_env.root
+        folder = SessionStore(state_folder(run_env.env), repo).folder
         worktree = Worktree(name, folder.parent.parent / "worktrees" / folder.name / name, repo, use)
         private_folder(worktree.path.parent)
         worktree.lock()
@@ -186,7 +186,7 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
         raise UsageError(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
     except (WorktreeError, GitError, OSError) as error:
         raise UsageError(f"--worktree: {one_line(str(error))}.") from None
-    inside = worktree.path / place.cwd.relative_to(place.root)
+    inside = worktree.path / run_env.cwd.relative_to(run_env.root)
     os.chdir(inside if inside.is_dir() else worktree.path)
     return worktree
 

@@ -34,8 +34,8 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.hooks import hook_line, should_display
 from agent_cli.core.messages import ToolMessage
-from agent_cli.core.place import OutputError
 from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult, Usage
+from agent_cli.core.run_environment import OutputError
 from agent_cli.core.window import compacted_line
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, short_duration, tokens_used

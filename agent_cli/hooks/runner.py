@@ -63,7 +63,7 @@ def evaluate_prompt(hook: Hook, given: str, open_model: Callable[[str], ModelHan
         request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_MAX_ANSWER_TOKENS, aside=True)
         answer = TextCollector()
         try:
-            answer.read(model.transport.stream(request, until))
+            answer.read(model.client.stream(request, until))
         finally:
             if answer.usage is not None:
                 used.append(UsageAdded(model.label, model.price(answer.usage), aside=True))
@@ -99,7 +99,7 @@ def evaluate_agent(
             return Reject("is not available to the check of a hook", by="hook")
 
         deps = parent.nested(
-            transport=model.transport, price=model.price, tools=ToolTable(tools), state=ConversationState(),
+            client=model.client, price=model.price, tools=ToolTable(tools), state=ConversationState(),
             approver=approve, asker=defer, attended=False, gates=None, watch=ChangeObserver(),
             hooks=NO_HOOKS, agents={}, agent="hook", depth=1, above=(),
         )  # fmt: skip

@@ -17,8 +17,8 @@ from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.host_servers import HostServers
 from agent_cli.core.modes import MODES, Mode
-from agent_cli.core.place import UsageError
 from agent_cli.core.rules import split_rules
+from agent_cli.core.run_environment import UsageError
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.hooks import PythonHook

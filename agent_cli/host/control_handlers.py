@@ -53,7 +53,7 @@ def server_states(agent: Agent) -> list[Fields]:
 @SERVER_CONTROLS.handles("mcp_status")
 def _mcp_status(session: OpenSession, fields: Fields) -> Fields:
     if session.agent.mcp is not None:
-        session.agent.mcp.servers.begin()
+        session.agent.mcp.servers.start()
     return {"mcpServers": server_states(session.agent)}
 
 
@@ -141,7 +141,7 @@ def _rewind_files(session: OpenSession, fields: Fields) -> Fields:
     at = session.messages.get(str(fields["user_message_id"]))
     if at is None:
         return {"canRewind": False, "error": "No file checkpoint found for this message."}
-    work = undo_manager(agent.place, agent.settings, agent.header.session_id)
+    work = undo_manager(agent.run_env, agent.settings, agent.header.session_id)
     turns = work.from_message(at)
     plan = work.plan(turns)
     items = plan.of("ready", "ask")

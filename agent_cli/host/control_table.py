@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import RunEnvironment
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import Fields
 from agent_cli.runtime.agent import Agent
@@ -24,7 +24,7 @@ class OpenSession(Protocol):
     options: those of the command line.
     """
 
-    place: RunEnvironment
+    run_env: RunEnvironment
     callbacks: HostCallbacks
     usage: Usage
     by_model: dict[str, Usage]

@@ -15,7 +15,7 @@ from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import reads_source
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.engine.compaction.controls import context_usage
 from agent_cli.headless.result_object import model_usage
 from agent_cli.host.channel import Fields
@@ -67,7 +67,7 @@ def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     mode = MODE_ALIASES.get(mode, mode)
     if mode not in MODES:
         raise ControlError(f"{mode} is not a permission mode. Available: {', '.join(MODES)}.")
-    check_mode(mode, session.place.env, session.agent.layers.managed)
+    check_mode(mode, session.run_env.env, session.agent.layers.managed)
     session.agent.conversation.deps.policy.mode = mode
     return {"mode": mode}
 
@@ -139,7 +139,7 @@ def _usage(session: OpenSession, fields: Fields) -> Fields:
     """Return the session's usage so far. There is no subscription here, and so no rate limits."""
     agent = session.agent
     seconds = time.time() - agent.conversation.deps.state.began
-    work = undo_manager(agent.place, agent.settings, agent.header.session_id)
+    work = undo_manager(agent.run_env, agent.settings, agent.header.session_id)
     changed = work.diffs(work.from_message(0))
     return {
         "session": {
@@ -232,16 +232,16 @@ def _update_settings(session: OpenSession, fields: Fields) -> Fields:
     name, ours = known[source]
     if [*settings] != [name] or not isinstance(settings[name], str):
         raise ControlError(f"In {source} only {name} can be set, as text.")
-    agent, place = session.agent, session.place
+    agent, run_env = session.agent, session.run_env
     if not reads_source(session.options, source.removesuffix("Settings")):
         raise ControlError(f"{source} are not read in this session (--setting-sources), so they are not written.")
     try:
         if source == "userSettings":
-            if place.home is None:
+            if run_env.home is None:
                 raise ControlError("There is no home folder to save the setting in.")
-            save_setting(place.home / ".agentrc", ours, settings[name])
+            save_setting(run_env.home / ".agentrc", ours, settings[name])
             return {}
-        why = save_project_setting(agent.layers.trust, place.env, ours, settings[name])
+        why = save_project_setting(agent.layers.trust, run_env.env, ours, settings[name])
     except (SettingsError, OSError) as error:
         why = str(error)
     if why:

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.modes import AgentType
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.extensions.agents import agent_types_from
 from agent_cli.hooks import PythonHook
 from agent_cli.host.callbacks import HostCallbacks

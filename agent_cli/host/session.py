@@ -16,8 +16,8 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import new_uuid, parse_media
-from agent_cli.core.place import OutputError, RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
+from agent_cli.core.run_environment import OutputError, RunEnvironment, UsageError
 from agent_cli.core.version import CLAUDE_CODE_VERSION
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.loader import Embedded, all_styles, load_extensions
@@ -53,7 +53,7 @@ class HostSetup(Value):
     """
 
     options: RunOptions
-    place: RunEnvironment
+    run_env: RunEnvironment
     headless: Callable[[Agent], HeadlessOptions]
     report: Callable[[Agent], RunReport]
     unattended: tuple[Approver, Asker]
@@ -98,7 +98,7 @@ class HostSession:
     """One connection with a host; for its fields see `OpenSession`."""
 
     def __init__(self, setup: HostSetup) -> None:
-        self.setup, self.place = setup, setup.place
+        self.setup, self.run_env = setup, setup.run_env
         self.version = CLAUDE_CODE_VERSION
         self.usage = Usage()
         self.api_ms = 0
@@ -263,7 +263,7 @@ class HostSession:
         self.first_model = self.agent.model.name
 
     def _build(self, options: RunOptions) -> None:
-        layers = read_settings(options, self.place)
+        layers = read_settings(options, self.run_env)
         for text in layers.ignored:
             print_notice(f"agent: {one_line(text)}.")
         asks = options.permission_prompt_tool == "stdio"
@@ -282,14 +282,14 @@ class HostSession:
             mirror=self._mirror,
         )  # fmt: skip
         agent = build_agent(
-            options, self.place, layers, approver, lambda text: print_notice(f"agent: {text}"),
+            options, self.run_env, layers, approver, lambda text: print_notice(f"agent: {text}"),
             asker=asker, embedded=embedded,
         )  # fmt: skip
         self._agent = agent
         if tool is not None:
             tool.attach(agent)
         self.callbacks.attach(agent)
-        agent.begin()
+        agent.start_servers()
         self.setup.begun(agent)
 
     def _report_state(self, state: str) -> None:
@@ -390,7 +390,7 @@ class HostSession:
 
     def output_styles(self) -> list[str]:
         """Return the names of the output styles."""
-        return list(all_styles(self.setup.options, self.agent.place, self.agent.layers)[0])
+        return list(all_styles(self.setup.options, self.agent.run_env, self.agent.layers)[0])
 
     def commands(self) -> list[Fields]:
         """Return the slash commands that a message may name."""
@@ -427,7 +427,7 @@ class HostSession:
     def reload(self) -> list[str]:
         """Reload commands, skills and types of sub-agents; return problems with them."""
         agent, problems = self.agent, list[str]()
-        found = load_extensions(self.setup.options, self.place, agent.layers, agent.settings, problems.append)
+        found = load_extensions(self.setup.options, self.run_env, agent.layers, agent.settings, problems.append)
         agent.reload(found)
         return problems
 

@@ -19,7 +19,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json, nearest_key_hint
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import McpServer
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.mcp.credentials import oauth_problem
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import read_regular, write_atomic
@@ -88,7 +88,9 @@ class DeclaredServer(Value, tag="Found"):
         return f"{name}={shorten(str(value), 1_000)}" if self.scope == "project" else name
 
 
-def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> tuple[list[DeclaredServer], list[str]]:
+def find_servers(
+    options: RunOptions, run_env: RunEnvironment, layers: Layers
+) -> tuple[list[DeclaredServer], list[str]]:
     """Return the servers, and problems with declarations. Raises UsageError for an invalid --mcp-config."""
     found: list[DeclaredServer] = []
     problems: list[str] = []
@@ -100,8 +102,8 @@ def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> 
             # If two layers declare a server, the later one wins, as with every setting.
             latest = {d.name: d for d in layers.servers if d.own == own}
             found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
-        if reads_source(options, "project") and layers.trust.trusted and place.root != place.home:
-            found += _project_file(place.root, problems)
+        if reads_source(options, "project") and layers.trust.trusted and run_env.root != run_env.home:
+            found += _project_file(run_env.root, problems)
     servers: dict[str, DeclaredServer] = {}
     for server in found:
         if why := declaration_problem(server):

@@ -304,14 +304,14 @@ class Servers:
         """
         self._offered, self._changed = offered, changed
 
-    def begin(self, after: float = 0.0, *, needed: bool = False) -> None:
+    def start(self, after: float = 0.0, *, needed: bool = False) -> None:
         """Start all servers that may start, without waiting.
 
         after: delay in seconds.
         needed: start only servers whose offers are unknown.
         """
         if after:
-            timer = threading.Timer(after, self.begin)
+            timer = threading.Timer(after, self.start)
             timer.daemon = True
             timer.start()
             return
@@ -349,7 +349,7 @@ class Servers:
 
         needed: do not wait for servers whose offers are known.
         """
-        self.begin(needed=needed)
+        self.start(needed=needed)
         end = time.monotonic() + seconds
         for server in self.all.values():
             if server.status == "starting" and not (needed and server.from_cache):

@@ -25,8 +25,8 @@ from agent_cli.permissions.command_rules import for_part, may_deny, names_word
 from agent_cli.permissions.destructive import Danger, dangers, unnamed
 from agent_cli.permissions.effects.table import PROGRAMS
 from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
+from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
-from agent_cli.permissions.git_standing import git_folders, look_at_repository
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
@@ -187,7 +187,7 @@ class CommandEvaluator:
         needed = self.reads_only and (not self._whole_line_allowed or context.mode == "plan")
         if not needed or not any(p.program == "git" for p in self.analysis.parts):
             return {}
-        checkout = look_at_repository(context.workspace.root).checkout
+        checkout = inspect_repository(context.workspace.root).checkout
         try:
             off = (
                 {}
@@ -294,7 +294,7 @@ class CommandEvaluator:
         if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):
             return "git with another environment"
         root = context.workspace.root
-        checkout = look_at_repository(root).checkout
+        checkout = inspect_repository(root).checkout
         try:
             if checkout is not None and context.git_use != "trusted":
                 settings_without_filters(checkout, context.env)
@@ -312,7 +312,7 @@ class CommandEvaluator:
         if part.program == "git":
             root = self._context.workspace.root
             hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
-            odd = next(iter(look_at_repository(root).brings), "") or next(
+            odd = next(iter(inspect_repository(root).needs_trust), "") or next(
                 (str(h) for h in hooks if os.path.lexists(h)), ""
             )
             return f"runs a command: git, together with others, would start {odd}" if odd else ""

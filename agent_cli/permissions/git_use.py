@@ -8,7 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.permissions.git_standing import GitStanding, describe_entry, look_at_repository, may_start_in_reads
+from agent_cli.permissions.git_inspection import (
+    RepositoryFindings,
+    describe_entry,
+    inspect_repository,
+    may_start_in_reads,
+)
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, checked_git, find_git, without_filters
 
@@ -50,20 +55,20 @@ def git_to_review(root: Path, env: Mapping[str, str], use: Use, *, locks: bool =
         return git_to_read(root, env, use, locks=locks)
     if why := started(root, use):
         raise NotUsableError(f"the workspace is not trusted, and its .git brings {_key(why)}")
-    found = look_at_repository(root)
+    found = inspect_repository(root)
     if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
         raise NoRepositoryError("there is no git repository")
     run = checked_git(find_git(env.get("PATH", os.defpath), str(root)), found.checkout, env, locks=locks)
     return run.with_settings(settings_without_filters(found.checkout, env))
 
 
-def usable(root: Path, use: Use) -> GitStanding:
+def usable(root: Path, use: Use) -> RepositoryFindings:
     """Inspect a repository and check that git may be used on it now. Raises NotUsableError."""
     if use == "unknown":
         raise NotUsableError("the workspace is not trusted")
-    found = look_at_repository(root)
-    if use == "plain" and found.brings:
-        raise NotUsableError(f"the workspace is not trusted, and its .git brings {_key(found.brings[0])}")
+    found = inspect_repository(root)
+    if use == "plain" and found.needs_trust:
+        raise NotUsableError(f"the workspace is not trusted, and its .git brings {_key(found.needs_trust[0])}")
     return found
 
 
@@ -86,7 +91,7 @@ def _off(program: str, checkout: Checkout, home: str, config: str) -> dict[str, 
 
 def started(root: Path, use: Use) -> str:
     """Return what a hardened read would still start or follow in the repository's files; "" for nothing."""
-    found = look_at_repository(root)
+    found = inspect_repository(root)
     if found.odd and use != "trusted":
         return found.odd[0]
     odd = next(((key, value) for key, value in found.entries if may_start_in_reads(key)), None)
@@ -95,7 +100,7 @@ def started(root: Path, use: Use) -> str:
 
 def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> str:
     """Return what a status or diff of the work tree would start in submodules; "" for nothing."""
-    found = look_at_repository(root)
+    found = inspect_repository(root)
     if found.checkout is None or not _may_have_gitlinks(Path(found.checkout.folder)):
         return ""
     if depth > 8:
@@ -112,7 +117,7 @@ def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> st
                 continue
             if Path(os.path.realpath(inner)) != inner:
                 return f"{inner}, a submodule behind a link"
-            if why := next(iter(look_at_repository(inner).brings), "") or submodule_programs(inner, env, depth + 1):
+            if why := "".join(inspect_repository(inner).needs_trust[:1]) or submodule_programs(inner, env, depth + 1):
                 return f"{why} in the submodule {os.path.relpath(inner, root)}"
     return ""
 

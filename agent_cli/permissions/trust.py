@@ -20,7 +20,7 @@ from typing import Any
 
 from agent_cli.core.rules import Trust
 from agent_cli.memory.imports import MAX_IMPORTS, find_imports, leads_outside, resolve_anchor
-from agent_cli.permissions.git_standing import look_at_repository
+from agent_cli.permissions.git_inspection import inspect_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_atomic
@@ -66,7 +66,7 @@ class Scan:
         self.files: list[str] = []
         self.links_outside: list[str] = []
         self._visited = 0
-        self.git = look_at_repository(root)
+        self.git = inspect_repository(root)
         self.outside = self._outside()
         self.files += [n for n in _SETTINGS if os.path.lexists(root / n) and not has_placeholder(root / n)]
         self._walk(".agent", 0)
@@ -137,7 +137,7 @@ class Scan:
             pass
         return sorted(found)
 
-    def brings(self) -> tuple[str, ...]:
+    def needs_trust(self) -> tuple[str, ...]:
         """Return what would take effect besides the settings, a phrase each; () if nothing would."""
         phrases = []
         for word, folders in _GROUPS.items():
@@ -154,7 +154,7 @@ class Scan:
             phrases.append(f"files: {_join(others)}")
         if self.links_outside:
             phrases.append(f"links that point outside, which are ignored: {_join(self.links_outside)}")
-        if git := self.git.brings:
+        if git := self.git.needs_trust:
             phrases.append(f"git settings and files that may run programs or lead elsewhere: {_join(list(git))}")
         if self.outside:
             phrases.append(f"memory from outside the project: {_join(list(self.outside))}")
@@ -365,19 +365,19 @@ def evaluate_trust(
     Trust in a surrounding repository does not extend to it. Raises ValueError for an invalid pattern.
     """
     scan = Scan(root)
-    brings = scan.brings()
+    needs_trust = scan.needs_trust()
     if by_flag:
-        return Trust(str(root), "trusted", "--trust, for this run", brings, outside=scan.outside), ""
+        return Trust(str(root), "trusted", "--trust, for this run", needs_trust, outside=scan.outside), ""
     if pattern := next((p for p in patterns if trusts_folder(p, root, home)), None):
-        return Trust(str(root), "trusted", f"the setting trusted ({pattern})", brings, outside=scan.outside), ""
+        return Trust(str(root), "trusted", f"the setting trusted ({pattern})", needs_trust, outside=scan.outside), ""
     store = TrustStore(folder)
     agreed = store.agreed.get(str(root))
     if agreed is None:
-        return Trust(str(root), "untrusted" if brings else "plain", "", brings), store.problem
+        return Trust(str(root), "untrusted" if needs_trust else "plain", "", needs_trust), store.problem
     files = scan.fingerprints()
     if files == agreed.files and scan.complete:
-        return Trust(str(root), "trusted", f"your yes of {agreed.when[:10]}", brings, outside=scan.outside), ""
-    return Trust(str(root), "changed", "", brings, _changes(agreed.files, files)), ""
+        return Trust(str(root), "trusted", f"your yes of {agreed.when[:10]}", needs_trust, outside=scan.outside), ""
+    return Trust(str(root), "changed", "", needs_trust, _changes(agreed.files, files)), ""
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class Plugin(Value):
         """The variables that its texts, hooks and servers use."""
         return {ROOT: str(self.folder), DATA: str(self.data)}
 
-    def brings(self) -> list[str]:
+    def describe_contents(self) -> list[str]:
         """Describe what takes effect once it is trusted, a phrase each, commands in full."""
         groups = {
             "commands": [f"/{self.name}:{name}" for name in self.commands],

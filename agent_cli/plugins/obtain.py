@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
 from agent_cli.plugins.store import (
     COUNT_LIMIT,
@@ -32,16 +32,16 @@ from agent_tools.record import Value
 from agent_tools.text import shorten
 
 
-def load_given(text: str, place: RunEnvironment) -> Plugin:
+def load_given(text: str, run_env: RunEnvironment) -> Plugin:
     """Load a plugin from a folder or zip file. Raises UsageError."""
     try:
-        source = parse_source(text, place.cwd)
+        source = parse_source(text, run_env.cwd)
         if source.kind == "git":
             raise PluginError(f"{text} is neither a folder nor a zip file; agent plugin add takes repositories")
         folder = Path(source.place)
         if source.kind == "zip":
-            folder = _unpack(folder, place.home, place.env)
-        base = (place.home or folder) / FOLDER / "data"
+            folder = _unpack(folder, run_env.home, run_env.env)
+        base = (run_env.home or folder) / FOLDER / "data"
         plugin = read_plugin(folder, base / "unnamed", None, source.place)
         plugin = read_plugin(folder, base / plugin.name, None, source.place)
         if plugin.hooks or plugin.servers:

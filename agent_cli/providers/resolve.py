@@ -136,7 +136,7 @@ def resolve(
     """
     name, long = (name[: -len(LONG_SUFFIX)], True) if name.endswith(LONG_SUFFIX) else (name, False)
     if name == OPUS_PLAN:
-        name = "sonnet"  # plans are made by another model: see `runtime.models.planner_of`
+        name = "sonnet"  # plans are made by another model: see `runtime.models.make_planner`
     if name.startswith(SCRIPTED):
         return ResolvedModel("scripted", name[len(SCRIPTED) :], "scripted", "", "none needed")
     if name.startswith(REPLAY):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.events import Event
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.reports.collect import RunCollector, RunRecord
 from agent_cli.reports.formats import annotations_report, codequality_report, junit_report, sarif_report
 from agent_cli.reports.summary import summary_report

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import SessionNamed, UsageAdded
-from agent_cli.core.place import RunEnvironment
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.types import LiveMapping
 from agent_cli.extensions.loader import Extensions
@@ -16,7 +16,7 @@ from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.runtime.mcp import SessionServers
-from agent_cli.runtime.models import ChosenModel, lazy_model, model_handle, open_client, planner_of
+from agent_cli.runtime.models import ChosenModel, lazy_model, make_planner, model_handle, open_client
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_tools.base import UserCommand
@@ -40,7 +40,7 @@ class Agent:
     def __init__(
         self,
         conversation: Conversation,
-        place: RunEnvironment,
+        run_env: RunEnvironment,
         layers: Layers,
         settings: Settings,
         chosen: ChosenModel,
@@ -55,7 +55,7 @@ class Agent:
         ids: MessageIds | None,
     ) -> None:
         self.conversation = conversation
-        self.place = place
+        self.run_env = run_env
         self.layers = layers
         self.settings = settings
         self.chosen = chosen
@@ -123,10 +123,10 @@ class Agent:
         if self.conversation.deps.agents:
             self.conversation.deps = self.conversation.deps.replace(agents=added.agent_types)
 
-    def begin(self, after: float = 0.0) -> None:
+    def start_servers(self, after: float = 0.0) -> None:
         """Start connecting the MCP servers in the background, after so many seconds."""
         if self.mcp is not None:
-            self.mcp.servers.begin(after)
+            self.mcp.servers.start(after)
 
     def close(self, reason: str = "other") -> None:
         """Stop background work and release the session. reason: passed to the SessionEnd hooks."""
@@ -148,6 +148,6 @@ def switch_model(agent: Agent, name: str) -> None:
     conversation, model, info = agent.conversation, agent.model, agent.info
     client = open_client(model, agent.settings, agent.chosen.window)
     handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
-    planner = planner_of(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.place))
-    conversation.deps = conversation.deps.replace(transport=client, price=handle.price, planner=planner)
+    planner = make_planner(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.run_env))
+    conversation.deps = conversation.deps.replace(client=client, price=handle.price, planner=planner)
     conversation.options = handle.options(conversation.options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.extensions.template import mentioned_images
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.workspace import Workspace

@@ -15,9 +15,9 @@ from agent_cli.config.schema import Settings, TurnSettings
 from agent_cli.core.decisions import Approver, Asker, defer
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import pending_calls
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Limits
 from agent_cli.core.rules import Trust
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import TurnDeps
@@ -42,13 +42,13 @@ from agent_cli.runtime.hooks import active_hooks, make_hooks
 from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
     ChosenModel,
-    debugged,
     input_modalities,
     lazy_model,
+    log_requests,
+    make_planner,
     model_handle,
     open_client,
     open_debug,
-    planner_of,
     wants_small_profile,
 )
 from agent_cli.runtime.session import (
@@ -69,7 +69,7 @@ from agent_cli.runtime.tools import choose_tools, make_context, make_workspace, 
 from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
-from agent_cli.session.store import SessionStore, state_folder, write_report
+from agent_cli.session.store import SessionStore, state_folder, write_crash_report
 from agent_tools.base import ToolContext
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import to_json
@@ -92,7 +92,7 @@ NOT_BEGUN = "Interrupted: the program ended before this finished. It had not beg
 
 def build_agent(
     options: RunOptions,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     layers: Layers,
     approver: Approver,
     warn: Callable[[str], None],
@@ -107,27 +107,27 @@ def build_agent(
     """
     settings = layers.settings()
     if layers.env:
-        place = place.replace(env={**place.env, **layers.env})
-    check_mode(settings.permissions.mode, place.env, layers.managed)
+        run_env = run_env.replace(env={**run_env.env, **layers.env})
+    check_mode(settings.permissions.mode, run_env.env, layers.managed)
     if options.agent:
-        settings = with_agent(options, place, layers, settings, embedded)
-    servers = make_servers(options, place, layers, settings, warn, embedded.host)
-    store = SessionStore(state_folder(place.env), place.root)
-    log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE, place)
+        settings = with_agent(options, run_env, layers, settings, embedded)
+    servers = make_servers(options, run_env, layers, settings, warn, embedded.host)
+    store = SessionStore(state_folder(run_env.env), run_env.root)
+    log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE, run_env)
     old = restored.header if restored is not None and not restored.rebuilt else None
-    chosen = ChosenModel(model_name(options, settings, restored), settings, place)
+    chosen = ChosenModel(model_name(options, settings, restored), settings, run_env)
     model, info = chosen.resolved, chosen.info
     small = old.small if old is not None else wants_small_profile(settings, model.model, chosen.window)
     answered = attended or embedded.approves or options.on_ask == "suspend"
     asks = answered or embedded.answers
 
     # Git works meanwhile.
-    repository = RepositoryState(place, layers) if old is None else None
-    added = load_extensions(options, place, layers, settings, warn)
+    repository = RepositoryState(run_env, layers) if old is None else None
+    added = load_extensions(options, run_env, layers, settings, warn)
     added.embed(embedded)
-    workspace = make_workspace(place, settings, added.readable_folders())
+    workspace = make_workspace(run_env, settings, added.readable_folders())
     context, policy = make_context(
-        workspace, settings, layers, place, answered=answered, small_model=small, extensions=added.offered(),
+        workspace, settings, layers, run_env, answered=answered, small_model=small, extensions=added.offered(),
         input_modalities=input_modalities(info, settings, chosen.window),
     )  # fmt: skip
     attached = attach_images(options.image, workspace, model.name, context.input_modalities)
@@ -139,18 +139,18 @@ def build_agent(
     if options.json_schema is not None:
         tools = [*offered, structured_output.StructuredOutput(_schema(options.json_schema))]
         guards.append(structured_output.answer_guard)
-    memory = _load_memory(options, place, layers, settings, context, warn)
+    memory = _load_memory(options, run_env, layers, settings, context, warn)
     facts = PromptFacts(
-        place,
+        run_env,
         model.name,
         small,
         asks,
-        lambda: (repository or RepositoryState(place, layers)).text(),
+        lambda: (repository or RepositoryState(run_env, layers)).text(),
         lambda: working_files(context),
-        active_style(options, place, layers, settings, warn) if old is None else "",
+        active_style(options, run_env, layers, settings, warn) if old is None else "",
     )
     system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
-    header = make_header(options, place, model, offered, restored, system, answered=asks, small=small)
+    header = make_header(options, run_env, model, offered, restored, system, answered=asks, small=small)
     if log is not None and restored is not None and restored.rebuilt:
         log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
@@ -159,21 +159,21 @@ def build_agent(
     if restored is not None:
         _restore_context(context, restored)
 
-    further: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
+    lazy: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
     if options.record or model.recording:
-        exchange = recording.open_exchange(options.record, chosen, settings, place)
-        client, further = exchange.client(), exchange.further
+        exchange = recording.open_exchange(options.record, chosen, settings, run_env)
+        client, lazy = exchange.client(), exchange.lazy_model
     else:
         client = open_client(model, settings, chosen.window)
-    debug_log = open_debug(model, place, options, header.session_id, warn)
-    client = debugged(client, debug_log)
+    debug_log = open_debug(model, run_env, options, header.session_id, warn)
+    client = log_requests(client, debug_log)
     handle = model_handle(model, info, settings, client, chosen.window)
 
     state = _conversation_state(restored)
     hooked = bool(active_hooks(settings, layers) or embedded.hooks or added.has_hooks)
     transcript = ids = None
     if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
-        transcript = transcripts.make_transcript(options, settings, place, header, log, warn, embedded.mirror)
+        transcript = transcripts.make_transcript(options, settings, run_env, header, log, warn, embedded.mirror)
         if transcript is not None:
             state.agent_transcript = transcript.of_subagent
     if options.output_format == "stream-json":
@@ -189,17 +189,17 @@ def build_agent(
         state,
         price=handle.price,
         guards=guards,
-        fallbacks=[further(name, settings, place) for name in settings.fallback_models],
-        planner=planner_of(chosen, handle, lambda name: further(name, settings, place)),
-        small=cache(further(settings.small_model, settings, place)) if settings.small_model else None,
-        open_model=lambda name: further(name, settings, place)(),
+        fallbacks=[lazy(name, settings, run_env) for name in settings.fallback_models],
+        planner=make_planner(chosen, handle, lambda name: lazy(name, settings, run_env)),
+        small=cache(lazy(settings.small_model, settings, run_env)) if settings.small_model else None,
+        open_model=lambda name: lazy(name, settings, run_env)(),
         verify=settings.verify,
         asker=asker,
         attended=attended,
-        save_rule=rule_saver(options, place, layers) if attended or embedded.approves else None,
-        report=lambda error: write_report(error, place.env),
-        watch=checkpoint_keeper(place, settings, header.session_id),
-        hooks=make_hooks(settings, layers, place, context, known, chosen.label, embedded.hooks, state, servers),
+        save_rule=rule_saver(options, run_env, layers) if attended or embedded.approves else None,
+        report=lambda error: write_crash_report(error, run_env.env),
+        watch=checkpoint_keeper(run_env, settings, header.session_id),
+        hooks=make_hooks(settings, layers, run_env, context, known, chosen.label, embedded.hooks, state, servers),
         agents=added.agent_types if any(tool.nested for tool in tools) else {},
         workflows=WORKFLOWS,
     )
@@ -209,7 +209,7 @@ def build_agent(
     conversation = Conversation(
         deps,
         handle.options(turn_options(settings, model, header, tool_specs(tools, context, small=small))).replace(
-            saved=resume_payload(resumed_by, place, settings, layers.trust)
+            saved=resume_payload(resumed_by, run_env, settings, layers.trust)
         ),
         session_recorder(log, transcript, ids, debug_log, embedded.record),
         restored.history if restored else (),
@@ -228,7 +228,7 @@ def build_agent(
         else None
     )
     agent = Agent(
-        conversation, place, layers, settings, chosen, header, log, restored, added, commands, memory, joined,
+        conversation, run_env, layers, settings, chosen, header, log, restored, added, commands, memory, joined,
         transcript, ids,
     )  # fmt: skip
     if options.name and (name := sanitize_title(options.name)):
@@ -244,7 +244,7 @@ def build_agent(
 
 def _load_memory(
     options: RunOptions,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     layers: Layers,
     settings: Settings,
     context: ToolContext,
@@ -253,7 +253,7 @@ def _load_memory(
     """Load the memory files; those of subfolders are read when tools touch these."""
     if options.bare:
         return Memory()
-    sources = memory_sources(place, settings, layers.trust, context.readable, options)
+    sources = memory_sources(run_env, settings, layers.trust, context.readable, options)
     memory = load_memory(sources)
     context.nested_memory = NestedMemory(sources, memory) if sources.project else None
     for cut in memory.cuts:
@@ -324,14 +324,14 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     return TurnOptions(**{**shared, **own})
 
 
-def resume_payload(options: RunOptions, place: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:
+def resume_payload(options: RunOptions, run_env: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:
     """Return what a suspended turn is resumed with, as JSON data; the rules are added when the turn starts."""
     return {
         "settings": to_json(settings),
         "mcp_config": [c for c in options.mcp_config if not c.lstrip().startswith("{")],
         "strict_mcp_config": options.strict_mcp_config,
-        "cwd": str(place.cwd),
-        "root": str(place.root),
+        "cwd": str(run_env.cwd),
+        "root": str(run_env.root),
         "on_ask": options.on_ask,
         "bare": options.bare,
         "trust": options.trust and trust.trusted,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from agent_cli.config.schema import Settings
 from agent_cli.core.messages import Message
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.redact import Redactor
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.types import ChangeObserver
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect
@@ -36,8 +36,8 @@ _MB = 1_000_000
 class CheckpointKeeper(ChangeObserver):
     """Saves the state of files around calls."""
 
-    def __init__(self, place: RunEnvironment, settings: Settings, session: str) -> None:
-        self._place = place
+    def __init__(self, run_env: RunEnvironment, settings: Settings, session: str) -> None:
+        self._run_env = run_env
         self._settings = settings
         self._session = session
         self._model = ""
@@ -47,8 +47,8 @@ class CheckpointKeeper(ChangeObserver):
     @property
     def recorder(self) -> Recorder:
         if self._recorder is None:
-            where = store_config(self._place, self._settings, self._session)
-            self._recorder = checkpoints_recorder.Recorder(where, Redactor(self._place.env), lambda: self._model)
+            where = store_config(self._run_env, self._settings, self._session)
+            self._recorder = checkpoints_recorder.Recorder(where, Redactor(self._run_env.env), lambda: self._model)
             self._recorder.turn(self._turn[0], new=self._turn[1])
         return self._recorder
 
@@ -68,7 +68,7 @@ class CheckpointKeeper(ChangeObserver):
 
     def revert(self, calls: Sequence[str]) -> str:
         try:
-            return checkpoints_undo.UndoManager(self.recorder.store).revert(calls, str(self._place.root))
+            return checkpoints_undo.UndoManager(self.recorder.store).revert(calls, str(self._run_env.root))
         except (git_store.StoreError, OSError) as error:
             return f"Nothing was restored: {error}."
 
@@ -76,7 +76,7 @@ class CheckpointKeeper(ChangeObserver):
         if self._recorder is None:
             return ()
         with suppress(git_store.StoreError, OSError):
-            return checkpoints_undo.UndoManager(self._recorder.store).diffs_of(calls, str(self._place.root))
+            return checkpoints_undo.UndoManager(self._recorder.store).diffs_of(calls, str(self._run_env.root))
         return ()
 
     def summed(self) -> str:
@@ -98,39 +98,39 @@ class CheckpointKeeper(ChangeObserver):
                 prune.prune(store, undo.days, round(undo.max_store_mb * _MB), now)
 
 
-def checkpoint_keeper(place: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
+def checkpoint_keeper(run_env: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
     """Return the observer of a session's calls; it does nothing if checkpoints are turned off."""
     if not settings.undo.keep or not settings.save_sessions:
         return ChangeObserver()
-    folder = store_folder(place)
+    folder = store_folder(run_env)
     # Usually there are no leftovers, and the module need not be loaded.
     if os.path.lexists(folder / "restoring"):
         checkpoints_store.remove_at_start(folder)
-    return CheckpointKeeper(place, settings, session)
+    return CheckpointKeeper(run_env, settings, session)
 
 
-def store_folder(place: RunEnvironment) -> Path:
+def store_folder(run_env: RunEnvironment) -> Path:
     """Return the folder of a project's checkpoints."""
-    state = state_folder(place.env)
-    return state / "snapshots" / SessionStore(state, place.root).folder.name
+    state = state_folder(run_env.env)
+    return state / "snapshots" / SessionStore(state, run_env.root).folder.name
 
 
-def store_config(place: RunEnvironment, settings: Settings, session: str) -> StoreConfig:
+def store_config(run_env: RunEnvironment, settings: Settings, session: str) -> StoreConfig:
     extra = (Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
-    roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (place.root, *extra)))
+    roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (run_env.root, *extra)))
     undo = settings.undo
     bounds = scanner.SizeLimits(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
-    path = place.env.get("PATH", os.defpath)
+    path = run_env.env.get("PATH", os.defpath)
     # An outer folder covers those inside it.
     outer = tuple(r for r in roots if not any(r != o and r.is_relative_to(o) for o in roots))
     return checkpoints_store.StoreConfig(
-        store_folder(place), outer or roots, path, str(place.home or ""), session, bounds
+        store_folder(run_env), outer or roots, path, str(run_env.home or ""), session, bounds
     )
 
 
-def undo_manager(place: RunEnvironment, settings: Settings, session: str) -> UndoManager:
+def undo_manager(run_env: RunEnvironment, settings: Settings, session: str) -> UndoManager:
     """Return the undo manager of a session of the project. Raises UsageError if the store cannot be opened."""
     try:
-        return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(place, settings, session)))
+        return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(run_env, settings, session)))
     except git_store.StoreError as error:
         raise UsageError(f"There are no snapshots for undo: {error}.") from None

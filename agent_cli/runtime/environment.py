@@ -14,8 +14,8 @@ from agent_cli.config.policy import NO_POLICY, ManagedPolicy, read_policy
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import RuleError, Trust
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.memory.files import Sources, own_folders
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
 from agent_cli.providers.resolve import SHORT_NAMES
@@ -30,7 +30,7 @@ with lazy_imports():
     from agent_cli.extensions import front_hooks  # of a project that is not trusted
     from agent_cli.permissions import (
         command_rules,  # few rules have examples
-        git_standing,
+        git_inspection,
         git_use,
     )
     from agent_cli.plugins import obtain, store
@@ -40,7 +40,7 @@ with lazy_imports():
 _PLUGINS = ".agent/plugins/installed.json"
 
 
-def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> RunEnvironment:
+def find_environment(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> RunEnvironment:
     """Return where a run happens: the folder, by default the working directory, and its workspace.
 
     Raises UsageError if it is gone, or not a folder.
@@ -55,7 +55,7 @@ def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = N
     return RunEnvironment(cwd, workspace_root(cwd, home), home, env)
 
 
-def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str] | None = None) -> Layers:
+def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[str] | None = None) -> Layers:
     """Read all layers in order, the project's as far as it is trusted. Raises UsageError.
 
     mistakes: collects errors in files and variables instead of raising them; the rest is read.
@@ -63,33 +63,33 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
     layers = Layers(mistakes)
     try:
         _check_sources(options)
-        layers.managed = read_policy(place.env, options.managed_settings)
+        layers.managed = read_policy(run_env.env, options.managed_settings)
         if not options.bare:
             if reads_source(options, "user"):
-                _add_own_files(layers, place)
+                _add_own_files(layers, run_env)
             by_flag = options.trust or (options.setting_sources is not None and reads_source(options, "project"))
-            evaluate_project_trust(layers, place, _trusted(layers, options, place), by_flag=by_flag)
-            if place.root != place.home:
-                _add_project(layers, options, place)
+            evaluate_project_trust(layers, run_env, _trusted(layers, options, run_env), by_flag=by_flag)
+            if run_env.root != run_env.home:
+                _add_project(layers, options, run_env)
         for text in options.settings:
-            _add_settings_option(layers, text, place)
+            _add_settings_option(layers, text, run_env)
         if options.profile is not None:
             layers.use_profile(options.profile)
-        if from_env := from_environment(place.env, mistakes):
-            layers.add(from_env, "the environment", place.root)
-        add_flags(layers, options, place)
+        if from_env := from_environment(run_env.env, mistakes):
+            layers.add(from_env, "the environment", run_env.root)
+        add_flags(layers, options, run_env)
         if options.managed_settings and layers.managed.notes:
             keys = shorten(", ".join(layers.managed.notes), 200)
             layers.ignored.append(f"--managed-settings can only restrict, so this has no effect: {keys}")
         layers.ignored += notices(options)
         _use_key_helper(layers)
-        if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
-            layers.add({"save_sessions": False}, "the missing home folder", place.root)
+        if run_env.home is None and not (run_env.env.get("AGENT_STATE_DIR") or run_env.env.get("XDG_STATE_HOME")):
+            layers.add({"save_sessions": False}, "the missing home folder", run_env.root)
             layers.ignored.append("There is no home folder, so this session is not saved")
-        _add_policy(layers, place)
+        _add_policy(layers, run_env)
         _check_bypass(layers, options)
-        _add_plugins(layers, options, place)
-        _check_examples(layers, place)
+        _add_plugins(layers, options, run_env)
+        _check_examples(layers, run_env)
     except (SettingsError, RuleError) as error:
         raise UsageError(str(error)) from None
     return layers
@@ -102,22 +102,22 @@ def _check_sources(options: RunOptions) -> None:
             raise SettingsError(f"--setting-sources: {name.strip()} is not one of {', '.join(SOURCES)}")
 
 
-def _add_own_files(layers: Layers, place: RunEnvironment) -> None:
-    if place.home is not None:
-        folder = Path(place.env.get("CLAUDE_CONFIG_DIR") or place.home / ".claude")
-        add_claude_settings(layers, folder / "settings.json", "own", place.env)
-        add_hooks_file(layers, place.home / ".agent/hooks.json", "own")
-        layers.add_file(place.home / ".agentrc", "own")
+def _add_own_files(layers: Layers, run_env: RunEnvironment) -> None:
+    if run_env.home is not None:
+        folder = Path(run_env.env.get("CLAUDE_CONFIG_DIR") or run_env.home / ".claude")
+        add_claude_settings(layers, folder / "settings.json", "own", run_env.env)
+        add_hooks_file(layers, run_env.home / ".agent/hooks.json", "own")
+        layers.add_file(run_env.home / ".agentrc", "own")
 
 
-def evaluate_project_trust(layers: Layers, place: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
+def evaluate_project_trust(layers: Layers, run_env: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
     """Set the trust of the project. Raises UsageError for an invalid pattern."""
-    if place.root == place.home:
-        layers.trust = Trust(str(place.root), "trusted", "your home folder")
+    if run_env.root == run_env.home:
+        layers.trust = Trust(str(run_env.root), "trusted", "your home folder")
         return
     try:
         layers.trust, problem = evaluate_trust(
-            place.root, state_folder(place.env), patterns, place.home, by_flag=by_flag
+            run_env.root, state_folder(run_env.env), patterns, run_env.home, by_flag=by_flag
         )
     except ValueError as error:
         raise UsageError(f"The setting trusted: {error}.") from None
@@ -125,7 +125,7 @@ def evaluate_project_trust(layers: Layers, place: RunEnvironment, patterns: Iter
         layers.ignored.append(problem)
 
 
-def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
+def _add_project(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> None:
     """Read the project's files with the rights that its trust gives them.
 
     Errors in files of an untrusted project do not keep the program from starting: they are reported, the rest is read.
@@ -137,46 +137,46 @@ def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
     sources = [source for source in ("project", "local") if reads_source(options, source)]
     for source in sources:
         name = "settings.json" if source == "project" else "settings.local.json"
-        add_claude_settings(layers, place.root / ".claude" / name, voice, place.env)
+        add_claude_settings(layers, run_env.root / ".claude" / name, voice, run_env.env)
     if "project" in sources:
-        add_hooks_file(layers, place.root / ".agent/hooks.json", voice)
+        add_hooks_file(layers, run_env.root / ".agent/hooks.json", voice)
     named = {os.path.realpath(os.path.expanduser(text)) for text in options.settings}
     for source in sources:
         name = ".agentrc" if source == "project" else ".agentrc.local"
         # A file that the caller names is the caller's own, and is read below.
-        if os.path.realpath(place.root / name) not in named:
-            layers.add_file(place.root / name, voice)
+        if os.path.realpath(run_env.root / name) not in named:
+            layers.add_file(run_env.root / name, voice)
     if layers.trust.trusted:
         return
     if collected is None:
         layers.ignored += [f"{text}; this was ignored" for text in layers.mistakes or ()]
         layers.mistakes = None
-    if layers.trust.brings and "project" in sources:
-        for source, hooks in front_hooks.withheld_hooks(place.root, fingerprints(place.root) or ()):
+    if layers.trust.needs_trust and "project" in sources:
+        for source, hooks in front_hooks.withheld_hooks(run_env.root, fingerprints(run_env.root) or ()):
             layers.add_hooks(hooks, source, voice)
     state = layers.trust.state
     if state == "plain" and layers.held:
         state = "untrusted"
-    elif not layers.trust.brings and not layers.held:
+    elif not layers.trust.needs_trust and not layers.held:
         state = "plain"
     layers.trust = layers.trust.replace(state=state)
     if state != "plain":
         layers.ignored.append(untrusted_notice(layers))
 
 
-def _trusted(layers: Layers, options: RunOptions, place: RunEnvironment) -> tuple[str, ...]:
+def _trusted(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> tuple[str, ...]:
     """Return the patterns of trusted folders from the user's own layers, before the project is read."""
     own = list(layers.settings().trusted)
     if options.settings:
         named = Layers()
         for text in options.settings:
-            _add_settings_option(named, text, place)
+            _add_settings_option(named, text, run_env)
         own += named.settings().trusted
-    return (*own, *from_environment(place.env, []).get("trusted", ()))
+    return (*own, *from_environment(run_env.env, []).get("trusted", ()))
 
 
 def memory_sources(
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     settings: Settings,
     trust: Trust,
     readable: Callable[[Path], bool] | None,
@@ -184,38 +184,40 @@ def memory_sources(
 ) -> Sources:
     """Return where memory files are searched. readable: returns True if a file may be shown without a question."""
     options = options or RunOptions()
-    own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", "")) if reads_source(options, "user") else ()
+    own = own_folders(run_env.home, run_env.env.get("XDG_CONFIG_HOME", "")) if reads_source(options, "user") else ()
     project = reads_source(options, "project")
-    return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable, project)
+    return Sources(
+        run_env.cwd, run_env.root, settings.memory_files, run_env.home, own, trust.outside, readable, project
+    )
 
 
-def remember_trust(place: RunEnvironment, shown: dict[str, str] | None) -> str:
+def remember_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Store the user's trust in the project; return "" or why that failed.
 
     shown: the project's files (see `project_files`) at the time when the user was shown what it brings.
     """
-    return grant_trust(place.root, state_folder(place.env), shown)
+    return grant_trust(run_env.root, state_folder(run_env.env), shown)
 
 
-def decline_trust(place: RunEnvironment, shown: dict[str, str] | None) -> str:
+def decline_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Remember that the user does not trust the project as shown; return "" or why that cannot be saved."""
     if shown is None:
         return "it brings too many files to check"
     try:
-        TrustStore(state_folder(place.env)).decline(place.root, shown)
+        TrustStore(state_folder(run_env.env)).decline(run_env.root, shown)
     except OSError as error:
         return f"it cannot be saved: {error.strerror or error}"
     return ""
 
 
-def is_declined(place: RunEnvironment, files: dict[str, str] | None) -> bool:
+def is_declined(run_env: RunEnvironment, files: dict[str, str] | None) -> bool:
     """Return True if the user declined to trust the project as it is now."""
-    return files is not None and TrustStore(state_folder(place.env)).is_declined(place.root, files)
+    return files is not None and TrustStore(state_folder(run_env.env)).is_declined(run_env.root, files)
 
 
-def project_files(place: RunEnvironment) -> dict[str, str] | None:
+def project_files(run_env: RunEnvironment) -> dict[str, str] | None:
     """Return fingerprints of the project's files that would take effect; None if there are too many."""
-    return fingerprints(place.root)
+    return fingerprints(run_env.root)
 
 
 def untrusted_notice(layers: Layers) -> str:
@@ -224,29 +226,29 @@ def untrusted_notice(layers: Layers) -> str:
     for held in layers.held:
         sources.setdefault(os.path.relpath(held.source, layers.trust.root), []).append(held.key)
     phrases = [f"{source} ({', '.join(keys)})" for source, keys in sources.items()]
-    what = shorten("; ".join([*phrases, *layers.trust.brings]), 400)
+    what = shorten("; ".join([*phrases, *layers.trust.needs_trust]), 400)
     how = "has changed since you trusted it" if layers.trust.state == "changed" else "is not trusted"
     return f"{layers.trust.root} {how}, and this was ignored: {what}. --trust loads it; see agent trust --show"
 
 
-def _add_policy(layers: Layers, place: RunEnvironment) -> None:
+def _add_policy(layers: Layers, run_env: RunEnvironment) -> None:
     """Add the rules of the policy; as the strictest rule wins, none of another layer is above them."""
     managed = layers.managed
     for name in ("deny", "ask"):
         if rules := getattr(managed, name):
-            layers.add({"permissions": {name: list(rules)}}, f"the policy ({managed.origin})", place.root)
+            layers.add({"permissions": {name: list(rules)}}, f"the policy ({managed.origin})", run_env.root)
 
 
-def _add_plugins(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
+def _add_plugins(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> None:
     """Load the plugins of the user and of the command line: their hooks and servers count as the user's own."""
     found: list[Plugin] = []
     settings = layers.settings()
-    if not options.bare and place.home is not None and os.path.lexists(place.home / _PLUGINS):
+    if not options.bare and run_env.home is not None and os.path.lexists(run_env.home / _PLUGINS):
         enabled = {**layers.claude_plugins, **settings.enabled_plugins}
-        found = store.load_plugins(place.home, enabled, layers.managed.refuses_plugin, layers.ignored)
+        found = store.load_plugins(run_env.home, enabled, layers.managed.refuses_plugin, layers.ignored)
     if options.plugin_dir or options.plugin_dir_no_mcp:
-        given = [obtain.load_given(text, place) for text in options.plugin_dir]
-        given += [obtain.load_given(text, place).replace(servers={}) for text in options.plugin_dir_no_mcp]
+        given = [obtain.load_given(text, run_env) for text in options.plugin_dir]
+        given += [obtain.load_given(text, run_env).replace(servers={}) for text in options.plugin_dir_no_mcp]
         for plugin in given:
             if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
                 raise UsageError(f"--plugin-dir: {plugin.name}: {why}.")
@@ -284,20 +286,20 @@ def _check_bypass(layers: Layers, options: RunOptions) -> None:
         )
 
 
-def _check_examples(layers: Layers, place: RunEnvironment) -> None:
+def _check_examples(layers: Layers, run_env: RunEnvironment) -> None:
     """Raise SettingsError for a rule that does not match its own examples."""
     if not any(rule.match or rule.not_match for rule in layers.rules):
         return
-    if mistakes := command_rules.check_examples(layers.rules, place.cwd, place.home or place.cwd):
+    if mistakes := command_rules.check_examples(layers.rules, run_env.cwd, run_env.home or run_env.cwd):
         raise SettingsError("; ".join(mistakes))
 
 
-def _add_settings_option(layers: Layers, text: str, place: RunEnvironment) -> None:
+def _add_settings_option(layers: Layers, text: str, run_env: RunEnvironment) -> None:
     if text.lstrip().startswith("{"):
-        add_json_settings(layers, text, "--settings", place.root)
+        add_json_settings(layers, text, "--settings", run_env.root)
         return
     if "\n" in text or "=" in text:
-        layers.add_text(text, "--settings", place.root)
+        layers.add_text(text, "--settings", run_env.root)
         return
     path = Path(os.path.expanduser(text))
     if not os.path.isfile(path):  # noqa: PTH113 - the method raises where a parent is closed
@@ -321,11 +323,11 @@ def _use_key_helper(layers: Layers) -> None:
         layers.add({"key_command": command}, source, Path())
 
 
-def add_flags(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
+def add_flags(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> None:
     """Add the settings and rules of the command line. Raises UsageError."""
     try:
         for flag, data in overrides(options):
-            layers.add(data, flag, place.root)
+            layers.add(data, flag, run_env.root)
     except (SettingsError, RuleError) as error:
         raise UsageError(str(error)) from None
 
@@ -352,22 +354,22 @@ def in_container(env: Mapping[str, str]) -> bool:
     )  # fmt: skip
 
 
-def has_changes(place: RunEnvironment, layers: Layers) -> bool:
+def has_changes(run_env: RunEnvironment, layers: Layers) -> bool:
     """Return True if git has changes to commit in the project; False, too, if git may not run there. This takes a
     moment.
     """
     try:
-        git = git_use.git_to_read(place.root, place.env, layers.trust.git_use)
+        git = git_use.git_to_read(run_env.root, run_env.env, layers.trust.git_use)
         return bool(git.run("status", "--porcelain", "--untracked-files=normal", seconds=5.0).strip())
     except (git_use.NotUsableError, guarded_git.GitError):
         return False
 
 
-def git_would_start(place: RunEnvironment, layers: Layers) -> str:
+def git_would_start(run_env: RunEnvironment, layers: Layers) -> str:
     """Describe what the user's own git would run of an untrusted project; "" for nothing."""
     if layers.trust.trusted:
         return ""
-    found = git_standing.look_at_repository(place.root)
+    found = git_inspection.inspect_repository(run_env.root)
     if layers.trust.git_use == "unknown":
         return "the hooks and programs that it configures"
-    return ", ".join((*found.brings, *(f"the hook {name}" for name in found.hooks)))
+    return ", ".join((*found.needs_trust, *(f"the hook {name}" for name in found.hooks)))

@@ -12,7 +12,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.hooks import NO_HOOKS, Hook, HookEvent, HookResult, Hooks, RefreshFields
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
@@ -84,7 +84,7 @@ def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
 def make_hooks(
     settings: Settings,
     layers: Layers,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     context: ToolContext,
     session: tuple[str, Callable[[], Path | None]],
     model: Callable[[], str] = lambda: "",
@@ -110,18 +110,18 @@ def make_hooks(
         if not own:
             return state.command_env(context)[0]
         return {
-            n: v for n, v in place.env.items() if n not in state.STARTUP_VARIABLES and not n.startswith("BASH_FUNC_")
+            n: v for n, v in run_env.env.items() if n not in state.STARTUP_VARIABLES and not n.startswith("BASH_FUNC_")
         }
 
     def covers(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
         root = context.workspace.root
         return command_rules.rule_applies(
-            rules.read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/")
+            rules.read_rule("deny", rule, "", root), tool, effects, root, run_env.home or Path("/")
         )
 
     @cache
     def open_by_name(name: str) -> ModelHandle:
-        return models.lazy_model(name, settings, place)()
+        return models.lazy_model(name, settings, run_env)()
 
     def open_model(name: str) -> ModelHandle:
         return open_by_name(name or settings.small_model or model() or settings.model or "")
@@ -137,7 +137,7 @@ def make_hooks(
         return agent_hooks.HookRegistry(
             hooks,
             functions,
-            session=matching.HookSession(session[0], str(session[1]() or ""), place.root),
+            session=matching.HookSession(session[0], str(session[1]() or ""), run_env.root),
             environment=environment,
             cwd=lambda: context.workspace.cwd,
             covers=covers,

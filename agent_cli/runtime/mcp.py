@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment
 from agent_cli.core.rules import Rule, names_tool
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.types import LiveMapping, ToolTable
 from agent_cli.runtime.models import ChosenModel
@@ -39,17 +39,17 @@ STATUS_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending
          "login": "needs-auth"}  # fmt: skip
 
 
-def declares_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> bool:
+def declares_servers(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> bool:
     """Return True if any server may be declared; for a run without servers this is the only cost."""
     if options.mcp_config or (layers.servers and not options.strict_mcp_config):
         return True
     own_only = not reads_source(options, "project") or options.strict_mcp_config or not layers.trust.trusted
-    return not own_only and os.path.lexists(place.root / ".mcp.json")
+    return not own_only and os.path.lexists(run_env.root / ".mcp.json")
 
 
 def make_servers(
     options: RunOptions,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     layers: Layers,
     settings: Settings,
     warn: Callable[[str], None],
@@ -59,65 +59,65 @@ def make_servers(
 
     host: the host process, which may have servers, or add some later.
     """
-    if host is None and not declares_servers(options, place, layers):
+    if host is None and not declares_servers(options, run_env, layers):
         return None
-    found, problems = config.find_servers(options, place, layers)
+    found, problems = config.find_servers(options, run_env, layers)
     for problem in problems:
         warn(problem)
     if host is not None:
         found = [*found, *config.servers_of_host(host.names, {server.name for server in found})]
     elif not found:
         return None
-    return manager.Servers(found, make_setup(options, place, settings, warn, host), settings.mcp.disabled)
+    return manager.Servers(found, make_setup(options, run_env, settings, warn, host), settings.mcp.disabled)
 
 
 def make_setup(
     options: RunOptions,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     settings: Settings,
     warn: Callable[[str], None],
     host: HostServers | None = None,
 ) -> Any:
     """Return the settings that servers are started with."""
-    extra = tuple(place.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
+    extra = tuple(run_env.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
     return server_state.ServerSettings(
-        env=place.env,
-        server_env=lambda: server_environment(place, settings),
-        cwd=place.root,
-        roots=(place.root, *extra),
-        logs=state_folder(place.env) / "mcp-logs" if settings.save_sessions else None,
-        approvals=lambda: approvals_of(place, warn),
+        env=run_env.env,
+        server_env=lambda: server_environment(run_env, settings),
+        cwd=run_env.root,
+        roots=(run_env.root, *extra),
+        logs=state_folder(run_env.env) / "mcp-logs" if settings.save_sessions else None,
+        approvals=lambda: approvals_of(run_env, warn),
         trusted_for_run=options.trust,
         start_timeout=settings.mcp.start_timeout,
         call_timeout=settings.mcp.call_timeout,
-        logins=logins_folder(place),
+        logins=logins_folder(run_env),
         host=host,
     )
 
 
-def logins_folder(place: RunEnvironment) -> Path:
+def logins_folder(run_env: RunEnvironment) -> Path:
     """Return the folder of the logins to servers."""
-    return state_folder(place.env) / "mcp-logins"
+    return state_folder(run_env.env) / "mcp-logins"
 
 
-def approvals_of(place: RunEnvironment, warn: Callable[[str], None] = lambda text: None) -> Approvals:
+def approvals_of(run_env: RunEnvironment, warn: Callable[[str], None] = lambda text: None) -> Approvals:
     """Return the user's approvals of servers. warn: called if their file cannot be trusted."""
-    return mcp_approvals.Approvals(state_folder(place.env), place.root, warn)
+    return mcp_approvals.Approvals(state_folder(run_env.env), run_env.root, warn)
 
 
-def server_environment(place: RunEnvironment, settings: Settings) -> dict[str, str]:
+def server_environment(run_env: RunEnvironment, settings: Settings) -> dict[str, str]:
     """Return a server's environment without what is declared for it: that of commands, without secrets."""
-    env = secret_patterns.without_secrets(place.env, settings.shell.env_pass)
+    env = secret_patterns.without_secrets(run_env.env, settings.shell.env_pass)
     return {name: value for name, value in env.items() if name not in shell_env.STARTUP_VARIABLES}
 
 
-def unapproved(options: RunOptions, place: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
+def unapproved(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
     """Return the project's servers that need the user's approval, each with why. Raises UsageError."""
-    if options.trust or not declares_servers(options, place, layers):
+    if options.trust or not declares_servers(options, run_env, layers):
         return []
-    found, _ = config.find_servers(options, place, layers)
+    found, _ = config.find_servers(options, run_env, layers)
     off = layers.settings().mcp.disabled
-    approvals = approvals_of(place)
+    approvals = approvals_of(run_env)
     waiting = [(f, mcp_approvals.may_start(f, approvals, False)) for f in found if f.name not in off]
     return [(f, why) for f, why in waiting if why]
 
@@ -188,7 +188,7 @@ class SessionServers:
             self._decided = True
             attended = self._conversation.deps.attended
             if attended:
-                self.servers.begin()
+                self.servers.start()
             self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
             window = self._chosen.window.tokens
             offered = self.servers.request_tools(settings.tool_search, settings.schema_share, window)

@@ -12,8 +12,8 @@ from typing import Literal
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import ProviderSettings, Settings
 from agent_cli.core.modes import Effort
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Failure, Usage
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
@@ -57,17 +57,17 @@ class NoAccessError(UsageError):
     """No model can be reached: none is configured, or its key is missing."""
 
 
-def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
+def choose_model(name: str | None, settings: Settings, run_env: RunEnvironment) -> ResolvedModel:
     """Resolve the named model, or find_provider one. Raises UsageError."""
     try:
         if not name or name == "default":
-            name = server_info.default_model(place.env)
+            name = server_info.default_model(run_env.env)
         return resolve(
             name,
             base_url=settings.base_url,
             transport=settings.transport,
             wire_api=wire_api_of(settings),
-            env=place.env,
+            env=run_env.env,
             key_command=settings.key_command,
             keyring=settings.keyring,
         )
@@ -113,15 +113,15 @@ class ChosenModel:
     has_planner: another model works in plan mode: Opus plans, Sonnet does the rest.
     """
 
-    def __init__(self, name: str | None, settings: Settings, place: RunEnvironment) -> None:
+    def __init__(self, name: str | None, settings: Settings, run_env: RunEnvironment) -> None:
         """Raise UsageError if the model cannot be resolved."""
         self._settings = settings
-        self._place = place
+        self._run_env = run_env
         self.change(name)
 
     def change(self, name: str | None) -> None:
         """Switch to another model. Raises UsageError, without a change."""
-        resolved = choose_model(name, self._settings, self._place)
+        resolved = choose_model(name, self._settings, self._run_env)
         info = lookup(resolved.provider, resolved.model)
         check_price(resolved, info, self._settings)
         self.resolved, self.info = resolved, info
@@ -244,7 +244,7 @@ def model_handle(
     return ModelHandle(
         label=model.name,
         model=model.model,
-        transport=client,
+        client=client,
         price=pricing(model, info, settings),
         input_modalities=input_modalities(info, settings, window),
         window=window.tokens,
@@ -325,7 +325,7 @@ def _betas(model: ResolvedModel, settings: Settings) -> dict[str, str]:
 
 
 def open_debug(
-    model: ResolvedModel, place: RunEnvironment, options: RunOptions, session_id: str, warn: Callable[[str], None]
+    model: ResolvedModel, run_env: RunEnvironment, options: RunOptions, session_id: str, warn: Callable[[str], None]
 ) -> debug.DebugLog | None:
     """Return the log of --debug, without secrets; None if it is not requested."""
     if not (options.debug or options.debug_filter or options.debug_file or options.debug_to_stderr):
@@ -334,10 +334,10 @@ def open_debug(
     if not categories:
         warn(f"--debug {options.debug_filter}: nothing is written; choose from {', '.join(debug.CATEGORIES)}")
         return None
-    secrets = redact.Redactor(place.env, model.api_key.reveal() if model.api_key else "")
+    secrets = redact.Redactor(run_env.env, model.api_key.reveal() if model.api_key else "")
     if options.debug_to_stderr and not options.debug_file:
         return debug.DebugLog(None, secrets, categories)
-    folder = state_folder(place.env) / "debug"
+    folder = state_folder(run_env.env) / "debug"
     path = Path(os.path.expanduser(options.debug_file)) if options.debug_file else folder / f"{session_id}.jsonl"
     try:
         if not options.debug_file:
@@ -352,17 +352,17 @@ def open_debug(
     return debug.DebugLog(path, secrets, categories)
 
 
-def debugged(client: ModelClient, log: debug.DebugLog | None) -> ModelClient:
+def log_requests(client: ModelClient, log: debug.DebugLog | None) -> ModelClient:
     """Return a client that also logs requests and responses, if the log wants them."""
     return debug.RequestLogger(client, log) if log is not None and "api" in log.categories else client
 
 
-def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:
-    """Return a function that opens a further model. Calling it raises ModelError if that fails."""
+def lazy_model(name: str, settings: Settings, run_env: RunEnvironment) -> Callable[[], ModelHandle]:
+    """Return a function that opens another model. Calling it raises ModelError if that fails."""
 
     def open_now() -> ModelHandle:
         try:
-            model = choose_model(name, settings, place)
+            model = choose_model(name, settings, run_env)
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
             window = find_window(model, info, settings)
@@ -373,15 +373,15 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
     return open_now
 
 
-def planner_of(
-    chosen: ChosenModel, own: ModelHandle, further: Callable[[str], Callable[[], ModelHandle]]
+def make_planner(
+    chosen: ChosenModel, own: ModelHandle, lazy: Callable[[str], Callable[[], ModelHandle]]
 ) -> Callable[[bool], ModelHandle] | None:
     """Return `TurnDeps.planner` for a model.
 
     own: its handle.
-    further: returns a function that opens a further model.
+    lazy: returns a function that opens another model.
     """
     if not chosen.has_planner:
         return None
-    plans = cache(further("opus"))
+    plans = cache(lazy("opus"))
     return lambda planning: plans() if planning else own

@@ -19,9 +19,9 @@ from agent_cli.core.decisions import Answer, Approve, Approver, Asker, Defer, Qu
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import TurnResult
 from agent_cli.core.rules import Rule
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import NestedState
@@ -88,8 +88,8 @@ def session_holder(store: SessionStore, session_id: str) -> str:
     return (holder(path) or "another process") if is_open(path) else ""
 
 
-def project_store(place: RunEnvironment) -> SessionStore:
-    return SessionStore(state_folder(place.env), place.root)
+def project_store(run_env: RunEnvironment) -> SessionStore:
+    return SessionStore(state_folder(run_env.env), run_env.root)
 
 
 class RecordedApprover:
@@ -132,7 +132,7 @@ class RecordedApprover:
 
 def reopen(
     session_id: str,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     options: RunOptions,
     answerers: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
@@ -149,11 +149,11 @@ def reopen(
     embedded: as in `build_agent`.
     """
     for _ in range(_MAX_ATTEMPTS):
-        restored = load(session_id, place)
+        restored = load(session_id, run_env)
         if restored.waiting is not None:
-            check_mode(restored.waiting.mode, place.env)
+            check_mode(restored.waiting.mode, run_env.env)
         saved = _saved(restored)
-        agent = _reopen(saved, session_id, place, options, answerers, warn, attended, embedded)
+        agent = _reopen(saved, session_id, run_env, options, answerers, warn, attended, embedded)
         # Another process may have held the lock until now, and left another turn in the session.
         if agent.restored is None or _saved(agent.restored) == saved:
             return agent
@@ -170,7 +170,7 @@ def _saved(restored: Restored) -> Mapping[str, Any]:
 def _reopen(
     saved: Mapping[str, Any],
     session_id: str,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     options: RunOptions,
     answerers: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
@@ -188,19 +188,19 @@ def _reopen(
         strict_mcp_config=bool(saved.get("strict_mcp_config", False)),
     )
     approver, asker = answerers(chosen.on_ask)
-    place = saved_place(saved, place)
-    layers = saved_layers(saved, place)
+    run_env = saved_environment(saved, run_env)
+    layers = saved_layers(saved, run_env)
     if saved:
-        current = read_settings(chosen.replace(managed_settings=options.managed_settings), place)
+        current = read_settings(chosen.replace(managed_settings=options.managed_settings), run_env)
         layers.managed, layers.plugins = current.managed, current.plugins
         # Server declarations contain secrets, which are not saved with a turn.
         layers.servers = current.servers
         # Of the rules added since then, only deny rules apply.
         layers.rules += [rule for rule in current.rules if rule.list == "deny" and rule not in layers.rules]
         # The turn keeps its mode: the user is asked under the mode in which the call was made.
-        add_flags(layers, options.replace(permission_mode=None), place)
+        add_flags(layers, options.replace(permission_mode=None), run_env)
     try:
-        agent = build_agent(chosen, place, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
+        agent = build_agent(chosen, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
     except SessionInUseError as busy:
         if attended:
             raise
@@ -227,7 +227,7 @@ def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, as
         deps.state.ids.update(call_ids(messages))
     policy = deps.policy
     mode = next((m for m in MODES if m == waiting.mode), policy.mode)
-    check_mode(mode, agent.place.env, agent.layers.managed)
+    check_mode(mode, agent.run_env.env, agent.layers.managed)
     policy.mode = mode
     for rule in waiting.grants:
         policy.grant(rule)
@@ -249,10 +249,10 @@ def deferred_step(agent: Agent) -> Callable[[Listener], TurnResult] | None:
     return lambda show: agent.conversation.resume(show, waiting.spent)
 
 
-def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
+def refuse_fork(options: RunOptions, settings: Settings, run_env: RunEnvironment) -> None:
     """Raise UsageError if the session to fork is suspended: its question must be asked in one place only."""
-    store = project_store(place)
-    _, restored = open_session(options, settings, store, lambda text: None, place=place)
+    store = project_store(run_env)
+    _, restored = open_session(options, settings, store, lambda text: None, run_env=run_env)
     if restored is not None and restored.waiting is not None:
         short = store.short(restored.header.session_id)
         raise UsageError(
@@ -260,15 +260,15 @@ def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) 
         )
 
 
-def load(session_id: str, place: RunEnvironment) -> Restored:
+def load(session_id: str, run_env: RunEnvironment) -> Restored:
     """Load a session. Raises UsageError."""
     try:
-        return project_store(place).load(session_id)
+        return project_store(run_env).load(session_id)
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
 
 
-def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
+def saved_layers(saved: Mapping[str, Any], run_env: RunEnvironment) -> Layers:
     """Return the settings and rules saved with a turn, with the current trust of its project. Raises UsageError."""
     layers = Layers()
     if saved:
@@ -277,18 +277,18 @@ def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
             settings["tool_packages"] = settings.pop("plugins")
         layers.restore(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
         if not saved.get("bare"):
-            evaluate_project_trust(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
+            evaluate_project_trust(layers, run_env, layers.settings().trusted, by_flag=bool(saved.get("trust")))
     return layers
 
 
-def saved_place(saved: Mapping[str, Any], place: RunEnvironment) -> RunEnvironment:
+def saved_environment(saved: Mapping[str, Any], run_env: RunEnvironment) -> RunEnvironment:
     """Return the environment that the turn ran in. Raises UsageError if its folder no longer exists."""
     if not saved:
-        return place
+        return run_env
     cwd = Path(saved["cwd"])
     if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises if a parent is unreadable
         raise UsageError(f"The folder of this session no longer exists: {cwd}")
-    return place.replace(cwd=cwd, root=Path(saved["root"]))
+    return run_env.replace(cwd=cwd, root=Path(saved["root"]))
 
 
 def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:

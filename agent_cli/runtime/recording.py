@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Failure
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_cli.providers.catalog import lookup
@@ -25,15 +25,15 @@ Opener = Callable[[], ModelHandle]
 class Recording:
     """Models whose requests and answers are recorded."""
 
-    def __init__(self, file: str, chosen: ChosenModel, settings: Settings, place: RunEnvironment) -> None:
+    def __init__(self, file: str, chosen: ChosenModel, settings: Settings, run_env: RunEnvironment) -> None:
         """Create the file. Raises UsageError."""
         model = chosen.resolved
         key = model.api_key.reveal() if model.api_key else ""
-        self._normalize = Normalizer(run_folders(place), place.env)
+        self._normalize = Normalizer(run_folders(run_env), run_env.env)
         self._model, self._settings, self._window = model, settings, chosen.window
         head = {"resolved": self._description(model, self._window.tokens)}
         try:
-            self._file = RecordingFile(file, head, self._normalize, Redactor(place.env, key))
+            self._file = RecordingFile(file, head, self._normalize, Redactor(run_env.env, key))
         except OSError as error:
             raise UsageError(f"--record: {file} cannot be written: {error.strerror or error}.") from None
 
@@ -45,12 +45,12 @@ class Recording:
         """Return the client of the main model."""
         return RecordingClient(open_client(self._model, self._settings, self._window), self._model.name, self._file)
 
-    def further(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
-        """Return a function that opens a further model. Calling it raises ModelError if that fails."""
+    def lazy_model(self, name: str, settings: Settings, run_env: RunEnvironment) -> Opener:
+        """Return a function that opens another model. Calling it raises ModelError if that fails."""
 
         def open_model() -> ModelHandle:
             try:
-                model = choose_model(name, settings, place)
+                model = choose_model(name, settings, run_env)
                 info = lookup(model.provider, model.model)
                 window = find_window(model, info, settings)
                 self._file.add_model(self._normalize.text(name), self._description(model, window.tokens))
@@ -65,12 +65,12 @@ class Recording:
 class Replaying:
     """Models that answer from a recording."""
 
-    def __init__(self, model: ResolvedModel, place: RunEnvironment) -> None:
+    def __init__(self, model: ResolvedModel, run_env: RunEnvironment) -> None:
         """Read the recording. Raises UsageError."""
         self._path = model.recording
-        self._normalize = Normalizer(run_folders(place), place.env)
+        self._normalize = Normalizer(run_folders(run_env), run_env.env)
         try:
-            self._replay = ReplayClient(Path(model.recording), run_folders(place), place.env)
+            self._replay = ReplayClient(Path(model.recording), run_folders(run_env), run_env.env)
         except ModelError as error:
             raise UsageError(error.failure.message) from None
 
@@ -78,8 +78,8 @@ class Replaying:
         """Return the client of the main model."""
         return self._replay
 
-    def further(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
-        """Return a function that opens a further model of the recording. Calling it raises ModelError."""
+    def lazy_model(self, name: str, settings: Settings, run_env: RunEnvironment) -> Opener:
+        """Return a function that opens another model of the recording. Calling it raises ModelError."""
 
         def open_model() -> ModelHandle:
             plain = self._replay.models.get(self._normalize.text(name))
@@ -93,23 +93,23 @@ class Replaying:
 
 
 def open_exchange(
-    file: str | None, chosen: ChosenModel, settings: Settings, place: RunEnvironment
+    file: str | None, chosen: ChosenModel, settings: Settings, run_env: RunEnvironment
 ) -> Recording | Replaying:
     """Return the models of a run. Raises UsageError. file: where to record; None for a model that is a recording."""
     if chosen.resolved.recording:
         if file:
             raise UsageError("--record cannot be combined with --model replay:FILE, which is a recording already.")
-        return Replaying(chosen.resolved, place)
-    return Recording(file or "", chosen, settings, place)
+        return Replaying(chosen.resolved, run_env)
+    return Recording(file or "", chosen, settings, run_env)
 
 
-def run_folders(place: RunEnvironment) -> dict[str, str]:
+def run_folders(run_env: RunEnvironment) -> dict[str, str]:
     """Return the folders that differ between machines, with the names that replace them in a recording."""
-    found = {str(state_folder(place.env)): "<state>"}
-    if place.home is not None:
-        found[str(place.home)] = "<home>"
-    found[str(place.root)] = "<root>"
-    found[str(place.cwd)] = "<cwd>"
-    if temporary := place.env.get("TMPDIR"):
+    found = {str(state_folder(run_env.env)): "<state>"}
+    if run_env.home is not None:
+        found[str(run_env.home)] = "<home>"
+    found[str(run_env.root)] = "<root>"
+    found[str(run_env.cwd)] = "<cwd>"
+    if temporary := run_env.env.get("TMPDIR"):
         found[os.path.abspath(temporary)] = "<tmp>"  # noqa: PTH100
     return found

@@ -16,7 +16,7 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.core.rules import Trust, split_rules
-from agent_cli.permissions.git_standing import git_folders
+from agent_cli.permissions.git_inspection import git_folders
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.session.store import state_folder
 from agent_tools.fs.safe_files import read_regular, write_atomic

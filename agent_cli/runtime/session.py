@@ -15,7 +15,7 @@ from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, Rewound, SessionNamed
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import SessionOrigin
@@ -75,14 +75,14 @@ def open_session(
     store: SessionStore,
     warn: Callable[[str], None],
     patience: float = PATIENCE,
-    place: RunEnvironment | None = None,
+    run_env: RunEnvironment | None = None,
 ) -> tuple[SessionLog | None, Restored | None]:
     """Open the session that the options resume: lock it, then read it. Raises UsageError.
 
     Without such a session, a transcript of Claude Code with that ID is read; it has no log yet.
 
     patience: seconds to wait for another process that has it open.
-    place: where to look for that transcript; None: nowhere.
+    run_env: where to look for that transcript; None: nowhere.
     """
     log = None
     if options.continue_ and options.resume:
@@ -101,7 +101,7 @@ def open_session(
         try:
             path = _resolve_session(options, store)
         except SessionNotFoundError:
-            foreign = transcripts.read_foreign(options, place) if place is not None and options.resume else None
+            foreign = transcripts.read_foreign(options, run_env) if run_env is not None and options.resume else None
             if foreign is None:
                 raise
             return None, _cut(options, foreign, foreign.uuids)
@@ -153,7 +153,7 @@ def _resolve_session(options: RunOptions, store: SessionStore) -> Path:
 
 def make_header(
     options: RunOptions,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     model: ResolvedModel,
     tools: list[Tool[Any]],
     restored: Restored | None,
@@ -176,9 +176,9 @@ def make_header(
             changed["system"] = system()
         if options.fork_session:
             changed |= {"session_id": session_id, "forked_from": old.session_id}
-            if old.root != str(place.root):
+            if old.root != str(run_env.root):
                 # The session belongs to another project, so its environment does not apply.
-                changed |= {"cwd": str(place.cwd), "root": str(place.root), "branch": git_branch(place.root)}
+                changed |= {"cwd": str(run_env.cwd), "root": str(run_env.root), "branch": git_branch(run_env.root)}
                 changed["system"] = system()
         return old.replace(**changed)
     names = tuple(t.name for t in tools)
@@ -189,14 +189,14 @@ def make_header(
         session_id = restored.header.session_id
     return Header(
         session_id,
-        str(place.cwd),
-        str(place.root),
+        str(run_env.cwd),
+        str(run_env.root),
         model.name,
         system(),
         names,
         __version__,
         forked_from=origin,
-        branch=git_branch(place.root),
+        branch=git_branch(run_env.root),
         answered=answered,
         small=small,
     )

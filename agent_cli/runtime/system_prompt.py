@@ -16,7 +16,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch, prompt
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.memory.files import Memory
 from agent_tools.base import ToolContext
 from agent_tools.lazy import lazy_imports
@@ -62,7 +62,7 @@ class PromptFacts(Value):
     style: the output style's part; "" for none.
     """
 
-    place: RunEnvironment
+    run_env: RunEnvironment
     model: str
     small: bool
     answered: bool
@@ -103,12 +103,12 @@ def _instructions(facts: PromptFacts) -> str:
 
 def _environment(facts: PromptFacts, settings: Settings) -> str:
     """Describe where the session works. Sub-agents get this part too."""
-    place, mode = facts.place, settings.permissions.mode
+    run_env, mode = facts.run_env, settings.permissions.mode
     system = os.uname()
     # A small model spells a long path wrong; a relative one it copies.
-    lines = ["# Environment", *([facts.files()] if facts.small else [f"Working directory: {place.cwd}"])]
-    if place.root != place.cwd and not facts.small:
-        lines.append(f"Workspace: {place.root}")
+    lines = ["# Environment", *([facts.files()] if facts.small else [f"Working directory: {run_env.cwd}"])]
+    if run_env.root != run_env.cwd and not facts.small:
+        lines.append(f"Workspace: {run_env.root}")
     if more := settings.permissions.additional_directories:
         lines.append(f"Also in the workspace: {', '.join(more)}")
     lines.append(facts.repository())
@@ -148,13 +148,13 @@ _WIDTH = 80
 class RepositoryState:
     """Ask git in the background; `text` waits for it. Git runs only where the trust of the workspace allows it."""
 
-    def __init__(self, place: RunEnvironment, layers: Layers) -> None:
-        self._root = place.root
+    def __init__(self, run_env: RunEnvironment, layers: Layers) -> None:
+        self._root = run_env.root
         self._running: list[subprocess.Popen[bytes]] = []
-        if not (place.root / ".git").exists():
+        if not (run_env.root / ".git").exists():
             return
         try:
-            git = git_use.git_to_read(place.root, place.env, layers.trust.git_use)
+            git = git_use.git_to_read(run_env.root, run_env.env, layers.trust.git_use)
             for words in (
                 ("status", "--porcelain", "--no-renames", "--untracked-files=normal"),
                 ("log", f"-{_COMMITS}", "--no-show-signature", "--format=%h %s"),

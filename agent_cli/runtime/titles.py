@@ -51,9 +51,9 @@ class Titles:
         assert settings.small_model is not None
         answer = TextCollector()
         try:
-            opened = lazy_model(settings.small_model, settings, agent.place)()
+            opened = lazy_model(settings.small_model, settings, agent.run_env)()
             request = Request(opened.model, prompt("title"), (UserMessage(_title_prompt(agent)),), max_tokens=400)
-            answer.read(opened.transport.stream(request, self._cancel))
+            answer.read(opened.client.stream(request, self._cancel))
         except (ModelError, CancelledError):
             return
         usage = opened.price(answer.usage) if answer.usage is not None else Usage()

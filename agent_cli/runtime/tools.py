@@ -15,8 +15,8 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import prompt
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, read_rule, rule_for
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ToolSpec
 from agent_cli.session.records import Restored
@@ -44,7 +44,7 @@ def make_context(
     workspace: Workspace,
     settings: Settings,
     layers: Layers,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     *,
     answered: bool,
     require_read_first: bool = True,
@@ -56,8 +56,8 @@ def make_context(
 
     answered: somebody can answer a question, now or later. The rest: see `ToolContext`.
     """
-    sandbox, shell = make_confinement(workspace, settings, place), ShellState()
-    policy = _make_policy(workspace, settings, layers, place, sandbox, shell, answered=answered)
+    sandbox, shell = make_confinement(workspace, settings, run_env), ShellState()
+    policy = _make_policy(workspace, settings, layers, run_env, sandbox, shell, answered=answered)
     known: dict[str, Any] = {"shell_timeout": settings.shell.timeout, "shell_on_timeout": settings.shell.on_timeout}
     known |= {"env_pass": settings.shell.env_pass, "after_edit": settings.after_edit}
     known["diagnostics"] = {name: getattr(settings.diagnostics, name) for name in settings.diagnostics._fields}
@@ -65,7 +65,7 @@ def make_context(
     checks = settings.diagnostics.enabled and layers.trust.git_use != "unknown"
     context = ToolContext(
         workspace,
-        env=dict(place.env),
+        env=dict(run_env.env),
         settings=known,
         require_read_first=require_read_first,
         small_model=small_model,
@@ -84,7 +84,7 @@ def _make_policy(
     workspace: Workspace,
     settings: Settings,
     layers: Layers,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     sandbox: SandboxRunner | None,
     shell: ShellState,
     *,
@@ -107,25 +107,25 @@ def _make_policy(
         workspace,
         layers.rules,
         settings.permissions.mode,
-        home=str(place.home) if place.home else "",
-        env=place.env,
+        home=str(run_env.home) if run_env.home else "",
+        env=run_env.env,
         carried=shell.exported,
         git_use=layers.trust.git_use,
         confined=confined,
-        state=state_folder(place.env),
+        state=state_folder(run_env.env),
         answered=answered,
         no_bypass=layers.managed.no_bypass,
     )
 
 
-def rule_saver(options: RunOptions, place: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
+def rule_saver(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
     """Return the function that saves a rule for the project; None if it would have no effect there."""
-    if options.bare or place.root == place.home:
+    if options.bare or run_env.root == run_env.home:
         return None
-    return saved_settings.saver(layers.trust, state_folder(place.env))
+    return saved_settings.saver(layers.trust, state_folder(run_env.env))
 
 
-def make_confinement(workspace: Workspace, settings: Settings, place: RunEnvironment) -> SandboxRunner | None:
+def make_confinement(workspace: Workspace, settings: Settings, run_env: RunEnvironment) -> SandboxRunner | None:
     """Return the sandbox that the settings describe; None if they switch it off. Raises UsageError."""
     asked = settings.sandbox
     if asked.mode == "off":
@@ -133,8 +133,8 @@ def make_confinement(workspace: Workspace, settings: Settings, place: RunEnviron
     _check(settings)
     return SandboxRunner(
         asked.mode,
-        lambda temp, network: sandbox_profile(workspace, settings, place, temp=temp, network=network),
-        place.env,
+        lambda temp, network: sandbox_profile(workspace, settings, run_env, temp=temp, network=network),
+        run_env.env,
         SandboxLimits(asked.landlock, asked.caches, asked.domains, asked.ports),
     )
 
@@ -158,21 +158,26 @@ def _check(settings: Settings) -> None:
 
 
 def sandbox_profile(
-    workspace: Workspace, settings: Settings, place: RunEnvironment, *, temp: Path | None = None, network: bool = False
+    workspace: Workspace,
+    settings: Settings,
+    run_env: RunEnvironment,
+    *,
+    temp: Path | None = None,
+    network: bool = False,
 ) -> Profile:
     """Return the profile for the next command. temp: the session's private folder. network: this command may use it."""
 
     # Most runs put nothing into a sandbox.
     def paths(texts: tuple[str, ...]) -> list[Path]:
-        return [Path(place.root, os.path.expanduser(text)) for text in texts]
+        return [Path(run_env.root, os.path.expanduser(text)) for text in texts]
 
     return profile.make_profile(
         workspace.roots,
-        place.home,
+        run_env.home,
         extra=paths(settings.sandbox.writable),
-        secret=[state_folder(place.env)],
+        secret=[state_folder(run_env.env)],
         readable=[*paths(settings.sandbox.readable), *workspace.skill_folders],
-        path=place.env.get("PATH", ""),
+        path=run_env.env.get("PATH", ""),
         caches=settings.sandbox.caches != "off",
         sockets=paths(settings.sandbox.sockets),
         temp=temp,
@@ -180,13 +185,13 @@ def sandbox_profile(
     )
 
 
-def make_workspace(place: RunEnvironment, settings: Settings, skill_folders: tuple[Path, ...] = ()) -> Workspace:
+def make_workspace(run_env: RunEnvironment, settings: Settings, skill_folders: tuple[Path, ...] = ()) -> Workspace:
     """Return the folders that tools may use freely. Raises UsageError for one that does not exist."""
     extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
             raise UsageError(f"--add-dir: {folder} is not a folder.")
-    return Workspace(place.root, extra, place.cwd, skill_folders=skill_folders)
+    return Workspace(run_env.root, extra, run_env.cwd, skill_folders=skill_folders)
 
 
 def choose_tools(
@@ -218,7 +223,7 @@ def choose_tools(
     listed = {tool_name(name) for name in settings.tools or ()}
     unknown = [n for n in listed - known.keys() if n != "default" and not n.startswith("mcp__")]
     # A list written for another program may have tools that only it has.
-    if unknown := [n for n in unknown if n not in agent_files.ELSEWHERE]:
+    if unknown := [n for n in unknown if n not in agent_files.FOREIGN_TOOLS]:
         raise UsageError(f"Unknown tool {unknown[0]}. The tools are: {', '.join(known)}.")
     own = [tool.name for tool in embedded]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.core.version import __version__
 from agent_cli.session.files import transcript_folder
 from agent_cli.session.log import SessionLog
@@ -36,7 +36,7 @@ class SessionTranscript:
         self,
         log: SessionLog,
         header: Header,
-        place: RunEnvironment,
+        run_env: RunEnvironment,
         warn: Callable[[str], None],
         mirror: Mirror | None,
         *,
@@ -45,12 +45,12 @@ class SessionTranscript:
         """at_once: write it from the first event on, where readers of Claude Code's transcripts look; otherwise in our
         own folder, from the first call of `wanted` on.
         """
-        folder = project_folder(place.env, place.home, place.cwd) if at_once else transcript_folder(log.path)
+        folder = project_folder(run_env.env, run_env.home, run_env.cwd) if at_once else transcript_folder(log.path)
         self.path = folder / f"{header.session_id}.jsonl"
         self._mirror = mirror
         self._log = log
         self._header = header
-        self._place = place
+        self._run_env = run_env
         self._warn = warn
         self._at_once = at_once
         self._writer: TranscriptWriter | None = None
@@ -62,7 +62,7 @@ class SessionTranscript:
         with self._lock:
             if self._writer is None:
                 header = self._header
-                about = entries.EntryContext(header.session_id, str(self._place.cwd), header.branch, __version__)
+                about = entries.EntryContext(header.session_id, str(self._run_env.cwd), header.branch, __version__)
                 self._writer = writer.TranscriptWriter(self._log, self.path, about, self._warn, self._mirror)
                 self._writer.begin()
         return self.path
@@ -84,7 +84,7 @@ class SessionTranscript:
 def make_transcript(
     options: RunOptions,
     settings: Settings,
-    place: RunEnvironment,
+    run_env: RunEnvironment,
     header: Header,
     log: SessionLog,
     warn: Callable[[str], None],
@@ -98,24 +98,24 @@ def make_transcript(
     if settings.transcript == "off" and not at_once:
         return None
     mirror = mirror if options.session_mirror else None
-    return SessionTranscript(log, header, place, warn, mirror, at_once=at_once)
+    return SessionTranscript(log, header, run_env, warn, mirror, at_once=at_once)
 
 
-def read_foreign(options: RunOptions, place: RunEnvironment) -> Restored | None:
+def read_foreign(options: RunOptions, run_env: RunEnvironment) -> Restored | None:
     """Return the session to resume, read from a transcript of Claude Code; None if there is none with that ID.
 
     Raises SessionNotFoundError if it cannot be read, or if it belongs to another folder and is not forked.
     """
-    path = find_foreign(options.resume or "", place, anywhere=options.fork_session)
+    path = find_foreign(options.resume or "", run_env, anywhere=options.fork_session)
     return reader.read_transcript(path, path.stem) if path is not None else None
 
 
-def find_foreign(text: str, place: RunEnvironment, *, anywhere: bool) -> Path | None:
+def find_foreign(text: str, run_env: RunEnvironment, *, anywhere: bool) -> Path | None:
     """Return the transcript of the session with this ID; see `read_foreign`."""
     if not is_session_id(text):
         return None
-    here = project_folder(place.env, place.home, place.cwd)
-    found = sorted(find_transcripts(place.env, place.home, text), key=lambda path: path.parent != here)
+    here = project_folder(run_env.env, run_env.home, run_env.cwd)
+    found = sorted(find_transcripts(run_env.env, run_env.home, text), key=lambda path: path.parent != here)
     if not found or found[0].parent == here or anywhere:
         return found[0] if found else None
     where = shorten(reader.working_directory(found[0]) or found[0].parent.name)

@@ -16,13 +16,13 @@ from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode, read_settings
 from agent_cli.runtime.models import choose_model
 from agent_cli.server.answers import UserVerdict, binding_of, check_verdict, decision_about
 from agent_cli.server.guard import RequestRefusedError
 from agent_cli.server.hub import Hub
-from agent_cli.server.reading import checkpoints_of, missing, session_log, session_place, token_of
+from agent_cli.server.reading import checkpoints_of, missing, session_environment, session_log, token_of
 from agent_cli.server.schemas import DecisionBody, DecisionFields, EmptyBody, MessageBody, StartBody, UndoBody
 from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry, new_session_id
 from agent_cli.session.pending_plans import expired_words
@@ -63,7 +63,7 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
         await asyncio.to_thread(_check_model, hub, folder, options)
         if body.worktree:
             cwd = await _worktree(hub, folder, f"s{session_id[:8]}")
-        root = hub.place(cwd).root
+        root = hub.run_env(cwd).root
     except UsageError as error:
         raise RequestRefusedError(409, "settings", str(error)) from None
     title = first_words(body.prompt)
@@ -107,9 +107,9 @@ def _check_mode(hub: Hub, mode: str) -> None:
 
 def _check_model(hub: Hub, folder: Path, options: RunOptions) -> None:
     """Raise UsageError if a session there would have no model to work with."""
-    place = hub.place(folder)
-    settings = read_settings(options, place).settings()
-    choose_model(options.model or settings.model, settings, place)
+    run_env = hub.run_env(folder)
+    settings = read_settings(options, run_env).settings()
+    choose_model(options.model or settings.model, settings, run_env)
 
 
 async def _worktree(hub: Hub, folder: Path, name: str) -> Path:
@@ -311,7 +311,7 @@ async def undo(hub: Hub, request: Request, body: UndoBody) -> dict[str, Any]:
     if session_id in hub.pool.running or session_id in hub.pool.queued:
         raise RequestRefusedError(409, "running", "The session is at work: interrupt it first.")
     task = _find_task(hub, session_id, user)
-    root = (await asyncio.to_thread(session_place, hub, session_id)).root
+    root = (await asyncio.to_thread(session_environment, hub, session_id)).root
 
     def carry_out() -> tuple[dict[str, Any], int]:
         work = checkpoints_of(hub, session_id)

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.pending import read_answers
 from agent_cli.server.tasks import InboxEntry

@@ -27,13 +27,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.server import acting, coding, reading, schemas
 from agent_cli.server.guard import AccessTokenStore, FailureLimit, RequestGuard, RequestRefusedError, Role
 from agent_cli.server.hub import Hub
 from agent_cli.server.notify import Notifier
-from agent_cli.session.store import write_report
+from agent_cli.session.store import write_crash_report
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.record import Value
 from agent_tools.text import one_line
@@ -158,7 +158,7 @@ def _endpoint(hub: Hub, rows: dict[str, ApiRoute]) -> Callable[[Request], Awaita
         except (ClientDisconnect, HTTPException):
             raise
         except Exception as error:  # noqa: BLE001 - costs one request, not the server; shown on stderr
-            where = write_report(error, hub.env)
+            where = write_crash_report(error, hub.env)
             sys.stderr.write(f"agent: {request.method} {row.path} failed: {type(error).__name__}. See {where}\n")
             return answer_of(RequestRefusedError(500, "program", "The server failed; its log has a report."))
         return made if isinstance(made, Response) else JSONResponse(made, row.status)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.place import RunEnvironment
-from agent_cli.runtime.environment import find_place
+from agent_cli.core.run_environment import RunEnvironment
+from agent_cli.runtime.environment import find_environment
 from agent_cli.server.pool import Pool
 from agent_cli.server.streams import FileWatch
 from agent_cli.server.tasks import ServerTask, TaskStore
@@ -46,9 +46,9 @@ class Hub:
         self._details: dict[str, tuple[Any, dict[str, Any] | None]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    def place(self, folder: str | Path) -> RunEnvironment:
+    def run_env(self, folder: str | Path) -> RunEnvironment:
         """Return where a run in a folder happens. Raises UsageError."""
-        return find_place(self.env, folder)
+        return find_environment(self.env, folder)
 
     def is_ready(self, task: ServerTask) -> bool:
         """Return True if a worker could do something: a message is open, or every decision is there."""

@@ -17,7 +17,7 @@ from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import user_text
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.providers.catalog import known_models
 from agent_cli.providers.registry import PROVIDERS
@@ -73,7 +73,7 @@ async def projects(hub: Hub, request: Request) -> dict[str, Any]:
     def described(project: ServedProject) -> dict[str, Any]:
         model, mode, trusted = "", "default", False
         with suppress(UsageError):
-            layers = read_settings(RunOptions(), hub.place(project.folder), [])
+            layers = read_settings(RunOptions(), hub.run_env(project.folder), [])
             settings = layers.settings()
             model, mode, trusted = settings.model or "", settings.permissions.mode, layers.trust.trusted
         return {
@@ -89,8 +89,8 @@ async def projects(hub: Hub, request: Request) -> dict[str, Any]:
 async def models(hub: Hub, request: Request) -> dict[str, Any]:
     def listed() -> dict[str, Any]:
         project = hub.views.projects.get(request.query_params.get("project", ""))
-        place = hub.place(project.folder if project is not None else Path.home())
-        settings = read_settings(RunOptions(), place, []).settings()
+        run_env = hub.run_env(project.folder if project is not None else Path.home())
+        settings = read_settings(RunOptions(), run_env, []).settings()
         named = (settings.model or "").partition("/")[0]
         usable = {p.name for p in PROVIDERS if p.name == named or any(hub.env.get(v) for v in p.keys)}
         found = known_models("", usable) if usable else []
@@ -228,23 +228,23 @@ def _stream_response(pieces: AsyncIterator[bytes]) -> Response:
     return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)
 
 
-def session_place(hub: Hub, session_id: str) -> RunEnvironment:
+def session_environment(hub: Hub, session_id: str) -> RunEnvironment:
     """Return where a session works."""
     session_log(hub, session_id)
     task = hub.views.task(session_id)
     entry = hub.views.entry(session_id)
     folder = task.spec.cwd if task is not None else entry["folder"] if entry is not None else ""
     try:
-        return hub.place(folder)
+        return hub.run_env(folder)
     except UsageError as error:
         raise RequestRefusedError(409, "folder", str(error)) from None
 
 
 def checkpoints_of(hub: Hub, session_id: str) -> UndoManager:
     """Return the checkpoints of a session."""
-    place = session_place(hub, session_id)
+    run_env = session_environment(hub, session_id)
     try:
-        return undo_manager(place, read_settings(RunOptions(), place, []).settings(), session_id)
+        return undo_manager(run_env, read_settings(RunOptions(), run_env, []).settings(), session_id)
     except UsageError as error:
         raise RequestRefusedError(409, "undo", str(error)) from None
 
@@ -255,7 +255,7 @@ async def undo_points(hub: Hub, request: Request) -> dict[str, Any]:
 
     def read() -> list[dict[str, Any]]:
         work = checkpoints_of(hub, session_id)
-        root = session_place(hub, session_id).root
+        root = session_environment(hub, session_id).root
         standing = [step.turn for step in work.steps() if not step.undone]
         points = []
         for at, turn in enumerate(standing):
@@ -279,7 +279,7 @@ async def diff(hub: Hub, request: Request) -> dict[str, Any]:
 
     def read() -> dict[str, Any]:
         work = checkpoints_of(hub, session_id)
-        root = session_place(hub, session_id).root
+        root = session_environment(hub, session_id).root
         found = work.diffs([step.turn.turn for step in work.steps() if not step.undone])
         files: list[dict[str, Any]] = [
             {

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.messages import user_text
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.headless.pending import has_expired
 from agent_cli.providers.catalog import lookup
 from agent_cli.runtime.edit_call import editable_call
-from agent_cli.runtime.pending import pending_of, saved_place, session_holder
+from agent_cli.runtime.pending import pending_of, saved_environment, session_holder
 from agent_cli.server.answers import binding_of, decision_about
 from agent_cli.server.pool import Pool
 from agent_cli.server.tasks import ServerTask, TaskStore
@@ -194,10 +194,10 @@ class Views:
         if restored is None or restored.waiting is None:
             return []
         waiting, entries = restored.waiting, task.open_entries() if task is not None else []
-        place = saved_place(
+        run_env = saved_environment(
             waiting.saved, RunEnvironment(Path(restored.header.cwd), Path(restored.header.root), None, self.env)
         )
-        workspace = Workspace(place.root, cwd=place.cwd)
+        workspace = Workspace(run_env.root, cwd=run_env.cwd)
         items = []
         for item in pending_of(restored):
             asked = waiting.requests.get(item["call_id"]) or waiting.questions.get(item["call_id"])

@@ -30,21 +30,21 @@ from agent_cli.core.events import (
     ToolProgress,
 )
 from agent_cli.core.messages import AssistantMessage, UserMessage
-from agent_cli.core.place import UsageError
 from agent_cli.core.results import Suspended, TurnResult
+from agent_cli.core.run_environment import UsageError
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
 from agent_cli.headless.output import echo, print_notice
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.pending import project_store, reopen
 from agent_cli.server.answers import UserVerdict, answer_approval, answer_question, decision_about
 from agent_cli.server.tasks import InboxEntry, ServerTask
 from agent_cli.session.files import read_log
 from agent_cli.session.pending_plans import claim_plan, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
-from agent_cli.session.store import state_folder, write_report
+from agent_cli.session.store import state_folder, write_crash_report
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.text import one_line
@@ -137,9 +137,9 @@ class TaskWorker:
 
     def _restored(self) -> Restored | None:
         if self.agent is not None:
-            store = project_store(self.agent.place)
+            store = project_store(self.agent.run_env)
         else:
-            store = project_store(find_place(self.env, self.spec.cwd))
+            store = project_store(find_environment(self.env, self.spec.cwd))
         with suppress(SessionNotFoundError):
             return store.load(self.spec.session_id)
         return None
@@ -193,7 +193,7 @@ class TaskWorker:
         if pick_up:
             agent.conversation.pick_up()
         else:
-            claim_plan(project_store(agent.place).folder, self.spec.session_id)
+            claim_plan(project_store(agent.run_env).folder, self.spec.session_id)
         spent = (today or turn).spent
         return self._turn(lambda: agent.conversation.resume(self._show, spent))
 
@@ -203,7 +203,7 @@ class TaskWorker:
 
     def _expire(self, entry: InboxEntry) -> None:
         agent = self._reopened()
-        claim_plan(project_store(agent.place).folder, self.spec.session_id)
+        claim_plan(project_store(agent.run_env).folder, self.spec.session_id)
         agent.conversation.abandon(expired_words(agent.settings.plan_ttl))
         self.task.take(entry.id)
 
@@ -256,13 +256,13 @@ class TaskWorker:
     def _opened(self) -> Agent:
         """Return the agent of the session, new or as it was left. Raises UsageError."""
         if self.agent is None:
-            place = find_place(self.env, self.spec.cwd)
-            store = project_store(place)
+            run_env = find_environment(self.env, self.spec.cwd)
+            store = project_store(run_env)
             old = store.path(self.spec.session_id).is_file()
             chosen: dict[str, Any] = {"resume" if old else "session_id": self.spec.session_id}
             options = self.spec.options.replace(prompt=(), on_ask="suspend", **chosen)
-            layers = read_settings(options, place)
-            self.agent = build_agent(options, place, layers, self._approve, _warn, asker=self._answer)
+            layers = read_settings(options, run_env)
+            self.agent = build_agent(options, run_env, layers, self._approve, _warn, asker=self._answer)
         return self.agent
 
     def _reopened(self) -> Agent:
@@ -270,10 +270,10 @@ class TaskWorker:
         if self.agent is not None:
             self.agent.close()
             self.agent = None
-        place = find_place(self.env, self.spec.cwd)
+        run_env = find_environment(self.env, self.spec.cwd)
         options = self.spec.options.replace(prompt=(), model=None)
         pair = self._approve, self._answer
-        self.agent = reopen(self.spec.session_id, place, options, lambda on_ask: pair, _warn)
+        self.agent = reopen(self.spec.session_id, run_env, options, lambda on_ask: pair, _warn)
         return self.agent
 
     def _approve(self, request: ApprovalRequested) -> Answer:
@@ -312,9 +312,9 @@ def _warn(text: str) -> None:
 def make_worktree(folder: str, name: str) -> int:
     """Make a worktree of the repository in a folder; print the folder in it; return the exit code."""
     try:
-        place = find_place(os.environ, folder)
-        trust = read_settings(RunOptions(), place).trust
-        worktree = enter_worktree(name, place, trust.trusted)
+        run_env = find_environment(os.environ, folder)
+        trust = read_settings(RunOptions(), run_env).trust
+        worktree = enter_worktree(name, run_env, trust.trusted)
         by_setting = trust.by.startswith("the setting")
         apply_project_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)
     except UsageError as error:
@@ -341,7 +341,7 @@ def main(folder: str) -> int:
         task.fail(str(error))
         return FAILED
     except Exception as error:  # noqa: BLE001 - no error is lost with the worker; shown as the failure of its session
-        text = f"The program failed: {type(error).__name__}. The report is in {write_report(error, os.environ)}"
+        text = f"The program failed: {type(error).__name__}. The report is in {write_crash_report(error, os.environ)}"
         print_notice(text)
         task.fail(text)
         return FAILED

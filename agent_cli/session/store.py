@@ -234,7 +234,7 @@ _MAX_REPORTS = 20
 _MAX_CHARS = 100_000
 
 
-def write_report(error: BaseException, env: Mapping[str, str]) -> str:
+def write_crash_report(error: BaseException, env: Mapping[str, str]) -> str:
     """Write an exception to `<state>/crashes/` and return the file's path, or "" if that failed. Never raises.
 
     The traceback has lines of code and the message, but no values of variables; secrets are removed. Only the latest

@@ -20,8 +20,8 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Answer, Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
+from agent_cli.core.run_environment import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.agent import Agent, switch_model
@@ -79,7 +79,7 @@ def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly
     return "well" if isinstance(result, Complete) and not result.degraded and not refused else "stopped"
 
 
-BEGIN_DELAY = 0.5
+START_DELAY_SECONDS = 0.5
 BYPASS_WARNING = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
 # Rows printed of a panel, for which there is no live screen.
 _WATCH_ROWS = 20
@@ -101,12 +101,12 @@ class Repl(Dialogs):
     """A session and its message loop."""
 
     def __init__(
-        self, options: RunOptions, place: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
+        self, options: RunOptions, run_env: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
     ) -> None:
         """first: it is the user's first session. Raises UsageError."""
-        self.options, self.place, self.layers = options, place, layers
+        self.options, self.run_env, self.layers = options, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
-        self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
+        self._folder = SessionStore(state_folder(os.environ), self.run_env.root).folder
         self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
         self.command_picks = Picks(state_folder(os.environ) / "picks.json" if saved else None, "command")
@@ -135,14 +135,14 @@ class Repl(Dialogs):
 
     def _build(self, options: RunOptions) -> Agent:
         if options.fork_session:
-            refuse_fork(options, self.layers.settings(), self.place)
+            refuse_fork(options, self.layers.settings(), self.run_env)
         approver, asker = self._make_approver("")
-        agent = build_agent(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
+        agent = build_agent(options, self.run_env, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
         if waiting is None or not waiting.saved:
             return restore_mode(agent, options)
         agent.close()
-        return reopen(agent.header.session_id, self.place, options, self._make_approver, self._warn, attended=True)
+        return reopen(agent.header.session_id, self.run_env, options, self._make_approver, self._warn, attended=True)
 
     def _make_approver(self, on_ask: str) -> tuple[Approver, Asker]:
         """Return approver and asker. A user is present, so `on_ask` is ignored."""
@@ -328,7 +328,7 @@ class Repl(Dialogs):
         agent = self.agent
         mode = agent.conversation.deps.policy.mode
         width = self._console.width - 1 if self.has_menus else 10_000
-        for line in greeting_lines(agent.model.name, mode, abbreviate_home(self.place.cwd, self.place.home), width):
+        for line in greeting_lines(agent.model.name, mode, abbreviate_home(self.run_env.cwd, self.run_env.home), width):
             self.say(line)
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
@@ -342,7 +342,7 @@ class Repl(Dialogs):
         if agent.mcp is not None:
             agent.mcp.report_changes()
         # Slow work starts after the prompt is shown.
-        self.agent.begin(BEGIN_DELAY)
+        self.agent.start_servers(START_DELAY_SECONDS)
 
     def _farewell(self) -> None:
         self._titles.close()
@@ -403,7 +403,7 @@ class Repl(Dialogs):
         self.agent.close(why)
         self.agent = agent
         self._count_from_restored()
-        agent.begin(BEGIN_DELAY)
+        agent.start_servers(START_DELAY_SECONDS)
 
     def switch_model(self, name: str) -> None:
         """Continue with another model. Raises UsageError."""

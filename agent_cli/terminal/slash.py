@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event
-from agent_cli.core.place import RunEnvironment
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.extensions.commands import split_call
 from agent_cli.runtime.agent import Agent
 from agent_tools.record import Value
@@ -149,7 +149,7 @@ class SlashContext(UserOutput, UserQuestions, TerminalControl, SessionControl, P
     def agent(self) -> Agent: ...
 
     @property
-    def place(self) -> RunEnvironment: ...
+    def run_env(self) -> RunEnvironment: ...
 
     @property
     def layers(self) -> Layers: ...

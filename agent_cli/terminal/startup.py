@@ -18,7 +18,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Warned
 from agent_cli.core.messages import is_user_message
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.core.version import __version__
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import (
@@ -81,13 +81,13 @@ def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
     return next((form for form in (*forms, f"{keys} · /help") if cells(form) <= width), least)
 
 
-def is_first_start(place: RunEnvironment) -> bool:
+def is_first_start(run_env: RunEnvironment) -> bool:
     """Return True if this user has no state directory yet."""
-    return not os.path.isdir(state_folder(place.env))  # noqa: PTH112 - the method raises in closed folders
+    return not os.path.isdir(state_folder(run_env.env))  # noqa: PTH112 - the method raises in closed folders
 
 
 def ask_before_start(
-    options: RunOptions, place: RunEnvironment, layers: Layers, console: Console, *, first: bool
+    options: RunOptions, run_env: RunEnvironment, layers: Layers, console: Console, *, first: bool
 ) -> Layers:
     """Ask the necessary questions before a session begins, if a user is present; return the updated settings.
 
@@ -95,90 +95,90 @@ def ask_before_start(
     """
     dialogs = LineDialogs(console, read_line)
     if os.isatty(0):
-        layers = ask_for_trust(options, place, layers, dialogs)
-        ask_about_servers(options, place, layers, dialogs)
-        layers = _ask_about_plugins(options, place, layers, dialogs)
+        layers = ask_for_trust(options, run_env, layers, dialogs)
+        ask_about_servers(options, run_env, layers, dialogs)
+        layers = _ask_about_plugins(options, run_env, layers, dialogs)
     if first:
-        choose_first_model(dialogs, options, layers, place)
-        choose_sandbox(dialogs, layers, place)
+        choose_first_model(dialogs, options, layers, run_env)
+        choose_sandbox(dialogs, layers, run_env)
     return layers
 
 
-def ask_for_trust(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
+def ask_for_trust(options: RunOptions, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
     """Ask for trust in the project if it has anything that would take effect."""
     if layers.trust.state not in ("untrusted", "changed"):
         return layers
     # Files are read before and after the settings, so that the user agrees to exactly what was shown.
-    files = project_files(place)
-    if is_declined(place, files):
+    files = project_files(run_env)
+    if is_declined(run_env, files):
         return layers
-    layers = read_settings(options, place)
+    layers = read_settings(options, run_env)
     if not dialogs.put(trust_dialog(layers)):
-        if not decline_trust(place, files):
+        if not decline_trust(run_env, files):
             dialogs.say("Not trusted; you are asked again when it changes. To trust it later: agent trust")
         return layers
-    if why := remember_trust(place, files):
+    if why := remember_trust(run_env, files):
         dialogs.say(f"warning: your answer was not saved, because {why}; --trust trusts for one session")
-    return read_settings(options, place)
+    return read_settings(options, run_env)
 
 
-def ask_about_servers(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
+def ask_about_servers(options: RunOptions, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
     """Ask about project MCP servers that are not approved as declared."""
-    for found, why in unapproved(options, place, layers):
-        if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(place).approve(found)):
+    for found, why in unapproved(options, run_env, layers):
+        if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(run_env).approve(found)):
             dialogs.say(f"warning: your answer was not saved, because {problem}")
 
 
-def _ask_about_plugins(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
+def _ask_about_plugins(options: RunOptions, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
     """Ask about plugins that changed since the user trusted them."""
-    if options.bare or place.home is None or not any("agent plugin trust" in text for text in layers.ignored):
+    if options.bare or run_env.home is None or not any("agent plugin trust" in text for text in layers.ignored):
         return layers
-    for plugin, digest in install.changed_plugins(place.home):
+    for plugin, digest in install.changed_plugins(run_env.home):
         title = f"The plugin {plugin.name} has changed since you trusted it. It brings:"
-        lines = [f"  {phrase}" for phrase in plugin.brings()]
+        lines = [f"  {phrase}" for phrase in plugin.describe_contents()]
         if not dialogs.put(_before_start(title, lines, "Trust it as it is now?")):
             continue
         try:
-            install.trust_plugin(store.PluginStore(place.home), plugin.name, digest)
+            install.trust_plugin(store.PluginStore(run_env.home), plugin.name, digest)
         except (manifest.PluginError, OSError) as error:
             dialogs.say(f"warning: your answer was not saved, because {error}")
-        layers = read_settings(options, place)
+        layers = read_settings(options, run_env)
     return layers
 
 
-def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: RunEnvironment) -> None:
+def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, run_env: RunEnvironment) -> None:
     """Ask which model to use if none is configured and several are available; save the answer for the user."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
-    found = server_info.discover(place.env)
+    found = server_info.discover(run_env.env)
     if len(found) < 2:
         return
     chosen = dialogs.choose("Which model? (/model changes it at any time)", found)
     if chosen is None:
         return
     name = found[chosen][0]
-    layers.add({"model": name}, "your choice", place.root)
-    _save(dialogs, place, "model", name)
+    layers.add({"model": name}, "your choice", run_env.root)
+    _save(dialogs, run_env, "model", name)
 
 
-def choose_sandbox(dialogs: Dialogs, layers: Layers, place: RunEnvironment) -> None:
+def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) -> None:
     """Ask whether commands run in the sandbox without approval, if there is one and no setting says so."""
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
         return
-    if sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), place.env).kind != "bubblewrap":
+    if sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), run_env.env).kind != "bubblewrap":
         return
     chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX_OPTIONS)
     if chosen is not None:
-        layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", place.root)
-        _save(dialogs, place, "sandbox.auto_allow", chosen == 0)
+        layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", run_env.root)
+        _save(dialogs, run_env, "sandbox.auto_allow", chosen == 0)
 
 
-def _save(dialogs: Dialogs, place: RunEnvironment, key: str, value: Any) -> None:
-    if place.home is None:
+def _save(dialogs: Dialogs, run_env: RunEnvironment, key: str, value: Any) -> None:
+    if run_env.home is None:
         return
     try:
-        save_setting(place.home / ".agentrc", key, value)
+        save_setting(run_env.home / ".agentrc", key, value)
     except (SettingsError, OSError):
         dialogs.say("  this applies to this session only; ~/.agentrc could not be changed")
     else:
@@ -195,7 +195,7 @@ def trust_dialog(layers: Layers) -> Dialog:
     for held in layers.held:
         lines.append(f"  - {os.path.relpath(held.source, trust.root)} sets {held.key}: {held.shown}")
     lines += [
-        *(f"  - {phrase}" for phrase in trust.brings),
+        *(f"  - {phrase}" for phrase in trust.needs_trust),
         "  y: all of this takes effect, until it changes, and git may be used in it without a question",
         "  n: it is ignored; only what makes things stricter takes effect",
     ]
@@ -249,7 +249,7 @@ def greet_resumed(ctx: ResumeContext) -> None:
     if restored is None:
         return
     ctx.say(f"  {_restored_words(restored)}")
-    log = SessionStore(state_folder(ctx.place.env), ctx.place.root).path(restored.header.session_id)
+    log = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(restored.header.session_id)
     exchanges = last_exchanges(log, _MAX_TURNS) or exchanges_of(restored.history, _MAX_TURNS)
     turns = sum(is_user_message(message) for message in restored.history)
     ctx.show_earlier(exchanges, max(turns - len(exchanges), 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.cli.commands.sessions import read_time
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.session.files import decode_record, encode_record
 from agent_cli.session.store import SessionStore
 from tests.support.program import agent

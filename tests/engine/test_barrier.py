@@ -13,7 +13,7 @@ from agent_cli.core.decisions import Approve, Reject
 from agent_cli.core.events import ToolFinished, Warned
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.results import Complete
-from agent_cli.session.store import write_report
+from agent_cli.session.store import write_crash_report
 from tests.support.scripts import call
 from tests.support.turns import World
 
@@ -160,11 +160,11 @@ def test_a_crash_report_has_the_traceback_and_no_secret(tmp_path: Path) -> None:
         try:
             raise BugError(f"{number} \x1b[2J with hush-hush-hush and {token}")
         except BugError as error:
-            paths.append(Path(write_report(error, env)))
+            paths.append(Path(write_crash_report(error, env)))
     text = paths[-1].read_text()
     assert "test_barrier.py" in text and "BugError: 24" in text
     assert "hush" not in text and token not in text and "\x1b" not in text
     assert paths[-1].stat().st_mode & 0o777 == 0o600
     assert len(list((tmp_path / "state/crashes").iterdir())) == 20
     (tmp_path / "file").write_text("")
-    assert write_report(BugError("x"), {"AGENT_STATE_DIR": str(tmp_path / "file")}) == ""
+    assert write_crash_report(BugError("x"), {"AGENT_STATE_DIR": str(tmp_path / "file")}) == ""

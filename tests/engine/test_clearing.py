@@ -43,7 +43,7 @@ def printing(number: int, more: str = "") -> dict[str, Any]:
 def world_with(root: Path, *calls: dict[str, Any], **options: Any) -> tuple[World, Narrow]:
     model = Narrow(saying(*calls), 10 * SIZE, bytes_per_token=3.5)
     world = World(root, [], allow=("Bash",))
-    world.deps = world.deps.replace(transport=model)
+    world.deps = world.deps.replace(client=model)
     result = world.turn(**{"context_window": SIZE, "clear_at": STEPS, **options})
     assert isinstance(result, Complete)
     return world, model
@@ -128,7 +128,7 @@ def test_a_resumed_session_is_shown_the_same(tmp_path: Path) -> None:
     log.create(Header("s", str(tmp_path), str(tmp_path), "m", "You are a test.", (), "1"))
     world = World(tmp_path, [], allow=("Bash",))
     model = Narrow(saying(*map(printing, range(16))), 10 * SIZE, bytes_per_token=3.5)
-    world.deps = world.deps.replace(transport=model)
+    world.deps = world.deps.replace(client=model)
     world.turn(context_window=SIZE, clear_at=STEPS)
     log.record(MessageAdded(world.history[0]))
     for event in world.events:
@@ -155,7 +155,7 @@ def test_what_the_user_pinned_stays(tmp_path: Path) -> None:
     pinned = world.history[2].text
     world.deps.state.window.pins.append(pinned)
     model = Narrow(saying(*map(printing, range(1, 13))), 10 * SIZE, bytes_per_token=3.5)
-    world.deps = world.deps.replace(transport=model)
+    world.deps = world.deps.replace(client=model)
     world.turn("go on", context_window=SIZE, clear_at=STEPS)
     last = results(model.requests[-1])
     assert last[0] == pinned and last[1].startswith(CLEARED)
@@ -164,7 +164,7 @@ def test_what_the_user_pinned_stays(tmp_path: Path) -> None:
 def test_without_a_tool_for_files_the_line_says_to_call_again(tmp_path: Path) -> None:
     world = World(tmp_path, [], allow=("Bash",), tools=tuple(t for t in BUILTIN if t.name == "Bash"))
     model = Narrow(saying(*map(printing, range(12))), 10 * SIZE, bytes_per_token=3.5)
-    world.deps = world.deps.replace(transport=model)
+    world.deps = world.deps.replace(client=model)
     world.turn(context_window=SIZE, clear_at=STEPS)
     assert results(model.requests[-1])[0] == f"{CLEARED}201 lines of Bash. Make the call again if you need them.]"
     assert world.deps.context.workspace.scratch.folder is None

@@ -42,7 +42,7 @@ def world_with(root: Path, model: Narrow, files: int = 9, **deps: Any) -> World:
     for number in range(files):
         (root / f"f{number}.txt").write_text(f"file {number} has this line\n" * 110)
     world = World(root, [], **deps)
-    world.deps = world.deps.replace(transport=model)
+    world.deps = world.deps.replace(client=model)
     return world
 
 

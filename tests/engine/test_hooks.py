@@ -293,7 +293,7 @@ def test_a_stop_hook_that_is_content_lets_the_turn_end(tmp_path: Path) -> None:
 def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path: Path) -> None:
     nested = [{"calls": [call("Bash", command="touch made")]}, {"text": "half"}, {"text": "whole"}]
     world = Hooked(tmp_path, [{"calls": [task()]}, {"text": "ok"}], allow=("Bash", "Task"))
-    world.deps = world.deps.replace(transport=Split(world, nested))
+    world.deps = world.deps.replace(client=Split(world, nested))
     world.hook("SubagentStop", {"decision": "block", "reason": "go on"}, None, matcher="general")
     world.hook("Stop").hook("PreToolUse", DENY, matcher="Bash").turn()
     events = [(g["hook_event_name"], g.get("agent_type")) for g in world.given]

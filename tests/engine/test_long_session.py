@@ -53,7 +53,7 @@ def test_a_thousand_rounds_in_a_narrow_window(tmp_path: Path) -> None:
         (tmp_path / f"part{number}.txt").write_text(f"line of part {number}, with words\n" * (20 + 12 * (number % 13)))
     world = World(tmp_path, [], mode="acceptEdits", tools=(Read(), Write(), TodoWrite()))
     model = Narrow(answer, SIZE)
-    world.deps = world.deps.replace(transport=model)
+    world.deps = world.deps.replace(client=model)
     world.deps.state.window.pins = [RULE]
     world.history = [UserMessage(RULE), AssistantMessage((Text("I will."),), model="narrow")]
     result = world.turn(

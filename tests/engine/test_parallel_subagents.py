@@ -59,7 +59,7 @@ def story(
     calls = [task(kind, prompt) for prompt in nested]
     world = World(root, [{"calls": calls, "usage": USE}, {"text": "Done.", "usage": USE}], list(answers), **more)
     models = Models(world.model, nested)
-    world.deps = world.deps.replace(transport=models)
+    world.deps = world.deps.replace(client=models)
     return world, models
 
 

@@ -322,7 +322,7 @@ class Breaking:
 
 def test_what_an_answer_that_broke_off_used_is_in_every_account(root: Path) -> None:
     world = World(root, [])
-    world.deps = world.deps.replace(transport=Breaking())
+    world.deps = world.deps.replace(client=Breaking())
     result = world.turn()
     assert isinstance(result, Failed)
     assert [e.usage for e in world.of(UsageAdded)] == [result.end.usage] == [Usage(1_000, 7)]
@@ -346,7 +346,7 @@ class Thinking:
 @pytest.mark.parametrize("waits", [False, True])
 def test_an_answer_that_is_interrupted_before_its_first_word_is_not_free(root: Path, waits: bool) -> None:
     world = World(root, [], price=lambda usage: usage.replace(cost=usage.input * 0.001))
-    world.deps = world.deps.replace(transport=Thinking(waits=waits))
+    world.deps = world.deps.replace(client=Thinking(waits=waits))
     result = world.turn("a question of some length")
     assert result.end.diagnostics.terminal_reason == "interrupted"
     charged = [e.usage for e in world.of(UsageAdded)]

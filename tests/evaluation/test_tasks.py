@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.evaluation.tasks import read_tasks
 
 Make = Callable[..., Path]

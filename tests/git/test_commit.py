@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.git.commit import parse_arguments, with_trailers
 from agent_cli.git.repository import FileStatus, Repository
 from agent_tools.cancel import CancelledError, CancelToken

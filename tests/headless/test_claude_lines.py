@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.hints import ELSEWHERE, command_hint, option_hint
+from agent_cli.cli.hints import FOREIGN_COMMANDS, command_hint, option_hint
 from agent_cli.config.claude_keys import UNUSED, translate
 from tests.support.fork_server import ROOT
 from tests.support.host_client import HostClient
@@ -336,7 +336,7 @@ def test_words_that_are_commands_elsewhere_are_not_sent(work: Path) -> None:
 
 def test_words_of_other_agents_lead_to_the_commands_that_there_are() -> None:
     commands = {file.stem for file in (ROOT / "agent_cli/cli/commands").glob("[a-z]*.py")}
-    assert not commands & ELSEWHERE.keys()
+    assert not commands & FOREIGN_COMMANDS.keys()
     for word, command in (("plugins", "agent plugin"), ("web", "agent serve"), ("migrate", "agent import")):
         assert command in command_hint((word,), ())
 

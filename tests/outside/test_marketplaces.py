@@ -15,7 +15,7 @@ from agent_cli.extensions.loader import load_extensions
 from agent_cli.plugins.install import Marketplace, accept, add_marketplace, stage_plugin
 from agent_cli.plugins.manifest import Plugin, PluginError
 from agent_cli.plugins.store import PluginStore
-from agent_cli.runtime.environment import find_place
+from agent_cli.runtime.environment import find_environment
 
 # A folder with the repositories as OWNER/NAME.
 FOLDER = os.environ.get("AGENT_MARKETPLACES", "")
@@ -57,10 +57,12 @@ def test_every_plugin_with_its_files_in_the_marketplace_loads(
     assert loaded and not failed
     # One without parts says why.
     for plugin in loaded:
-        assert plugin.brings() or any(WITHOUT_EFFECT in note for note in plugin.notes), plugin.name
+        assert plugin.describe_contents() or any(WITHOUT_EFFECT in note for note in plugin.notes), plugin.name
     layers, problems = Layers(), list[str]()
     layers.plugins += loaded
-    found = load_extensions(RunOptions(), find_place({"HOME": str(home)}, work), layers, Settings(), problems.append)
+    found = load_extensions(
+        RunOptions(), find_environment({"HOME": str(home)}, work), layers, Settings(), problems.append
+    )
     print(*problems, sep="\n  ")
     assert not problems
     for plugin in loaded:

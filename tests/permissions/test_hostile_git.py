@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.layers import Layers
-from agent_cli.core.place import RunEnvironment
 from agent_cli.core.rules import Trust
-from agent_cli.permissions.git_standing import look_at_repository
+from agent_cli.core.run_environment import RunEnvironment
+from agent_cli.permissions.git_inspection import inspect_repository
 from agent_cli.permissions.git_use import NotUsableError, git_to_read
 from agent_cli.runtime.environment import has_changes
 from agent_cli.terminal.app.status_bar import read_branch
@@ -58,13 +58,13 @@ def test_the_interface_asks_git_nothing_or_nothing_that_runs_a_program(
     opened: Opened, request: pytest.FixtureRequest
 ) -> None:
     root = opened.root if (opened.cwd / ".git").exists() is False else opened.cwd
-    brings = look_at_repository(root).brings
-    assert bool(brings) != (request.node.callspec.id in PLAIN), brings
+    needs_trust = inspect_repository(root).needs_trust
+    assert bool(needs_trust) != (request.node.callspec.id in PLAIN), needs_trust
     layers = Layers([])
-    layers.trust = Trust(str(root), "untrusted" if brings else "plain", "", brings)
+    layers.trust = Trust(str(root), "untrusted" if needs_trust else "plain", "", needs_trust)
     has_changes(RunEnvironment(opened.cwd, root, Path(opened.env["HOME"]), opened.env), layers)
     assert len(read_branch(opened.cwd)) < 300
-    if not brings:
+    if not needs_trust:
         for words in (("diff",), ("log", "-p"), ("show",), ("stash", "list"), ("grep", "one"), ("ls-files", "-m")):
             try:
                 git_to_read(root, opened.env, "plain").run(*words, seconds=2.0)

@@ -45,7 +45,7 @@ def yes(root: Path, folder: Path) -> str:
 def test_what_a_repository_brings_is_listed(repository: Path, folder: Path) -> None:
     trust, problem = evaluate_trust(repository, folder, (), None, by_flag=False)
     assert (trust.state, problem) == ("untrusted", "")
-    assert trust.brings == (
+    assert trust.needs_trust == (
         "commands: deploy",
         "agents: reviewer",
         "skills: pdf",
@@ -260,7 +260,7 @@ def test_memory_from_outside_is_agreed_to_by_its_place(work: Path, folder: Path)
     (work / "docs/a.md").write_text("@../../shared/b.md @~/.claude/mine.md @/components/x @~/.netrc")
     trust, _ = evaluate_trust(work, folder, (), None, by_flag=False)
     places = (f"{work.parent}/shared/b.md", "~/.claude/mine.md")
-    assert trust.brings == (f"memory from outside the project: {', '.join(places)}",)
+    assert trust.needs_trust == (f"memory from outside the project: {', '.join(places)}",)
     assert (trust.state, trust.outside) == ("untrusted", ())
     assert yes(work, folder) == ""
     assert evaluate_trust(work, folder, (), None, by_flag=False)[0].outside == places
@@ -384,7 +384,7 @@ SECRETS = """\
 def test_credentials_in_the_git_folder_are_not_printed(work: Path, folder: Path) -> None:
     (work / ".git/config").write_text(SECRETS)
     trust, _ = evaluate_trust(work, folder, (), None, by_flag=False)
-    [found] = trust.brings
+    [found] = trust.needs_trust
     for key in ("http.https://github.com/.extraheader", "url.https://github.com/.insteadof", "remote.o.proxy"):
         assert key in found
     assert "core.sshcommand = ssh -o ProxyCommand=x" in found

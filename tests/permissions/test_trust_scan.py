@@ -15,7 +15,7 @@ def _state(root: Path, folder: Path) -> str:
 
 
 def _brings(root: Path, folder: Path) -> tuple[str, ...]:
-    return evaluate_trust(root, folder, (), None, by_flag=False)[0].brings
+    return evaluate_trust(root, folder, (), None, by_flag=False)[0].needs_trust
 
 
 def _agree(root: Path, folder: Path) -> None:

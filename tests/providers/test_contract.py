@@ -146,12 +146,12 @@ def test_verbosity_is_sent_or_named(wire: Wire) -> None:
 
 def test_an_option_that_the_wire_lacks_is_named_once(wire: Wire) -> None:
     with ModelServer([Reply(text="x"), Reply(text="x")]) as server:
-        transport = wire.open(server)
+        client = wire.open(server)
         lacking: dict[str, dict[str, Any]] = {"gemini": {"verbosity": "low"}, "ollama": {}}
         wanted = lacking.get(wire.protocol, {"thinking_tokens": 2048})
         asked = request(wire, json_schema={"type": "object"}, **wanted)
-        first = gathered(transport.stream(asked, CancelToken()))
-        second = gathered(transport.stream(asked, CancelToken()))
+        first = gathered(client.stream(asked, CancelToken()))
+        second = gathered(client.stream(asked, CancelToken()))
     assert len(first.notices) == 1 or not wire.strict  # LiteLLM knows a way to send both
     assert second.notices == ()
 
@@ -190,9 +190,9 @@ def test_a_request_is_the_previous_one_and_a_suffix(wire: Wire) -> None:
     history = list(conversation())
     asked = [i for i in range(1, len(history) + 1) if i == len(history) or isinstance(history[i], AssistantMessage)]
     with ModelServer([Reply(text="ok") for _ in asked]) as server:
-        transport = wire.open(server)
+        client = wire.open(server)
         for length in asked:
-            gathered(transport.stream(request(wire, messages=tuple(history[:length])), CancelToken()))
+            gathered(client.stream(request(wire, messages=tuple(history[:length])), CancelToken()))
         bodies = [without_breakpoints(body) for body in server.bodies]
     for before, after in pairwise(bodies):
         messages = before.pop(wire.history)
@@ -203,9 +203,9 @@ def test_a_request_is_the_previous_one_and_a_suffix(wire: Wire) -> None:
 
 def test_forbidding_calls_keeps_the_tools_in_the_request(wire: Wire) -> None:
     with ModelServer([Reply(text="ok"), Reply(text="ok")]) as server:
-        transport = wire.open(server)
-        gathered(transport.stream(request(wire), CancelToken()))
-        gathered(transport.stream(request(wire, tool_choice="none"), CancelToken()))
+        client = wire.open(server)
+        gathered(client.stream(request(wire), CancelToken()))
+        gathered(client.stream(request(wire, tool_choice="none"), CancelToken()))
         free, bound = server.bodies
     assert free["tools"] == bound["tools"]
     if wire.name == "anthropic":

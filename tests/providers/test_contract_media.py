@@ -78,9 +78,9 @@ def test_images_and_documents_are_shown_in_order(wire: Wire) -> None:
 def test_what_is_shown_stays_where_it_is(wire: Wire) -> None:
     history = list(seeing())
     with ModelServer([Reply(text="ok")] * 4) as server:
-        transport = wire.open(server)
+        client = wire.open(server)
         for length in (1, 4, 6, 8):
-            gathered(transport.stream(request(wire, messages=tuple(history[:length])), CancelToken()))
+            gathered(client.stream(request(wire, messages=tuple(history[:length])), CancelToken()))
         sent = [without_breakpoints(body)[wire.history] for body in server.bodies]
     for before, after in pairwise(sent):
         assert after[: len(before)] == before

@@ -34,7 +34,7 @@ def refused(kind: str = "rate_limit", retryable: bool = True, after: float | Non
 
 
 class Script:
-    """A transport that plays one list of chunks and errors for each request."""
+    """A model client that plays one list of chunks and errors for each request."""
 
     def __init__(self, *plays: Sequence[Chunk | ModelError]) -> None:
         self.plays = list(plays)

@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.extensions.agents import find_agent_types
 from agent_cli.extensions.commands import find_commands
 from agent_cli.extensions.skills import find_skills
@@ -83,7 +83,7 @@ def test_what_is_behind_a_link_to_the_outside_does_not_count(
     assert counted(work) == set()
     trust, _ = evaluate_trust(work, tmp_path / "state", (), None, by_flag=True)
     assert any(
-        "links that point outside" in message and f"{base}/{link}".rstrip("/") in message for message in trust.brings
+        "links that point outside" in note and f"{base}/{link}".rstrip("/") in note for note in trust.needs_trust
     )
     before = fingerprints(work)
     keep(outside, {name: f"{text} " for name, text in FILES.items()})

@@ -49,7 +49,7 @@ Answer = Callable[[int, Request], dict[str, Any]]
 
 
 class Narrow:
-    """A transport. `answer` gives the reply to the n-th request of the conversation, from 0, as a script has it.
+    """A model client. `answer` gives the reply to the n-th request of the conversation, from 0, as a script has it.
 
     bytes_per_token: its own tokenizer, which we do not know. reports: whether it tells what it counted. summary: what
     it answers beside the conversation; None: it fails there.

@@ -29,5 +29,5 @@ def story(
 ) -> tuple[World, Split]:
     world = World(root, parent, list(answers), **more)
     models = Split(world, nested)
-    world.deps = world.deps.replace(transport=models)
+    world.deps = world.deps.replace(client=models)
     return world, models

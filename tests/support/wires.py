@@ -69,7 +69,7 @@ class Wire(Value):
         return self.protocol == "ollama"
 
     def open(self, server: ModelServer, timeouts: Timeouts | None = None) -> ModelClient:
-        """A transport to the server."""
+        """A client of the server."""
         urls = {"anthropic": server.anthropic_url, "gemini": server.gemini_url}
         url = urls.get(self.protocol, server.openai_url)
         return self.make(url, "secret-key", timeouts or Timeouts())

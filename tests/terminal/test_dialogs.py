@@ -11,7 +11,7 @@ from rich.console import Console
 
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import QuestionAsked
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog, rule_label

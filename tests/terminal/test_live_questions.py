@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.decisions import Approve, EditedCall, QuestionReply, Reject
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.edit_call import EditableCall
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs import questions

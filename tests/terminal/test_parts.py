@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.terminal.app.attachments import ImageAttachments
 from agent_cli.terminal.app.completion import CommandEntry, complete, fuzzy_matches
 from agent_cli.terminal.app.input_line import MAX_ENTRIES, InputLine, Pastes, ProjectHistory

@@ -24,7 +24,7 @@ from agent_cli.terminal.slash import SlashContext, slash
 
 @slash("greet", "say hello", "NAME")
 def _greet(ctx: SlashContext, words: str) -> None:
-    ctx.say(f"Hello {words} in {ctx.place.root.name}.")
+    ctx.say(f"Hello {words} in {ctx.run_env.root.name}.")
 '''
 
 

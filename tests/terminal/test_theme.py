@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.terminal.app.output import AnswerFilter, BackgroundQuestion
 from agent_cli.terminal.render.theme import (
     ROLES,

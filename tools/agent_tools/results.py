@@ -157,13 +157,13 @@ class ExpandedPrompt(Value):
     name: name of the command or skill.
     pieces: text, command, text, ...; each command is replaced by its output.
     below: paragraphs to append.
-    lent: overrides for the turn.
+    overrides: those for the turn.
     """
 
     name: str
     pieces: tuple[str, ...]
     below: tuple[str, ...] = ()
-    lent: TurnOverrides = TurnOverrides()
+    overrides: TurnOverrides = TurnOverrides()
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -254,7 +254,7 @@ class ToolResult(Value, tag="ToolResult"):
     display: for the user.
     suspend: the question that the turn waits for.
     finish: ends the turn with a return value.
-    lent: overrides for the rest of the turn.
+    lent: overrides for the rest of the turn; session logs store it under this name.
     """
 
     text: str

@@ -42,14 +42,14 @@ class UseSkill(Tool[SkillArgs]):
         # Use the current content of the file, not that at the start.
         prompt = self._prompt(args, ctx)
         runs = tuple(Effect("run", command) for command in prompt.commands)
-        return (Effect("prompt" if runs or prompt.lent.rules else "state", _skill_name(args)), *runs)
+        return (Effect("prompt" if runs or prompt.overrides.rules else "state", _skill_name(args)), *runs)
 
     def summary(self, args: SkillArgs, ctx: ToolContext) -> str:
         return f"Use the skill {shorten(one_line(f'{_skill_name(args)} {args.args}'), 100).rstrip()}"
 
     def preview(self, args: SkillArgs, ctx: ToolContext) -> Note:
         prompt = self._prompt(args, ctx)
-        allows = f"It allows, for this turn: {', '.join(prompt.lent.rules)}\n\n" if prompt.lent.rules else ""
+        allows = f"It allows, for this turn: {', '.join(prompt.overrides.rules)}\n\n" if prompt.overrides.rules else ""
         return Note(allows + prompt.text())
 
     def run(self, args: SkillArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
@@ -60,7 +60,7 @@ class UseSkill(Tool[SkillArgs]):
         ctx.mark_mentions_read(text)
         message = f"The skill {_skill_name(args)} says this; work by it now:\n\n{text}"
         shown = Note(counted(len(text.splitlines()), "line"))  # its name is in the summary
-        return ToolResult(message, shown, lent=prompt.lent.replace(model=""))
+        return ToolResult(message, shown, lent=prompt.overrides.replace(model=""))
 
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
         skill = ctx.extensions.skills.get(_skill_name(args))
@@ -146,7 +146,9 @@ class SlashCommand(Tool[SlashCommandArgs]):
             text = yield from expand_prompt(prompt, ctx)
         ctx.mark_mentions_read(text)
         message = f"The user's command /{name} says this; do it now:\n\n{text}"
-        return ToolResult(message, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
+        return ToolResult(
+            message, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.overrides
+        )
 
     def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> ExpandedPrompt:
         name, arguments = _split_command(args.command)

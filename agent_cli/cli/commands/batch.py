@@ -19,9 +19,9 @@ from agent_cli.cli.app import AsJson, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, flags_of
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.models import ChosenModel
 from agent_tools.fs.safe_files import read_text
 from agent_tools.lazy import lazy_imports
@@ -158,10 +158,10 @@ def _results_path(output: str, tasks: str) -> Path:
 
 def _check_models(tasks: list[BatchTask], options: RunOptions, model: str | None) -> None:
     """Raise UsageError for a model that no task could start with."""
-    place = find_place(os.environ)
+    run_env = find_environment(os.environ)
     for name in dict.fromkeys(task.model or model or "" for task in tasks):
-        asked = read_settings(options.replace(model=absolute_file(name) or None), place).settings()
-        ChosenModel(asked.model, asked, place)
+        asked = read_settings(options.replace(model=absolute_file(name) or None), run_env).settings()
+        ChosenModel(asked.model, asked, run_env)
 
 
 def _count_missing(tasks: list[BatchTask], file: ResultsFile) -> int:

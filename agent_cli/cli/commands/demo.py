@@ -27,9 +27,9 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.messages import ToolMessage
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Complete, TurnResult
 from agent_cli.core.rules import rule_for
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.input import Signals
 from agent_cli.headless.run import deny
 from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
@@ -178,9 +178,9 @@ class _Demo:
         except OSError as error:
             raise UsageError(f"The demo's project cannot be written: {error.strerror}.") from None
         layers = self._settings()
-        place = RunEnvironment(cwd=self._project, root=self._project, home=None, env=self._env)
+        run_env = RunEnvironment(cwd=self._project, root=self._project, home=None, env=self._env)
         play = self._run_interface if is_drawable(RunOptions(), layers.settings(), self._env) else self._run_lines
-        result, stopped = play(place, layers)
+        result, stopped = play(run_env, layers)
         if keep:
             self._echo(f"The project stays in {self._project}")
         if stopped:
@@ -191,11 +191,11 @@ class _Demo:
         self._echo("\n".join(filter(None, ["To use it on your own code:", self._install, CONNECT_HELP])))
         return code
 
-    def _run_interface(self, place: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
+    def _run_interface(self, run_env: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
         """Run it in the interface; return the result, and the exit code if the user interrupted it."""
         pace = Pace(self._slowness)
         actor = ScriptedActor(self._script(), pace)
-        session = PlayedSession(place, layers, TASK, intro=INTRO, model=actor, pace=pace, answered=actor.note_answer)
+        session = PlayedSession(run_env, layers, TASK, intro=INTRO, model=actor, pace=pace, answered=actor.note_answer)
         self._check(session.agent.conversation.deps.tools)
         try:
             session.run("")
@@ -204,14 +204,14 @@ class _Demo:
             session.agent.close("prompt_input_exit")
         return last, 128 + signal.SIGINT if session.stopped == "interrupted" else 0
 
-    def _run_lines(self, place: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
+    def _run_lines(self, run_env: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
         """Run it line by line; return the result, and the exit code if it was interrupted."""
         self._introduce()
         actor = ScriptedActor(self._script(), Pace(self._slowness if os.isatty(1) else 0))
         lines = LineDialogs(self._console, read_line)
         approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
-        agent = build_agent(RunOptions(bare=True), place, layers, actor.observe(approver), self._echo)
-        agent.conversation.deps = agent.conversation.deps.replace(transport=actor)
+        agent = build_agent(RunOptions(bare=True), run_env, layers, actor.observe(approver), self._echo)
+        agent.conversation.deps = agent.conversation.deps.replace(client=actor)
         self._check(agent.conversation.deps.tools)
         watch = Signals(agent.conversation.interrupt)
         with watch:

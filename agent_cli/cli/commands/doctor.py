@@ -14,10 +14,10 @@ from agent_cli.cli.app import AsJsonObject, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_data
-from agent_cli.runtime.environment import find_place, memory_sources, read_settings
+from agent_cli.runtime.environment import find_environment, memory_sources, read_settings
 from agent_cli.runtime.tools import make_context, make_workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
@@ -51,11 +51,11 @@ def show_memory(
     as_text: Annotated[bool, typer.Option("--text", help="Print the text that the model gets.")] = False,
 ) -> int:
     """Show which memory files are loaded and why, their size, and what was cut or left out."""
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")
-    found = memory_here(place, layers)
+    found = memory_here(run_env, layers)
     if as_text:
         echo(found.block())
     elif as_json:
@@ -65,9 +65,9 @@ def show_memory(
     return 0
 
 
-def memory_here(place: RunEnvironment, layers: Layers) -> Memory:
+def memory_here(run_env: RunEnvironment, layers: Layers) -> Memory:
     """Return the memory files that apply here. Raises UsageError for a missing directory in the settings."""
     settings = layers.settings()
-    workspace = make_workspace(place, settings)
-    context, _ = make_context(workspace, settings, layers, place, answered=False)
-    return load_memory(memory_sources(place, settings, layers.trust, context.readable))
+    workspace = make_workspace(run_env, settings)
+    context, _ = make_context(workspace, settings, layers, run_env, answered=False)
+    return load_memory(memory_sources(run_env, settings, layers.trust, context.readable))

@@ -16,13 +16,13 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_flags import absolute_file, flags_of, is_file
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.evaluation.results import TaskRun, progress_line, report_text, run_json, summaries
 from agent_cli.evaluation.runs import Evaluation, RunTerms, Variant
 from agent_cli.evaluation.steps import SandboxMaker, check_sandboxes
 from agent_cli.evaluation.tasks import read_tasks
 from agent_cli.headless.output import echo, print_json, print_notice
-from agent_cli.runtime.environment import find_place, in_container, read_settings
+from agent_cli.runtime.environment import find_environment, in_container, read_settings
 from agent_cli.runtime.models import ChosenModel
 from agent_tools.text import counted
 
@@ -71,10 +71,10 @@ def evaluate(
 ) -> int:  # fmt: skip
     tasks = read_tasks(Path(folder), only or ())
     # Runs happen elsewhere, so settings of the current project do not apply.
-    place = find_place(os.environ, tempfile.gettempdir())
-    layers = read_settings(options, place)
-    variants = _variants(model or [], compare or [], options, place)
-    argv, sandbox, how = _unattended(options, layers, place)
+    run_env = find_environment(os.environ, tempfile.gettempdir())
+    layers = read_settings(options, run_env)
+    variants = _variants(model or [], compare or [], options, run_env)
+    argv, sandbox, how = _unattended(options, layers, run_env)
     terms = RunTerms(
         argv=(*flags_of(options), *argv),
         env=os.environ,
@@ -104,17 +104,19 @@ def evaluate(
     return 0 if all(run.verdict == "passed" for run in runs) else 1
 
 
-def _variants(models: list[str], compare: list[str], options: RunOptions, place: RunEnvironment) -> tuple[Variant, ...]:
+def _variants(
+    models: list[str], compare: list[str], options: RunOptions, run_env: RunEnvironment
+) -> tuple[Variant, ...]:
     """Return each model under each of the settings. Raises UsageError for what no run could start with."""
     found = []
     for name in dict.fromkeys(models) or [""]:
         for text in dict.fromkeys(compare) or [""]:
             settings = (*options.settings, *((text,) if text else ()))
             try:
-                asked = read_settings(options.replace(model=name or None, settings=settings), place).settings()
+                asked = read_settings(options.replace(model=name or None, settings=settings), run_env).settings()
             except UsageError as error:
                 raise UsageError(str(error).replace("--settings", "--compare", 1) if text else str(error)) from None
-            chosen = ChosenModel(asked.model, asked, place)
+            chosen = ChosenModel(asked.model, asked, run_env)
             argv = ["--model", absolute_file(name)] if name else []
             argv += ["--settings", absolute_file(text)] if text else []
             found.append(Variant(model=name or chosen.label(), settings=_label(text), argv=tuple(argv)))
@@ -127,19 +129,19 @@ def _label(text: str) -> str:
 
 
 def _unattended(
-    options: RunOptions, layers: Layers, place: RunEnvironment
+    options: RunOptions, layers: Layers, run_env: RunEnvironment
 ) -> tuple[list[str], SandboxMaker | None, str]:
     """Return flags for running without a user, the maker of sandboxes for checks, and a description of the mode.
 
     Raises UsageError if commands would run with the user's rights, which only a mode on the command line allows.
     """
-    sandbox = check_sandboxes(layers.settings(), place)
+    sandbox = check_sandboxes(layers.settings(), run_env)
     if options.permission_mode is not None:
         return [], sandbox, f"permission mode {options.permission_mode}"
     if sandbox is not None:
         argv = ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNATTENDED_SETTINGS)}"]
         return argv, sandbox, "commands run in the sandbox"
-    if in_container(place.env):
+    if in_container(run_env.env):
         return ["--permission-mode=bypassPermissions"], sandbox, "commands run without a sandbox, in this container"
     raise UsageError(
         "There is no sandbox for commands here (agent doctor says why): run this in a container, or let the models run "

@@ -16,12 +16,12 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookFinished, Warned
 from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEventRow, HookResult, hook_line
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute
 from agent_cli.extensions.loader import Extensions, load_extensions
 from agent_cli.headless.output import echo, print_json, print_notice, table
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.hooks import LazyHooks, active_hooks, make_hooks
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.cancel import CancelToken
@@ -61,23 +61,23 @@ def front_matter_rows(found: Extensions) -> list[HookListEntry]:
 @with_run_options("settings", "trust")
 def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
     """List the hooks in the order they run, where they are configured, and whether they run."""
-    place = find_place(os.environ)
-    layers = _layers(options, place)
+    run_env = find_environment(os.environ)
+    layers = _layers(options, run_env)
     rows = hook_rows(layers) + front_matter_rows(
-        load_extensions(options, place, layers, layers.settings(), print_notice)
+        load_extensions(options, run_env, layers, layers.settings(), print_notice)
     )
     if as_json:
         print_json([_plain(row) for row in rows])
     elif rows:
-        echo("\n".join(hook_table_lines(rows, place)))
+        echo("\n".join(hook_table_lines(rows, run_env)))
     else:
         echo("There are no hooks. See docs/hooks.md for how to write one.")
     return 0
 
 
-def hook_table_lines(rows: list[HookListEntry], place: RunEnvironment) -> list[str]:
+def hook_table_lines(rows: list[HookListEntry], run_env: RunEnvironment) -> list[str]:
     """Format the hooks as a table."""
-    cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.status) for r in rows]
+    cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, run_env), r.status) for r in rows]
     return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
 
 
@@ -87,9 +87,9 @@ def _command(hook: Hook) -> str:
     return one_line(" ".join((hook.command, *hook.args))) + limit
 
 
-def _source(hook: Hook, place: RunEnvironment) -> str:
-    home = str(place.home) if place.home else None
-    inside = os.path.relpath(hook.source, place.root) if hook.source.startswith(f"{place.root}/") else ""
+def _source(hook: Hook, run_env: RunEnvironment) -> str:
+    home = str(run_env.home) if run_env.home else None
+    inside = os.path.relpath(hook.source, run_env.root) if hook.source.startswith(f"{run_env.root}/") else ""
     return inside or (hook.source.replace(home, "~", 1) if home and hook.source.startswith(f"{home}/") else hook.source)
 
 
@@ -132,14 +132,14 @@ def test_hooks(
         raise UsageError(f"Unknown hook event {event!r}. Known events: {', '.join(HOOK_EVENTS)}.")
     name = row.name
     data = _event_data(row, given, tool)
-    place = find_place(os.environ)
-    layers = _layers(options, place)
+    run_env = find_environment(os.environ)
+    layers = _layers(options, run_env)
     held = [h for h in layers.held_hooks if h.event == name]
-    context = ToolContext(Workspace(place.root, (), place.cwd), env=dict(place.env))
+    context = ToolContext(Workspace(run_env.root, (), run_env.cwd), env=dict(run_env.env))
     if row.about_call:
         _resolve(data, context)
     session = "00000000-test", lambda: None
-    hooks = make_hooks(layers.settings(), layers, place, context, session)
+    hooks = make_hooks(layers.settings(), layers, run_env, context, session)
     subject = str(data.get(row.matched, ""))
     chosen = hooks.registry.matching(name, subject) if isinstance(hooks, LazyHooks) else []
     if not as_json:
@@ -214,8 +214,8 @@ def describe_result(event: HookEventRow, result: HookResult) -> list[str]:
     return [f"=> {line}" for line in lines or ["nothing would change"]]
 
 
-def _layers(options: RunOptions, place: RunEnvironment) -> Layers:
-    layers = read_settings(options, place)
+def _layers(options: RunOptions, run_env: RunEnvironment) -> Layers:
+    layers = read_settings(options, run_env)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")
     return layers

@@ -23,10 +23,10 @@ from agent_cli.config.claude_keys import TAKEN, why_unused
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import McpServer
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, table
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
-from agent_cli.runtime.environment import find_place
+from agent_cli.runtime.environment import find_environment
 from agent_cli.runtime.saved_settings import save_setting
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json
@@ -299,7 +299,7 @@ def import_settings(
     apply: Annotated[bool, typer.Option("--apply", help="Write it; without this nothing is changed.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    home = find_place(os.environ).home
+    home = find_environment(os.environ).home
     if home is None:
         raise UsageError("There is no home folder.")
     wanted = tuple(dict.fromkeys(programs or PROGRAMS))

@@ -15,7 +15,7 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.mcp.approvals import changed_tools, server_state
 from agent_cli.mcp.config import (
@@ -31,7 +31,7 @@ from agent_cli.mcp.config import (
 )
 from agent_cli.mcp.credentials import LoginStore, LoginStoreError, key_of
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
 from agent_cli.session.store import state_folder
 from agent_tools.lazy import lazy_imports
@@ -69,12 +69,12 @@ Config = Annotated[
 def load_servers(options: RunOptions | None = None) -> tuple[RunEnvironment, Layers, dict[str, DeclaredServer]]:
     """Return the servers in effect by name, and report problems of declarations. Raises UsageError."""
     options = options or RunOptions()
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
-    found, problems = find_servers(options, place, layers)
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
+    found, problems = find_servers(options, run_env, layers)
     for text in (*layers.ignored, *problems):
         print_notice(f"agent: {one_line(text)}.")
-    return place, layers, {f.name: f for f in found}
+    return run_env, layers, {f.name: f for f in found}
 
 
 def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> DeclaredServer:
@@ -88,22 +88,22 @@ def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> 
     raise UsageError(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
 
 
-def _state(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> str:
-    return server_state(found, layers, approvals_of(place), LoginStore(logins_folder(place)), place.env)
+def _state(found: DeclaredServer, run_env: RunEnvironment, layers: Layers) -> str:
+    return server_state(found, layers, approvals_of(run_env), LoginStore(logins_folder(run_env)), run_env.env)
 
 
 @app.command("list", epilog=examples("agent mcp list"))
 def list_servers(as_json: AsJson = False) -> int:
     """List the declared servers, and whether they may start. Starts nothing."""
-    place, layers, found = load_servers()
+    run_env, layers, found = load_servers()
     if as_json:
         print_json([
             {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source,
-             "state": _state(f, place, layers), "target": f.line}
+             "state": _state(f, run_env, layers), "target": f.line}
             for f in found.values()
         ])  # fmt: skip
         return 0
-    rows = [(f.name, f.kind, f.scope, _state(f, place, layers), shorten(f.line, 80)) for f in found.values()]
+    rows = [(f.name, f.kind, f.scope, _state(f, run_env, layers), shorten(f.line, 80)) for f in found.values()]
     empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
     echo("\n".join(table(("NAME", "TYPE", "WHOSE", "STATE", "WHAT"), rows)) if rows else empty)
     return 0
@@ -112,16 +112,16 @@ def list_servers(as_json: AsJson = False) -> int:
 @app.command("get", epilog=examples("agent mcp get github"))
 def get_server(name: Name) -> int:
     """Show how a server is declared; values of your environment variables and headers are hidden."""
-    place, layers, found = load_servers()
-    echo("\n".join(declaration_lines(find_server(name, found, layers), place, layers)))
+    run_env, layers, found = load_servers()
+    echo("\n".join(declaration_lines(find_server(name, found, layers), run_env, layers)))
     return 0
 
 
-def declaration_lines(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> list[str]:
+def declaration_lines(found: DeclaredServer, run_env: RunEnvironment, layers: Layers) -> list[str]:
     """Format a declaration; of secrets only the names."""
     server = found.server
     lines = [
-        f"{found.name}: {_state(found, place, layers)}",
+        f"{found.name}: {_state(found, run_env, layers)}",
         f"  declared in  {one_line(found.source)}",
         f"  {'reaches' if server.url else 'runs'}  {found.line}",
     ]
@@ -180,12 +180,12 @@ def add_server(
         if transport in ("http", "sse"):
             raise UsageError(f"--transport {transport} needs a URL.")
         server = McpServer(command=target[0], args=tuple(target[1:]), **pairs)
-    place = find_place(os.environ)
-    path = place.root / PROJECT_FILE if scope == "project" else (place.home or place.root) / ".agentrc"
+    run_env = find_environment(os.environ)
+    path = run_env.root / PROJECT_FILE if scope == "project" else (run_env.home or run_env.root) / ".agentrc"
     found = DeclaredServer(name, server, str(path), "project" if scope == "project" else "own")
     if why := declaration_problem(found):
         raise UsageError(f"{why[0].upper()}{why[1:]}.")
-    _change(place, found, server)
+    _change(run_env, found, server)
     echo(f"Added {name} to {path}. To try it: agent mcp test {name}")
     return 0
 
@@ -193,50 +193,50 @@ def add_server(
 @app.command("remove", epilog=examples("agent mcp remove time"))
 def remove_server(name: Name, scope: Scope = "user") -> int:
     """Remove a server and its approval."""
-    place = find_place(os.environ)
-    path = place.root / PROJECT_FILE if scope == "project" else (place.home or place.root) / ".agentrc"
+    run_env = find_environment(os.environ)
+    path = run_env.root / PROJECT_FILE if scope == "project" else (run_env.home or run_env.root) / ".agentrc"
     found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "own")
-    declared, _ = find_servers(RunOptions(), place, read_settings(RunOptions(), place))
-    if scope == "user" and [f.source for f in declared if f.name == name] == [str(place.root / PROJECT_FILE)]:
+    declared, _ = find_servers(RunOptions(), run_env, read_settings(RunOptions(), run_env))
+    if scope == "user" and [f.source for f in declared if f.name == name] == [str(run_env.root / PROJECT_FILE)]:
         raise UsageError(
             f"Nothing was changed: {path} has no MCP server {name}. This project's .mcp.json has one: "
             f"agent mcp remove {name} --scope project"
         )
-    _change(place, found, None)
+    _change(run_env, found, None)
     for gone in declared:
         if (gone.name, gone.scope) == (name, found.scope):
-            _forget_login(gone, [f for f in declared if f is not gone], place)
+            _forget_login(gone, [f for f in declared if f is not gone], run_env)
     echo(f"Removed {name} from {path}.")
     return 0
 
 
-def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: RunEnvironment) -> None:
+def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], run_env: RunEnvironment) -> None:
     """Also remove the stored login, unless another declaration uses the same one."""
 
     def key(found: DeclaredServer) -> tuple[str, ...]:
         with suppress(MissingVariableError):
-            return key_of(substitute_env(found.server, place.env))
+            return key_of(substitute_env(found.server, run_env.env))
         return ()
 
     if key(gone) not in ((), *map(key, others)):
         with suppress(LoginStoreError):
-            LoginStore(logins_folder(place)).forget(substitute_env(gone.server, place.env))
+            LoginStore(logins_folder(run_env)).forget(substitute_env(gone.server, run_env.env))
 
 
-def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | None) -> None:
+def _change(run_env: RunEnvironment, found: DeclaredServer, server: McpServer | None) -> None:
     """Change the file; renew a project's trust, and approve what the user adds.
 
     Raises UsageError.
     """
-    root, state = place.root, state_folder(place.env)
+    root, state = run_env.root, state_folder(run_env.env)
     try:
         if found.scope == "own":
-            if place.home is None:
+            if run_env.home is None:
                 raise UsageError("There is no home folder for settings; use --scope project.")
-            change_toml(place.home / ".agentrc", found.name, server)
-        elif place.root == place.home:
+            change_toml(run_env.home / ".agentrc", found.name, server)
+        elif run_env.root == run_env.home:
             raise UsageError("Your home folder is not a project; use --scope user.")
-        elif read_settings(RunOptions(), place).trust.state == "plain":
+        elif read_settings(RunOptions(), run_env).trust.state == "plain":
             change_json(root / PROJECT_FILE, found.name, server)
             # The project had no settings before, so trusting it covers only this change.
             grant_trust(root, state, fingerprints(root))
@@ -244,7 +244,7 @@ def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | No
             keep_trust(root, state, lambda: change_json(root / PROJECT_FILE, found.name, server))
     except McpEditError as error:
         raise UsageError(f"Nothing was changed: {error}.") from None
-    approvals = approvals_of(place)
+    approvals = approvals_of(run_env)
     why = approvals.approve(found) if server is not None and found.scope == "project" else approvals.forget(found)
     if why:
         print_notice(f"agent: the approval of {found.name}: {why}.")
@@ -261,11 +261,11 @@ def _pairs(texts: list[str], separator: str, flag: str) -> dict[str, str]:
 
 
 def _start_server(
-    found: DeclaredServer, place: RunEnvironment, layers: Layers, *, trusted: bool
+    found: DeclaredServer, run_env: RunEnvironment, layers: Layers, *, trusted: bool
 ) -> tuple[Servers, Server, float]:
     """Start a server and wait for it; the caller closes it."""
     settings = layers.settings()
-    setup = make_setup(RunOptions(trust=trusted), place, settings, print_notice)
+    setup = make_setup(RunOptions(trust=trusted), run_env, settings, print_notice)
     servers = manager.Servers([found], setup)
     started = time.monotonic()
     try:
@@ -279,9 +279,9 @@ def _start_server(
 @app.command("test", epilog=examples("agent mcp test time"))
 def test_server(name: Name, as_json: AsJson = False) -> int:
     """Start a server and list what it offers. Exits with 1 if it does not start."""
-    place, layers, every = load_servers()
+    run_env, layers, every = load_servers()
     found = find_server(name, every, layers)
-    servers, server, seconds = _start_server(found, place, layers, trusted=False)
+    servers, server, seconds = _start_server(found, run_env, layers, trusted=False)
     try:
         if as_json:
             print_json(_report(server, seconds))
@@ -316,12 +316,12 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
 @app.command("approve", epilog=examples("agent mcp approve git"))
 def approve_server(name: Name) -> int:
     """Approve a project server as it is declared now, and the tools of a server as they are now."""
-    place, layers, every = load_servers()
+    run_env, layers, every = load_servers()
     found = find_server(name, every, layers)
-    echo("\n".join(declaration_lines(found, place, layers)))
-    approvals = approvals_of(place)
+    echo("\n".join(declaration_lines(found, run_env, layers)))
+    approvals = approvals_of(run_env)
     entry = approvals.find(found)
-    servers, server, _ = _start_server(found, place, layers, trusted=True)
+    servers, server, _ = _start_server(found, run_env, layers, trusted=True)
     try:
         marks = server.fingerprints if server.status == "ready" else None
         if marks is None:
@@ -347,15 +347,15 @@ def login_to_server(
     ] = True,
 ) -> int:
     """Log in to a server with OAuth: sign in in the browser within 5 minutes. The address is also printed."""
-    place, layers, found = load_servers(RunOptions(mcp_config=tuple(mcp_config or ())))
-    return mcp_login.log_in_to(find_server(name, found, layers), place, browser=browser)
+    run_env, layers, found = load_servers(RunOptions(mcp_config=tuple(mcp_config or ())))
+    return mcp_login.log_in_to(find_server(name, found, layers), run_env, browser=browser)
 
 
 @app.command("logout", epilog=examples("agent mcp logout docs"))
 def logout_of_server(name: Name, mcp_config: Config = None) -> int:
     """Log out of a server and delete the stored login."""
-    place, layers, found = load_servers(RunOptions(mcp_config=tuple(mcp_config or ())))
-    return mcp_login.log_out_of(find_server(name, found, layers), place)
+    run_env, layers, found = load_servers(RunOptions(mcp_config=tuple(mcp_config or ())))
+    return mcp_login.log_out_of(find_server(name, found, layers), run_env)
 
 
 @app.command("serve", epilog=examples("agent mcp serve --allowedTools Read,Grep,Glob"))

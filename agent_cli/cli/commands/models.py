@@ -12,12 +12,12 @@ from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.providers.catalog import ModelInfo, known_models, lookup
 from agent_cli.providers.resolve import ModelSetupError, resolve
 from agent_cli.providers.server_info import default_model
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.models import wire_api_of
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
@@ -70,17 +70,17 @@ def current_model() -> CurrentModel | None:
 
     An error in the settings is reported, but does not prevent the list.
     """
-    place = find_place(os.environ)
+    run_env = find_environment(os.environ)
     try:
-        settings = read_settings(RunOptions(), place).settings()
+        settings = read_settings(RunOptions(), run_env).settings()
     except UsageError as mistake:
         print_notice(f"agent: {escape_controls(str(mistake))}")
         settings = Settings()
     try:
-        name = settings.model or default_model(place.env)
+        name = settings.model or default_model(run_env.env)
         wire_api = wire_api_of(settings)
         resolved = resolve(
-            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=place.env
+            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=run_env.env
         )
     except ModelSetupError:
         # It cannot be called without its key, but it is still the configured model.

@@ -19,7 +19,7 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import SUSPENDED, echo, print_json, print_notice
 from agent_cli.headless.pending import (
     decide_commands,
@@ -29,7 +29,7 @@ from agent_cli.headless.pending import (
     pending_question_lines,
     print_pending,
 )
-from agent_cli.runtime.environment import find_place
+from agent_cli.runtime.environment import find_environment
 from agent_cli.runtime.pending import pending_of, pending_sessions, project_store, reopen, session_holder
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import root_of
@@ -56,11 +56,11 @@ shared = typer.Typer()
 def pending(
     everywhere: Annotated[bool, typer.Option("--all", help="Look in all projects.")] = False, as_json: AsJson = False
 ) -> int:
-    place = find_place(os.environ)
-    own = project_store(place)
+    run_env = find_environment(os.environ)
+    own = project_store(run_env)
     stores = [own]
     if everywhere:
-        folders = project_folders(state_folder(place.env))
+        folders = project_folders(state_folder(run_env.env))
         stores += [SessionStore.at(folder) for folder in folders if folder != own.folder]
     found: list[dict[str, Any]] = []
     names = []
@@ -195,8 +195,8 @@ def answer(
 
 @shared.command("resume", epilog=examples("agent resume", "agent resume 1a2b3c4d --output-format json"))
 def resume_session(session: Session = "", output_format: OutputFormat = "text", verbose: Verbose = False) -> int:
-    place = find_place(os.environ)
-    store = project_store(place)
+    run_env = find_environment(os.environ)
+    store = project_store(run_env)
     try:
         session_id = store.find(session) if session else store.latest()
     except SessionNotFoundError as error:
@@ -209,7 +209,7 @@ def resume_session(session: Session = "", output_format: OutputFormat = "text", 
         return approver, asker
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
-    agent = reopen(session_id, place, options, answering, lambda line: print_notice(f"agent: {line}"))
+    agent = reopen(session_id, run_env, options, answering, lambda line: print_notice(f"agent: {line}"))
     asked = run.headless_options(options, agent.settings).replace(structured=agent.structured, fails=fails[-1])
     try:
         waiting = agent.restored.waiting if agent.restored else None

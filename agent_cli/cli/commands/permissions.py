@@ -20,12 +20,12 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import MODES, Mode
-from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.pending import project_store
 from agent_cli.session.files import read_log
 from agent_cli.session.restore import records
@@ -84,8 +84,8 @@ def check_call(
 @with_run_options("permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "settings", "trust", "bare")
 def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
     """List the rules of a run with these options, and where each comes from."""
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")
     mode = layers.settings().permissions.mode
@@ -96,7 +96,7 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
         print_json(
             {
                 "mode": {"value": mode, "source": origin},
-                "workspace": str(place.root),
+                "workspace": str(run_env.root),
                 "trust": {"state": trust.state, "by": trust.by},
                 "rules": [
                     {
@@ -109,7 +109,7 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
         )  # fmt: skip
         return 0
     trust_status = f"{trust.state} ({trust.by})" if trust.by else trust.state
-    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(place.root)), ("trust", trust_status)):
+    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(run_env.root)), ("trust", trust_status)):
         echo(f"{name:<9}  {one_line(value)}")
     echo("")
     if rules:
@@ -130,12 +130,12 @@ class CallChecker:
 
     def __init__(self, *, isolated: bool, settings: tuple[str, ...] = ()) -> None:
         self._isolated = isolated
-        self._place = find_place(os.environ)
+        self._run_env = find_environment(os.environ)
         self._rules: list[Rule] = []
         self._mode: Mode = "default"
         self._extra: tuple[str, ...] = ()
         if not isolated:
-            layers = read_settings(RunOptions(settings=settings), self._place)
+            layers = read_settings(RunOptions(settings=settings), self._run_env)
             found = layers.settings().permissions
             self._rules, self._mode, self._extra = list(layers.rules), found.mode, found.additional_directories
 
@@ -147,9 +147,9 @@ class CallChecker:
         tool, given = request.get("tool"), request.get("input", {})
         if not isinstance(tool, str) or not isinstance(given, dict):
             raise UsageError("A request needs a tool by name and its input as a JSON object.")
-        cwd = self._place.cwd / (_text(request, "cwd") or ".")
+        cwd = self._run_env.cwd / (_text(request, "cwd") or ".")
         root = Path(_text(request, "workspace") or self._root(cwd))
-        home = _text(request, "home") or (_MISSING_HOME if self._isolated else str(self._place.home or _MISSING_HOME))
+        home = _text(request, "home") or (_MISSING_HOME if self._isolated else str(self._run_env.home or _MISSING_HOME))
         extra = tuple(Path(d) for d in (*self._extra, *_texts(request, "add_dirs")))
         workspace = Workspace(root, extra, cwd, home=home)
         policy = Policy(
@@ -183,7 +183,7 @@ class CallChecker:
     def _root(self, cwd: Path) -> Path:
         if self._isolated:
             return cwd
-        return self._place.root if cwd.is_relative_to(self._place.root) else cwd
+        return self._run_env.root if cwd.is_relative_to(self._run_env.root) else cwd
 
     def _effects(self, tool: str, given: dict[str, Any], context: ToolContext) -> tuple[Effect, ...]:
         known = find_tool(tool)
@@ -296,17 +296,17 @@ def learn_rules(
     days: Annotated[int, typer.Option(min=1, help="Days to look back.")] = 30,
 ) -> int:
     """Propose the narrowest rules that would have avoided the questions that you answered with yes."""
-    place = find_place(os.environ)
-    rules = read_settings(RunOptions(), place).rules
+    run_env = find_environment(os.environ)
+    rules = read_settings(RunOptions(), run_env).rules
     since = time.time() - days * 86_400
-    approved = [r for r in _approved_requests(project_store(place), since) if not _is_allowed(r, place, rules)]
+    approved = [r for r in _approved_requests(project_store(run_env), since) if not _is_allowed(r, run_env, rules)]
     counts: Counter[str] = Counter()
     left = 0
     for request in approved:
-        proposed = _propose_rules(request, place, rules)
+        proposed = _propose_rules(request, run_env, rules)
         counts.update(proposed)
         left += not proposed
-    found = [(rule, count, describe_rule(_rule(rule, place))) for rule, count in counts.most_common()]
+    found = [(rule, count, describe_rule(_rule(rule, run_env))) for rule, count in counts.most_common()]
     if as_json:
         rows = [{"rule": rule, "count": count, "grants": grants} for rule, count, grants in found]
         print_json({"questions": len(approved), "not_spared": left, "days": days, "rules": rows})
@@ -350,24 +350,24 @@ def _approved_requests(store: SessionStore, since: float) -> Iterator[ApprovalRe
                     yield request
 
 
-def _policy(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> Policy:
-    workspace = Workspace(place.root, (), Path(request.cwd))
-    return Policy(workspace, rules, home=str(place.home or ""), env=place.env)
+def _policy(request: ApprovalRequested, run_env: RunEnvironment, rules: list[Rule]) -> Policy:
+    workspace = Workspace(run_env.root, (), Path(request.cwd))
+    return Policy(workspace, rules, home=str(run_env.home or ""), env=run_env.env)
 
 
-def _is_allowed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> bool:
-    return _policy(request, place, rules).decide(request.tool, request.effects).level is Level.ALLOW
+def _is_allowed(request: ApprovalRequested, run_env: RunEnvironment, rules: list[Rule]) -> bool:
+    return _policy(request, run_env, rules).decide(request.tool, request.effects).level is Level.ALLOW
 
 
-def _propose_rules(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> tuple[str, ...]:
+def _propose_rules(request: ApprovalRequested, run_env: RunEnvironment, rules: list[Rule]) -> tuple[str, ...]:
     """Return the rules that together would have avoided a question; () if there are none."""
-    policy = _policy(request, place, rules)
+    policy = _policy(request, run_env, rules)
     found = tuple(split_rules(policy.suggest_rule(request.tool, request.effects)))
-    return found if found and _is_allowed(request, place, [*rules, *(_rule(r, place) for r in found)]) else ()
+    return found if found and _is_allowed(request, run_env, [*rules, *(_rule(r, run_env) for r in found)]) else ()
 
 
-def _rule(text: str, place: RunEnvironment) -> Rule:
-    return read_rule("allow", text, "learned", place.root)
+def _rule(text: str, run_env: RunEnvironment) -> Rule:
+    return read_rule("allow", text, "learned", run_env.root)
 
 
 def _toml(text: str) -> str:

@@ -12,7 +12,7 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_json, table
 from agent_cli.plugins.install import (
     StagedPlugin,
@@ -28,7 +28,7 @@ from agent_cli.plugins.install import (
 )
 from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
 from agent_cli.plugins.store import PluginStore, fingerprint_folder, is_enabled
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_tools.text import counted, one_line, shorten
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -40,11 +40,11 @@ Market = Annotated[str, typer.Argument(metavar="NAME", help="Name of the marketp
 
 
 def _open_store() -> tuple[RunEnvironment, PluginStore]:
-    place = find_place(os.environ)
-    if place.home is None:
+    run_env = find_environment(os.environ)
+    if run_env.home is None:
         raise UsageError("There is no home folder, and plugins are stored there.")
     try:
-        return place, PluginStore(place.home)
+        return run_env, PluginStore(run_env.home)
     except PluginError as error:
         raise UsageError(str(error)) from None
 
@@ -77,15 +77,15 @@ def add_plugin(
     yes: Yes = False,
 ) -> int:
     """Add a plugin, once you have seen what it brings. Nothing of it runs while it is added."""
-    place, store = _open_store()
-    _check_policy(place, source)
-    return _install(store, source, place, yes=yes)
+    run_env, store = _open_store()
+    _check_policy(run_env, source)
+    return _install(store, source, run_env, yes=yes)
 
 
-def _install(store: PluginStore, source: str, place: RunEnvironment, *, yes: bool) -> int:
+def _install(store: PluginStore, source: str, run_env: RunEnvironment, *, yes: bool) -> int:
     """Fetch a plugin, show it, ask, and install it. Raises UsageError."""
     try:
-        staged = stage_plugin(store, source, place.cwd, place.env)
+        staged = stage_plugin(store, source, run_env.cwd, run_env.env)
         try:
             if staged.known:
                 echo(f"{staged.plugin.name} is up to date.")
@@ -133,7 +133,7 @@ def _describe(plugin: Plugin, source: str) -> None:
     version = f" {one_line(plugin.version)}" if plugin.version else ""
     echo(f"{plugin.name}{version}: {shorten(one_line(plugin.description), 300)}".removesuffix(": "))
     echo(f"  from {source}")
-    for phrase in plugin.brings() or ["nothing that has an effect here"]:
+    for phrase in plugin.describe_contents() or ["nothing that has an effect here"]:
         echo(f"  {one_line(phrase)}")
     for note in plugin.notes:
         echo(f"  not used: {one_line(note)}")
@@ -142,8 +142,8 @@ def _describe(plugin: Plugin, source: str) -> None:
 @app.command("list", epilog=examples("agent plugin list"))
 def list_plugins(as_json: AsJson = False) -> int:
     """List the plugins that were added, and whether they are used."""
-    place, store = _open_store()
-    layers = read_settings(RunOptions(), place, [])
+    run_env, store = _open_store()
+    layers = read_settings(RunOptions(), run_env, [])
     used = {plugin.name: plugin for plugin in layers.plugins}
     rows = []
     for name, entry in store.plugins.items():
@@ -213,15 +213,15 @@ def update_plugins(
     yes: Yes = False,
 ) -> int:
     """Bring plugins up to date from where they were added; what changed is shown and asked about."""
-    place, store = _open_store()
+    run_env, store = _open_store()
     code = 0
     for each in [_plugin_name(store, name)] if name else list(store.plugins):
         source = store.plugins[each].source
         market = source.partition("@")[2]
         try:
             if market in store.marketplaces and source == f"{each}@{market}":
-                add_marketplace(store, update_source(store.marketplaces[market]), place.cwd, place.env)
-            code = max(code, _install(store, source, place, yes=yes))
+                add_marketplace(store, update_source(store.marketplaces[market]), run_env.cwd, run_env.env)
+            code = max(code, _install(store, source, run_env, yes=yes))
         except (PluginError, OSError, UsageError) as error:
             if name:
                 raise UsageError(_as_sentence(error)) from None
@@ -277,10 +277,10 @@ def add_market(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A folder, a zip file, or a git repository.")],
 ) -> int:
     """Add a marketplace. Its plugins are added one by one, each after a question."""
-    place, store = _open_store()
-    _check_policy(place, source, market=True)
+    run_env, store = _open_store()
+    _check_policy(run_env, source, market=True)
     try:
-        found = add_marketplace(store, source, place.cwd, place.env)
+        found = add_marketplace(store, source, run_env.cwd, run_env.env)
     except (PluginError, OSError) as error:
         raise UsageError(_as_sentence(error)) from None
     echo(f"{found.name} was added, with {counted(len(found.entries), 'plugin')}. To see them: agent plugin marketplace "
@@ -322,12 +322,12 @@ def update_markets(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the marketplace; all by default.")] = "",
 ) -> int:
     """Bring the lists of marketplaces up to date; plugins stay as they are."""
-    place, store = _open_store()
+    run_env, store = _open_store()
     if name and name not in store.marketplaces:
         raise UsageError(f"There is no marketplace {shorten(one_line(name), 60)}.")
     for each in [name] if name else list(store.marketplaces):
         try:
-            found = add_marketplace(store, update_source(store.marketplaces[each]), place.cwd, place.env)
+            found = add_marketplace(store, update_source(store.marketplaces[each]), run_env.cwd, run_env.env)
         except (PluginError, OSError) as error:
             raise UsageError(_as_sentence(error)) from None
         echo(f"{found.name}: {counted(len(found.entries), 'plugin')}")
@@ -348,9 +348,9 @@ def remove_market(name: Market) -> int:
     return 0
 
 
-def _check_policy(place: RunEnvironment, source: str, *, market: bool = False) -> None:
+def _check_policy(run_env: RunEnvironment, source: str, *, market: bool = False) -> None:
     """Raise UsageError if the managed policy does not allow the source."""
-    managed = read_settings(RunOptions(bare=True), place).managed
+    managed = read_settings(RunOptions(bare=True), run_env).managed
     name, _, at = source.partition("@")
     why = managed.refuses_marketplace(source) if market else managed.refuses_plugin(name if at else "", source)
     if why:

@@ -45,7 +45,7 @@ from agent_cli.reports.findings import (
 from agent_cli.reports.formats import comments_file
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_tools.record import to_json
 from agent_tools.text import counted, escape_controls, one_line
 
@@ -95,18 +95,20 @@ def review(
                           autocompletion=completion.one_of_choices(_FORMATS), callback=check_choice(_FORMATS))
     ] = "text",
 ) -> int:  # fmt: skip
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
     if comments:
         check_target("--comments", comments)
-    reports = RunReports(options.report, place.env, str(place.root))
-    target = find_change(ReviewRange(base, commit, range_, uncommitted), place.root, layers.trust.git_use, place.env)
+    reports = RunReports(options.report, run_env.env, str(run_env.root))
+    target = find_change(
+        ReviewRange(base, commit, range_, uncommitted), run_env.root, layers.trust.git_use, run_env.env
+    )
     for text in (*layers.ignored, *target.notes):
         print_notice(f"agent: {one_line(text).rstrip('.')}.")
     diff = DiffLines(target.diff)
     code = 0
     if diff.files:
-        agent = build_agent(options, place, layers, deny, _warn, asker=answer_unattended)
+        agent = build_agent(options, run_env, layers, deny, _warn, asker=answer_unattended)
         try:
             code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
         finally:
@@ -114,7 +116,7 @@ def review(
     else:
         reports.finish({"outcome": "done", "result": "", "structured_output": {"summary": NOTHING, "findings": []}})
     raw = reports.record()
-    checked = check_findings(raw.findings, diff, str(place.root))
+    checked = check_findings(raw.findings, diff, str(run_env.root))
     notes = _finding_notes(checked)
     record = raw.replace(findings=checked.inside, outside=checked.outside, notes=notes, review=True)
     if output_format == "json":

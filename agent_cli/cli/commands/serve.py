@@ -16,9 +16,9 @@ from agent_cli.cli.app import AsJson, check_choice
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import ServeSettings
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, table
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.server.app import last_link, listen, lock_state, make_app, run_server
 from agent_cli.server.guard import OWNER, ROLES, AccessTokenStore
 from agent_cli.server.hub import Hub, ServeOptions
@@ -121,14 +121,14 @@ def serve_sessions(
 
 def _settings() -> ServeSettings:
     """Return the user's own settings; those of a project do not count."""
-    place = find_place(os.environ)
-    return read_settings(RunOptions(), place).settings().serve
+    run_env = find_environment(os.environ)
+    return read_settings(RunOptions(), run_env).settings().serve
 
 
 def _folders(names: tuple[str, ...]) -> list[Path]:
     """Return the folders of the projects, links resolved. Raises UsageError."""
     found = []
-    for name in names or (str(find_place(os.environ).root),):
+    for name in names or (str(find_environment(os.environ).root),):
         path = Path(os.path.realpath(os.path.expanduser(name)))
         if not path.is_dir():
             raise UsageError(f"{one_line(name)} is not a folder (setting serve.projects, or --project).")

@@ -19,10 +19,10 @@ from agent_cli.cli.app import AsJson, Session
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.core.hooks import hook_line
-from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
+from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, table
-from agent_cli.runtime.environment import find_place
+from agent_cli.runtime.environment import find_environment
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.files import read_log, results_size
 from agent_cli.session.records import SessionInfo, SessionNotFoundError
@@ -60,9 +60,9 @@ def show(
 
 def log_of(text: str, every: bool) -> Path:
     """Return the log of the requested session; without a request the latest. Raises UsageError."""
-    place = find_place(os.environ)
-    state = state_folder(place.env)
-    store = SessionStore(state, place.root)
+    run_env = find_environment(os.environ)
+    state = state_folder(run_env.env)
+    store = SessionStore(state, run_env.root)
     try:
         if not every:
             return find_session(store, text) if text else store.path(store.latest())
@@ -182,10 +182,12 @@ One = Annotated[
 
 def find_sessions(every: bool) -> list[SessionSummary]:
     """Return the sessions of this project, or of all; the latest first."""
-    place = find_place(os.environ)
-    state = state_folder(place.env)
+    run_env = find_environment(os.environ)
+    state = state_folder(run_env.env)
     return (
-        summaries_of_all_projects(state) if every else list(summarize_sessions(SessionStore(state, place.root).folder))
+        summaries_of_all_projects(state)
+        if every
+        else list(summarize_sessions(SessionStore(state, run_env.root).folder))
     )
 
 
@@ -218,7 +220,7 @@ def list_sessions(
         print_json([data for g, piece in found if (data := _session_fields(g, piece if words else None)) is not None])
         return 0
     if not found:
-        where = "of any project" if every else f"of {find_place(os.environ).root}"
+        where = "of any project" if every else f"of {find_environment(os.environ).root}"
         print_notice(
             f"No session {where} contains {shorten(search)!r}." if words else f"There are no sessions {where} yet."
         )

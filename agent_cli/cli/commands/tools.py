@@ -23,7 +23,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event, Warned
 from agent_cli.core.hooks import Hooks
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn, TurnDeps
@@ -34,7 +34,7 @@ from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.runtime.environment import check_mode, find_place, read_settings
+from agent_cli.runtime.environment import check_mode, find_environment, read_settings
 from agent_cli.runtime.hooks import make_hooks
 from agent_cli.runtime.tools import make_context, make_workspace, tool_specs
 from agent_tools.base import ToolContext
@@ -163,7 +163,7 @@ class ToolRun(Value, tag="Ran"):
 class OneShotContext(Value):
     """What calls need without a user and a model, as in a one-shot run."""
 
-    place: RunEnvironment
+    run_env: RunEnvironment
     layers: Layers
     settings: Settings
     context: ToolContext
@@ -176,21 +176,21 @@ def one_shot_context(options: RunOptions, *, extensions: bool) -> OneShotContext
 
     extensions: with the user's commands, skills and types of sub-agents.
     """
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")
     settings = layers.settings()
-    check_mode(settings.permissions.mode, place.env)
+    check_mode(settings.permissions.mode, run_env.env)
     added = Extensions()
     if extensions:
-        added = load_extensions(options, place, layers, settings, lambda text: print_notice(f"agent: {text}"))
-    workspace = make_workspace(place, settings, added.readable_folders())
+        added = load_extensions(options, run_env, layers, settings, lambda text: print_notice(f"agent: {text}"))
+    workspace = make_workspace(run_env, settings, added.readable_folders())
     context, policy = make_context(
-        workspace, settings, layers, place, answered=False, require_read_first=False, extensions=added.offered(),
+        workspace, settings, layers, run_env, answered=False, require_read_first=False, extensions=added.offered(),
     )  # fmt: skip
-    hooks = make_hooks(settings, layers, place, context, ("", lambda: None))
-    return OneShotContext(place, layers, settings, context, policy, hooks)
+    hooks = make_hooks(settings, layers, run_env, context, ("", lambda: None))
+    return OneShotContext(run_env, layers, settings, context, policy, hooks)
 
 
 def run_call(call: ToolCall, here: OneShotContext) -> ToolRun:

@@ -11,10 +11,10 @@ import typer
 from agent_cli.cli.help import examples
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_notice, table
 from agent_cli.permissions.trust import TrustStore
-from agent_cli.runtime.environment import find_place, project_files, read_settings, remember_trust
+from agent_cli.runtime.environment import find_environment, project_files, read_settings, remember_trust
 from agent_cli.session.store import state_folder
 from agent_tools.text import one_line
 
@@ -35,20 +35,20 @@ def trust(
 
 def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
     """Trust the repository of a directory ("": the current one), or do what the flags say. Raises UsageError."""
-    place = _find_place(folder)
+    run_env = _find_environment(folder)
     if revoke:
-        return _revoke(place)
-    files = project_files(place)
-    layers = read_settings(RunOptions(), place)
+        return _revoke(run_env)
+    files = project_files(run_env)
+    layers = read_settings(RunOptions(), run_env)
     trust = layers.trust
-    echo(f"{one_line(str(place.root))}: {trust.state}{f' ({trust.by})' if trust.by else ''}")
+    echo(f"{one_line(str(run_env.root))}: {trust.state}{f' ({trust.by})' if trust.by else ''}")
     phrases = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]
-    for phrase in (*(f"changed: {c}" for c in trust.changed), *phrases, *trust.brings):
+    for phrase in (*(f"changed: {c}" for c in trust.changed), *phrases, *trust.needs_trust):
         echo(f"  {one_line(phrase)}")
     if show or trust.trusted:
         return 0
-    if why := remember_trust(place, files):
-        raise UsageError(f"{place.root} is not trusted: {why}.")
+    if why := remember_trust(run_env, files):
+        raise UsageError(f"{run_env.root} is not trusted: {why}.")
     echo("Trusted from now on, until it changes. To stop trusting it: agent trust --revoke")
     return 0
 
@@ -63,8 +63,8 @@ def list_trusted() -> int:
     return 0
 
 
-def _find_place(folder: str) -> RunEnvironment:
-    here = find_place(os.environ)
+def _find_environment(folder: str) -> RunEnvironment:
+    here = find_environment(os.environ)
     if not folder:
         return here
     cwd = Path(os.path.realpath(os.path.expanduser(folder)))
@@ -73,11 +73,11 @@ def _find_place(folder: str) -> RunEnvironment:
     return here.replace(cwd=cwd, root=workspace_root(cwd, here.home))
 
 
-def _revoke(place: RunEnvironment) -> int:
+def _revoke(run_env: RunEnvironment) -> int:
     try:
-        known = TrustStore(state_folder(place.env)).forget(place.root)
+        known = TrustStore(state_folder(run_env.env)).forget(run_env.root)
     except OSError as error:
-        raise UsageError(f"Trust in {place.root} could not be revoked: {error.strerror or error}.") from None
-    root = one_line(str(place.root))
+        raise UsageError(f"Trust in {run_env.root} could not be revoked: {error.strerror or error}.") from None
+    root = one_line(str(run_env.root))
     echo(f"{root} is no longer trusted." if known else f"{root} was not trusted.")
     return 0

@@ -18,10 +18,10 @@ from agent_cli.cli.app import Session
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_notice
 from agent_cli.runtime.checkpoints import undo_manager
-from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.fs.safe_files import read_regular
@@ -41,8 +41,8 @@ def undo_session(
     force: Annotated[bool, typer.Option("--force", help="Include files that were changed since.")] = False,
     files: Annotated[list[str] | None, typer.Option("--file", metavar="FILE", help="Only this file.")] = None,
 ) -> int:
-    place = find_place(os.environ)
-    work = open_undo(session, place)
+    run_env = find_environment(os.environ)
+    work = open_undo(session, run_env)
     try:
         if listed:
             return _list(work)
@@ -51,25 +51,25 @@ def undo_session(
             if found is None:
                 raise UsageError("There is nothing to redo in this session.")
             number, plan = found
-            chosen = _choose_items(plan, place, yes=yes, force=force, files=files or ())
-            return 1 if chosen is None else _result(work.redo(number, chosen), chosen, place, "undo")
+            chosen = _choose_items(plan, run_env, yes=yes, force=force, files=files or ())
+            return 1 if chosen is None else _result(work.redo(number, chosen), chosen, run_env, "undo")
         turns = _turns(work, to)
-        chosen = _choose_items(work.plan(turns), place, yes=yes, force=force, files=files or ())
+        chosen = _choose_items(work.plan(turns), run_env, yes=yes, force=force, files=files or ())
         return (
-            1 if chosen is None else _result(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
+            1 if chosen is None else _result(work.undo(turns, chosen, part=bool(files)), chosen, run_env, "undo --redo")
         )
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
 
-def open_undo(start: str, place: RunEnvironment) -> UndoManager:
+def open_undo(start: str, run_env: RunEnvironment) -> UndoManager:
     """Return the checkpoints of a session, by its ID or a prefix; the latest by default. Raises UsageError."""
-    store = SessionStore(state_folder(place.env), place.root)
+    store = SessionStore(state_folder(run_env.env), run_env.root)
     try:
         session = store.find(start) if start else store.latest()
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
-    return undo_manager(place, read_settings(RunOptions(), place).settings(), session)
+    return undo_manager(run_env, read_settings(RunOptions(), run_env).settings(), session)
 
 
 def _list(work: UndoManager) -> int:
@@ -96,14 +96,14 @@ def _turns(work: UndoManager, to: int | None) -> list[int]:
 
 
 def _choose_items(
-    plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files: Sequence[str]
+    plan: Plan, run_env: RunEnvironment, *, yes: bool, force: bool, files: Sequence[str]
 ) -> list[Item] | None:
     """Return the files to restore after the user agreed; None if they declined. Raises UsageError."""
-    wanted = {os.path.normpath(place.cwd / f) for f in files}
+    wanted = {os.path.normpath(run_env.cwd / f) for f in files}
     items = [i for i in plan.items if not wanted or i.path in wanted]
     if unknown := sorted(wanted - {i.path for i in items}):
         raise UsageError(f"This undo does not change {escape_controls(unknown[0])}.")
-    root = str(place.root)
+    root = str(run_env.root)
     ready = [i for i in items if i.kind == "ready" or (force and i.kind == "ask")]
     for line in describe_plan(ready, root):
         echo(f"  {line}")
@@ -125,10 +125,10 @@ def _choose_items(
     return ready if confirm(f"Restore {counted(len(ready), 'file')}?") else None
 
 
-def _result(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, back: str) -> int:
+def _result(failed: dict[str, str], items: Sequence[Item], run_env: RunEnvironment, back: str) -> int:
     echo(f"Restored {counted(len(items) - len(failed), 'file')}. To reverse this: agent {back}")
     for path, why in failed.items():
-        print_notice(f"not restored: {escape_controls(os.path.relpath(path, place.root))}: {escape_controls(why)}")
+        print_notice(f"not restored: {escape_controls(os.path.relpath(path, run_env.root))}: {escape_controls(why)}")
     return 1 if failed else 0
 
 
@@ -140,8 +140,8 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
     name, _, number = line.rpartition(":")
     if not name or parse_number(number) < 1:
         raise UsageError("Name a line, as in: agent why src/app.py:42")
-    place = find_place(os.environ)
-    path = os.path.realpath(place.cwd / name)
+    run_env = find_environment(os.environ)
+    path = os.path.realpath(run_env.cwd / name)
     try:
         lines = read_regular(path, _MAX_FILE_BYTES).decode("utf-8", "replace").splitlines(keepends=True)
     except OSError as error:
@@ -149,7 +149,7 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
     if int(number) > len(lines):
         raise UsageError(f"{escape_controls(name)} has {len(lines)} lines.")
     try:
-        store = undo_manager(place, read_settings(RunOptions(), place).settings(), "none").store
+        store = undo_manager(run_env, read_settings(RunOptions(), run_env).settings(), "none").store
         found = blame_line(store, path, int(number), lines)
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None

@@ -50,7 +50,7 @@ def write_summary(
     """
     ask = prompt("compact").format(words=max(100, max_tokens * 6 // 10), focus=focus)
     own = ModelHandle(
-        turn.options.label, turn.options.model, turn.transport, turn.price, turn.options.input_modalities,
+        turn.options.label, turn.options.model, turn.client, turn.price, turn.options.input_modalities,
         turn.options.context_window,
     )  # fmt: skip
     try:

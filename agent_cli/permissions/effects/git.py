@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from agent_cli.permissions.effects.table import GIT_READS, GIT_RUNNERS, GIT_RUNS, GIT_WRITES, PROGRAMS
-from agent_cli.permissions.git_standing import is_harmless_entry
+from agent_cli.permissions.git_inspection import is_harmless_entry
 from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_files import read_regular

@@ -19,7 +19,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.providers.base import ModelClient
 from agent_cli.runtime.agent import Agent
 from agent_cli.terminal.app.session import AppRepl
@@ -71,7 +71,7 @@ class PlayedSession(AppRepl):
 
     def __init__(
         self,
-        place: RunEnvironment,
+        run_env: RunEnvironment,
         layers: Layers,
         message: str,
         *,
@@ -87,7 +87,7 @@ class PlayedSession(AppRepl):
         # The timer of the next automatic step, and the step.
         self._scheduled: tuple[Any, Callable[[], None]] | None = None
         options = RunOptions(bare=True)
-        super().__init__(options, place, layers, LineScreen(options, layers.settings(), place.home), first=False)
+        super().__init__(options, run_env, layers, LineScreen(options, layers.settings(), run_env.home), first=False)
         app = self.live.app
         assert app.key_bindings is not None
         app.key_bindings = merge_key_bindings([app.key_bindings, self._keys()])
@@ -95,7 +95,7 @@ class PlayedSession(AppRepl):
 
     def _build(self, options: RunOptions) -> Agent:
         agent = super()._build(options)
-        agent.conversation.deps = agent.conversation.deps.replace(transport=self._model)
+        agent.conversation.deps = agent.conversation.deps.replace(client=self._model)
         return agent
 
     def _keys(self) -> KeyBindings:

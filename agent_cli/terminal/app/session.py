@@ -14,7 +14,7 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event, ToolFinished, TurnStarted, unwrap
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import has_changes
@@ -68,11 +68,11 @@ class AppRepl(Repl):
     show: Transcript
 
     def __init__(
-        self, options: RunOptions, place: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
+        self, options: RunOptions, run_env: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
     ) -> None:
         settings = layers.settings()
         self._key_map = KeyMap(settings.terminal.keys, NEWLINE)
-        super().__init__(options, place, layers, screen, first=first)
+        super().__init__(options, run_env, layers, screen, first=first)
         # True once the application has the terminal; until then output is printed.
         self._drawing = False
         self._files: FileNames | None = None
@@ -96,12 +96,14 @@ class AppRepl(Repl):
                 ask_background=may_ask_background(os.environ),
                 # The Linux console has no Braille characters.
                 **({"markers": "|/-\\"} if os.environ.get("TERM") == "linux" else {}),
-                links=self.place.root if links else None,
+                links=self.run_env.root if links else None,
             ),
             key_map=self._key_map,
         )
         self._branch = Branch(
-            self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
+            self.run_env.cwd,
+            lambda: has_changes(self.run_env, self.layers),
+            lambda: self.live.soon(self.live.draw_soon),
         )
 
     @property
@@ -372,7 +374,7 @@ class AppRepl(Repl):
             return ""
         if self._status is None:
             env = without_secrets(os.environ, settings.shell.env_pass)
-            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
+            self._status = StatusLine(command, env, str(self.run_env.cwd), lambda: self.live.soon(self.live.draw_soon))
         self._status.refresh(session_facts(self.agent, self.show), terminal_size().columns)
         return self._status.text
 
@@ -401,5 +403,5 @@ class AppRepl(Repl):
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:
             context = self.agent.conversation.deps.context
-            self._files = FileNames(self.place.cwd, context, self.live.refresh_menu)
+            self._files = FileNames(self.run_env.cwd, context, self.live.refresh_menu)
         return self._files()

@@ -161,11 +161,11 @@ def session_facts(agent: Agent, show: EventRenderer) -> dict[str, Any]:
     return {
         "hook_event_name": "Status",
         "session_id": agent.header.session_id,
-        "cwd": str(agent.place.cwd),
+        "cwd": str(agent.run_env.cwd),
         "model": {"id": conversation.options.model, "display_name": conversation.options.label},
         "workspace": {
             "current_dir": str(conversation.deps.context.workspace.cwd),
-            "project_dir": str(agent.place.root),
+            "project_dir": str(agent.run_env.root),
         },
         "version": __version__,
         "permission_mode": conversation.deps.policy.mode,

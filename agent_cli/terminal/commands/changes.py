@@ -14,8 +14,8 @@ from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.core.messages import is_user_message, user_text
-from agent_cli.core.place import UsageError
 from agent_cli.core.redact import Redactor
+from agent_cli.core.run_environment import UsageError
 from agent_cli.git.commit import (
     CommitArguments,
     CommitChoice,
@@ -45,7 +45,7 @@ def _undo_work(ctx: SlashContext) -> Iterator[UndoManager]:
     """Yield the session's undo manager. Raises UsageError."""
     agent = ctx.agent
     try:
-        yield undo_manager(agent.place, agent.settings, agent.header.session_id)
+        yield undo_manager(agent.run_env, agent.settings, agent.header.session_id)
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
@@ -149,7 +149,7 @@ def _diff(ctx: SlashContext, words: str) -> None:
         if not diffs:
             ctx.say("Nothing was changed.")
             return
-        root = str(ctx.place.root)
+        root = str(ctx.run_env.root)
         near = tuple(
             d.replace(path=os.path.relpath(d.path, root) if d.path.startswith(f"{root}/") else d.path) for d in diffs
         )
@@ -173,7 +173,7 @@ def _undo_turns(
         return False
     failed = work.undo(turns, chosen)
     _report(ctx, chosen, failed, "Reverted")
-    names = [os.path.relpath(i.path, ctx.place.root) for i in chosen if i.path not in failed]
+    names = [os.path.relpath(i.path, ctx.run_env.root) for i in chosen if i.path not in failed]
     if names and not quiet:
         listed = ", ".join(names[:_MAX_LISTED])
         ctx.agent.conversation.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
@@ -182,7 +182,7 @@ def _undo_turns(
 
 def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Item] | None:
     """Return the files to restore: list them, and ask about each that changed since."""
-    root = str(ctx.place.root)
+    root = str(ctx.run_env.root)
     ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
     for line in describe_plan([*ready, *ask], root)[:_MAX_LISTED]:
         ctx.say(f"  {line}")
@@ -216,7 +216,7 @@ def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], v
     if chosen:
         ctx.say(f"{verb} {counted(done, 'file')}." + (" /redo re-applies it." if verb == "Reverted" and done else ""))
     for path, why in failed.items():
-        ctx.say(f"  not {verb.lower()}: {os.path.relpath(path, ctx.place.root)}: {why}")
+        ctx.say(f"  not {verb.lower()}: {os.path.relpath(path, ctx.run_env.root)}: {why}")
 
 
 _MAX_COMMIT_FILES = 40
@@ -229,17 +229,17 @@ _MAX_COMMIT_FILES = 40
 )
 def _commit(ctx: SlashContext, words: str) -> None:
     """Commit. Raises UsageError or CancelledError and then commits nothing."""
-    if (starts := git_would_start(ctx.place, ctx.layers)) and not ctx.confirm(
+    if (starts := git_would_start(ctx.run_env, ctx.layers)) and not ctx.confirm(
         f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
     ):
         return
     context = ctx.agent.conversation.deps.context
     if context.cancel.cancelled:
         context.cancel = CancelToken()
-    repo = Repository(ctx.place.root, ctx.place.env)
+    repo = Repository(ctx.run_env.root, ctx.run_env.env)
     repo.check()
     changes = repo.changes()
-    asked = parse_arguments(words, changes, repo.top, ctx.place.cwd)
+    asked = parse_arguments(words, changes, repo.top, ctx.run_env.cwd)
     choice = choose_files(changes, asked, _session_changes(ctx, asked), repo)
     take = _ask_about_doubtful(ctx, choice)
     if not take:
@@ -272,7 +272,7 @@ def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChange
         why = "the changes of this session are not recorded"
     else:
         try:
-            return session_changes(undo_manager(agent.place, agent.settings, agent.header.session_id))
+            return session_changes(undo_manager(agent.run_env, agent.settings, agent.header.session_id))
         except (StoreError, UsageError) as error:
             why = str(error).rstrip(".")
     if asked.everything or asked.paths:
@@ -340,7 +340,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
             agent.conversation.live_history,
             asked.instructions,
             deps.policy.readable,
-            Redactor(ctx.place.env),
+            Redactor(ctx.run_env.env),
         )
         try:
             assert deps.open_model is not None

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.saved_settings import remove_setting, save_setting
 from agent_cli.terminal.key_map import KeyMap
@@ -37,13 +37,13 @@ def _reload(ctx: SlashContext) -> tuple[Layers, str]:
     """Return the current settings and ""; if they have a mistake, those of the start, and the mistake."""
     mistakes: list[str] = []
     try:
-        layers = read_settings(ctx.options, ctx.place, mistakes)
+        layers = read_settings(ctx.options, ctx.run_env, mistakes)
     except UsageError as error:
         mistakes.append(str(error))
     if mistakes:
         return ctx.layers, mistakes[0]
     for key in (key for key, source in ctx.layers.origins.items() if source in _SESSION_SOURCES):
-        layers.add(_as_table(key, _value_of(ctx.layers.settings(), key)), ctx.layers.origins[key], ctx.place.root)
+        layers.add(_as_table(key, _value_of(ctx.layers.settings(), key)), ctx.layers.origins[key], ctx.run_env.root)
     return layers, ""
 
 
@@ -83,8 +83,8 @@ def _config(ctx: SlashContext, words: str) -> None:
     ctx.say(f"{key} = {_format_value(value)}{_origin(layers, key)}: {hint.__metadata__[0]}")
     if ctx.has_menus:
         _edit(ctx, layers, key, value, hint)
-    elif (options := _options(hint)) and (place := ctx.choose("Change it?", [(o, "") for o in options])) is not None:
-        _change(ctx, key, _parse_value(options[place], hint))
+    elif (options := _options(hint)) and (picked := ctx.choose("Change it?", [(o, "") for o in options])) is not None:
+        _change(ctx, key, _parse_value(options[picked], hint))
 
 
 def _browse(ctx: SlashContext) -> None:
@@ -94,10 +94,10 @@ def _browse(ctx: SlashContext) -> None:
         every = _all_settings(layers.settings())
         options = [(name, f"{shorten(_format_value(value), 24)}{_origin(layers, name)}  {hint.__metadata__[0]}")
                    for name, value, hint in every]  # fmt: skip
-        place = ctx.choose("Settings", options, quiet=True)
-        if place is None:
+        picked = ctx.choose("Settings", options, quiet=True)
+        if picked is None:
             return
-        _edit(ctx, layers, *every[place])
+        _edit(ctx, layers, *every[picked])
 
 
 def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) -> None:
@@ -108,10 +108,10 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
         now = str(value).lower() if isinstance(value, bool) else str(value)
         rows = [(option or '""', "current" if option == now else "") for option in options]
         rows += [("(default)", f"remove it from ~/{_SETTINGS_FILE}")] if _is_own(ctx, layers, key) else []
-        place = ctx.choose(f"{key}: {meaning}", rows, quiet=True)
-        if place is not None and place < len(options):
-            _change(ctx, key, _parse_value(options[place] or '""', hint))
-        elif place is not None:
+        picked = ctx.choose(f"{key}: {meaning}", rows, quiet=True)
+        if picked is not None and picked < len(options):
+            _change(ctx, key, _parse_value(options[picked] or '""', hint))
+        elif picked is not None:
             _remove(ctx, key)
         return
 
@@ -121,7 +121,7 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
         new = _parse_value(text.strip(), hint)
         try:
             Layers().add(_as_table(key, new), key, Path("/"))
-            _check(key, new, ctx.place.home)
+            _check(key, new, ctx.run_env.home)
         except SettingsError as error:
             raise ValueError(f"{str(error).removeprefix(f'{key}: ')}.") from None
         except UsageError as error:
@@ -140,14 +140,14 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
 def _is_own(ctx: SlashContext, layers: Layers, key: str) -> bool:
     """Return True if the user's own file sets a key."""
     source = layers.origins.get(key, "")
-    return ctx.place.home is not None and source.startswith((str(ctx.place.home / _SETTINGS_FILE), "/config"))
+    return ctx.run_env.home is not None and source.startswith((str(ctx.run_env.home / _SETTINGS_FILE), "/config"))
 
 
 def _remove(ctx: SlashContext, key: str) -> None:
     """Remove a setting from the user's own file."""
-    assert ctx.place.home is not None
+    assert ctx.run_env.home is not None
     try:
-        remove_setting(ctx.place.home / _SETTINGS_FILE, key)
+        remove_setting(ctx.run_env.home / _SETTINGS_FILE, key)
     except (SettingsError, OSError) as error:
         ctx.say(f"Not changed: {error}.")
         return
@@ -188,7 +188,7 @@ def _parse_value(text: str, hint: Any) -> Any:
 
 
 def _change(ctx: SlashContext, key: str, value: Any) -> None:
-    home = ctx.place.home
+    home = ctx.run_env.home
     if home is None:
         ctx.say(f"There is no home folder, so there is no ~/{_SETTINGS_FILE} to change.")
         return
@@ -198,7 +198,7 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
     except (SettingsError, OSError) as error:
         ctx.say(f"Not changed: {error}.")
         return
-    ctx.layers.add(_as_table(key, value), "/config", ctx.place.root)
+    ctx.layers.add(_as_table(key, value), "/config", ctx.run_env.root)
     now = _apply(ctx, key)
     ctx.say(
         f"{key} = {_format_value(value)}, saved in ~/{_SETTINGS_FILE}"

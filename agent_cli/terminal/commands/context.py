@@ -128,7 +128,7 @@ def _pin(ctx: SlashContext, words: str) -> None:
     if not found:
         ctx.say("No message has these words." if words else "There is no message to pin yet.")
         return
-    place: int | None = 0
+    picked: int | None = 0
     if not words:
         found = sorted(found, key=lambda m: m.text not in pins)[:_MAX_CHOICES]
         options = [
@@ -138,10 +138,10 @@ def _pin(ctx: SlashContext, words: str) -> None:
             )
             for m in found
         ]
-        place = ctx.choose("Pin or unpin which message?", options)
-    if place is None:
+        picked = ctx.choose("Pin or unpin which message?", options)
+    if picked is None:
         return
-    if why := pin(conversation, found[place], ctx.show_event):
+    if why := pin(conversation, found[picked], ctx.show_event):
         ctx.say(why)
 
 
@@ -174,7 +174,7 @@ def _spending_of(ctx: SlashContext) -> Spending | None:
     """Return the usage in the log; None if there is no log."""
     if not ctx.agent.settings.save_sessions:
         return None
-    store = SessionStore(state_folder(ctx.place.env), ctx.place.root)
+    store = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root)
     try:
         return timeline.summarize_usage(read_log(store.path(ctx.agent.header.session_id)))
     except OSError:

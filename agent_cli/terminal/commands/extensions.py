@@ -66,7 +66,7 @@ def _plugin(ctx: SlashContext, words: str) -> None:
     if words in plugins:
         plugin = plugins[words]
         ctx.say(f"  {plugin.name} {one_line(plugin.version)}, from {one_line(plugin.source)}")
-        for phrase in plugin.brings():
+        for phrase in plugin.describe_contents():
             ctx.say(f"  {one_line(phrase)}")
         for note in plugin.notes:
             ctx.say(f"  not used: {one_line(note)}")
@@ -90,9 +90,9 @@ def _output_style(ctx: SlashContext, words: str) -> None:
         for name, each in styles.items()
     ]
     if not words and ctx.has_menus:
-        if (place := ctx.choose("Output style", rows, quiet=True)) is None:
+        if (picked := ctx.choose("Output style", rows, quiet=True)) is None:
             return
-        words = rows[place][0]
+        words = rows[picked][0]
     if not words:
         for name, what in rows:
             ctx.say(f"  {one_line(name)}  {what}")
@@ -101,7 +101,7 @@ def _output_style(ctx: SlashContext, words: str) -> None:
         ctx.say(f"There is no output style {one_line(words)}. There are {', '.join(styles)}.")
         return
     ctx.agent.settings = ctx.agent.settings.replace(output_style=style.name)
-    ctx.layers.add({"output_style": style.name}, "/output-style", ctx.place.root)
+    ctx.layers.add({"output_style": style.name}, "/output-style", ctx.run_env.root)
     # The system prompt is not changed, to preserve the providers' prompt caches.
     text = style_block(style) or "Answer as your first instructions say; no output style applies any more."
     ctx.agent.conversation.inbox.append(f"<session_change>\nFrom now on:\n{text}\n</session_change>")
@@ -109,7 +109,7 @@ def _output_style(ctx: SlashContext, words: str) -> None:
 
 
 def _styles(ctx: SlashContext) -> dict[str, OutputStyle]:
-    return all_styles(ctx.options, ctx.place, ctx.layers)[0]
+    return all_styles(ctx.options, ctx.run_env, ctx.layers)[0]
 
 
 VERBS = ("reconnect", "disable", "approve")
@@ -136,7 +136,7 @@ def _mcp(ctx: SlashContext, words: str) -> None:
         ctx.say(f"Say which server: {', '.join(servers)}." if not name else f"There is no server {shorten(name, 60)}.")
         return
     if not name:
-        joined.servers.begin()
+        joined.servers.start()
         for server in servers.values():
             ctx.say(f"  {server_line(server)}")
     elif verb == "reconnect":

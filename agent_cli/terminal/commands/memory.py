@@ -87,7 +87,7 @@ MAX_SHOWN_CHARS = 16_000
 def take_note(ctx: SlashContext, note: str) -> None:
     """Add a note to the project's memory and pass it to the model with its next step."""
     try:
-        path = add_note(ctx.place.root, ctx.agent.settings.memory_files, note)
+        path = add_note(ctx.run_env.root, ctx.agent.settings.memory_files, note)
     except ToolError as error:
         ctx.say(str(error))
         return
@@ -122,7 +122,7 @@ def _load_current(ctx: SlashContext) -> Memory:
     if ctx.options.bare:
         return Memory()
     readable = agent.conversation.deps.policy.readable
-    return load_memory(memory_sources(ctx.place, agent.settings, ctx.layers.trust, readable, ctx.options))
+    return load_memory(memory_sources(ctx.run_env, agent.settings, ctx.layers.trust, readable, ctx.options))
 
 
 def _nested_files(ctx: SlashContext) -> tuple[MemoryFile, ...]:
@@ -133,7 +133,7 @@ def _nested_files(ctx: SlashContext) -> tuple[MemoryFile, ...]:
 def _editable(ctx: SlashContext, files: tuple[MemoryFile, ...]) -> list[tuple[Path, str, str]]:
     """Return the editable files as (path, name, description), with the two most common ones offered if missing."""
     found = [(f.path, f.shown, f.why) for f in files]
-    root, home, names = ctx.place.root, ctx.place.home, ctx.agent.settings.memory_files
+    root, home, names = ctx.run_env.root, ctx.run_env.home, ctx.agent.settings.memory_files
     path = note_file(root, names)
     new = [(path, _name(ctx, path), "the project's; new")]
     if home is not None:
@@ -169,5 +169,5 @@ def _edit(ctx: SlashContext, path: Path) -> None:
 
 
 def _name(ctx: SlashContext, path: Path) -> str:
-    root = ctx.place.root
+    root = ctx.run_env.root
     return one_line(str(path.relative_to(root) if path.is_relative_to(root) else path))

@@ -103,7 +103,7 @@ _MAX_RECENT = 5
 
 def _picks(ctx: SlashContext) -> Picks:
     saved = ctx.agent.settings.save_sessions
-    return Picks(state_folder(ctx.place.env) / "picks.json" if saved else None, "model")
+    return Picks(state_folder(ctx.run_env.env) / "picks.json" if saved else None, "model")
 
 
 def _names(ctx: SlashContext) -> Iterable[tuple[str, str]]:
@@ -116,12 +116,12 @@ def _model(ctx: SlashContext, words: str) -> None:
     if not words and ctx.has_menus:
         offered = _models_to_offer(ctx, ask=True)
         options = [(info.name, f"{_describe(info)}{' (current)' if info.name == now else ''}") for info in offered]
-        place = ctx.choose("Model", options, quiet=True)
+        picked = ctx.choose("Model", options, quiet=True)
         if not options:
             ctx.say("The models of this provider are not known; /model PROVIDER/NAME switches to one.")
-        if place is None:
+        if picked is None:
             return
-        words = offered[place].name
+        words = offered[picked].name
     if words:
         ctx.switch_model(words)
         _picks(ctx).add(ctx.agent.conversation.options.label)
@@ -139,7 +139,7 @@ def _models_to_offer(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
 
     ask: query a server on this machine, which may take a second.
     """
-    model, env = ctx.agent.model, ctx.place.env
+    model, env = ctx.agent.model, ctx.run_env.env
     others = [p.name for p in PROVIDERS if not p.local and p.name != model.provider and any(env.get(k) for k in p.keys)]
     found = {name: info for name in _picks(ctx).most_used()[:_MAX_RECENT] if (info := _info(name)) is not None}
     key = model.api_key.reveal() if model.api_key is not None else ""
@@ -196,9 +196,9 @@ def _effort(ctx: SlashContext, words: str) -> None:
     if not words and ctx.has_menus:
         now = conversation.options.effort or "default"
         options = [(level, f"{text}{' (current)' if level == now else ''}") for level, text in _EFFORT_HELP.items()]
-        if (place := ctx.choose("Effort", options, quiet=True)) is None:
+        if (picked := ctx.choose("Effort", options, quiet=True)) is None:
             return
-        words = options[place][0]
+        words = options[picked][0]
     if words:
         effort = None if words == "default" else cast(Effort, words)
         conversation.options = conversation.options.replace(effort=effort)

@@ -21,8 +21,8 @@ from pathlib import Path
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import SessionNamed, ToolFinished, ToolProgress, ToolRequested, ToolStarted
 from agent_cli.core.messages import AssistantMessage
-from agent_cli.core.place import UsageError
 from agent_cli.core.redact import Redactor
+from agent_cli.core.run_environment import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.session import sanitize_title
@@ -86,10 +86,10 @@ def _pick(ctx: SlashContext, jobs: Sequence[Job]) -> None:
         for job in jobs:
             ctx.say(f"  {job.id}  {_describe_job(job)}")
         return
-    place = ctx.choose("Jobs", [(job.id, _describe_job(job)) for job in jobs], quiet=True)
-    if place is None:
+    picked = ctx.choose("Jobs", [(job.id, _describe_job(job)) for job in jobs], quiet=True)
+    if picked is None:
         return
-    job = jobs[place]
+    job = jobs[picked]
     actions = [("watch", "its latest output, until Esc"), ("log", "all of its output, in the pager")]
     actions += [("end", "stop it and what it started")] if job.running else []
     action = ctx.choose(f"{job.id}, {_describe_job(job)}", actions, quiet=True)
@@ -163,7 +163,7 @@ _MAX_WIDTH = 120
 
 
 def _store(ctx: SlashContext) -> SessionStore:
-    return SessionStore(state_folder(ctx.place.env), ctx.place.root)
+    return SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root)
 
 
 def _width(taken: int) -> int:
@@ -218,8 +218,8 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
     now = datetime.now(UTC)
     width = _width(14)
     options = [(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}", "") for g in found[:_MAX_OFFERED]]
-    place = ctx.choose("Which session?", options)
-    return found[place].session_id if place is not None else ""
+    picked = ctx.choose("Which session?", options)
+    return found[picked].session_id if picked is not None else ""
 
 
 @slash("fork", "continue in a copy of this session", "[NAME]", aliases=("branch",))
@@ -249,7 +249,9 @@ def _export(ctx: SlashContext, words: str) -> None:
         ctx.say("There is nothing to export: this session has no record on disk.")
         return
     path = (
-        ctx.place.cwd / os.path.expanduser(words) if words else _unused_path(ctx.place.cwd, f"session-{log.stem[:8]}")
+        ctx.run_env.cwd / os.path.expanduser(words)
+        if words
+        else _unused_path(ctx.run_env.cwd, f"session-{log.stem[:8]}")
     )
     try:
         made = export.document(log, export.format_of(path.name) or "markdown")
@@ -352,7 +354,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     if managed := ctx.layers.managed.lines():
         yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
-    kept = SessionStore(state_folder(ctx.place.env), ctx.place.root).path(agent.header.session_id)
+    kept = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(agent.header.session_id)
     yield "session", f"{agent.header.session_id} ({kept if settings.save_sessions else 'not kept'})"
     yield "folder", str(context.workspace.cwd)
     yield "workspace", ", ".join(map(str, context.workspace.roots))
@@ -364,13 +366,13 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 
 @slash("doctor", "check the installation and the settings")
 def _doctor(ctx: SlashContext, words: str) -> None:
-    findings, _ = doctor_report.collect_findings(ctx.place, ctx.layers, [], REGISTRY)
+    findings, _ = doctor_report.collect_findings(ctx.run_env, ctx.layers, [], REGISTRY)
     ctx.page(doctor_report.findings_text(findings))
 
 
 @slash("bug", "write a bug report (no keys, no conversation)", "[WORDS]", aliases=("feedback",))
 def _bug(ctx: SlashContext, words: str) -> None:
-    folder = state_folder(ctx.place.env) / "reports"
+    folder = state_folder(ctx.run_env.env) / "reports"
     path = folder / f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.md"
     text = bug_report(ctx, words)
     try:
@@ -399,7 +401,7 @@ def bug_report(ctx: SlashContext, words: str) -> str:
         "",
         "## Program",
         f"- agent {__version__}, Python {platform.python_version()}, {platform.platform()}",
-        f"- terminal: {ctx.place.env.get('TERM', '')} {ctx.place.env.get('TERM_PROGRAM', '')}".rstrip(),
+        f"- terminal: {ctx.run_env.env.get('TERM', '')} {ctx.run_env.env.get('TERM_PROGRAM', '')}".rstrip(),
         f"- model: {agent.conversation.options.label} ({agent.model.wire})",
         f"- mode: {agent.conversation.deps.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
         f"- trust: {ctx.layers.trust.state}",
@@ -416,8 +418,8 @@ def bug_report(ctx: SlashContext, words: str) -> str:
             else []
         ),
     ]
-    text = Redactor(ctx.place.env)("\n".join(hide_passwords(line) for line in lines))
-    return f"{text.replace(str(ctx.place.home), '~') if ctx.place.home else text}\n"
+    text = Redactor(ctx.run_env.env)("\n".join(hide_passwords(line) for line in lines))
+    return f"{text.replace(str(ctx.run_env.home), '~') if ctx.run_env.home else text}\n"
 
 
 def _public_value(settings: Settings, key: str) -> str:

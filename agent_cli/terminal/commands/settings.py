@@ -32,9 +32,9 @@ def _mode(ctx: SlashContext, words: str) -> None:
         return
     if not words and ctx.has_menus:
         options = [(mode, f"{MODE_HELP[mode]}{' (current)' if mode == now else ''}") for mode in MODES]
-        if (place := ctx.choose("Approval mode", options, quiet=True)) is None:
+        if (picked := ctx.choose("Approval mode", options, quiet=True)) is None:
             return
-        words = MODES[place]
+        words = MODES[picked]
     if words:
         ctx.switch_mode(words)
     ctx.say(f"mode: {ctx.agent.conversation.deps.policy.mode}")
@@ -45,14 +45,14 @@ def _mode(ctx: SlashContext, words: str) -> None:
     "choose the colours",
     "[NAME]",
     aside=True,
-    values=lambda ctx: theme_names(ctx.place.home).items(),
+    values=lambda ctx: theme_names(ctx.run_env.home).items(),
     aliases=("themes",),
 )
 def _theme(ctx: SlashContext, words: str) -> None:
     if not words:
-        names = list(theme_names(ctx.place.home).items())
-        if (place := ctx.choose("Which theme?", names, quiet=True)) is not None:
-            words = names[place][0]
+        names = list(theme_names(ctx.run_env.home).items())
+        if (picked := ctx.choose("Which theme?", names, quiet=True)) is not None:
+            words = names[picked][0]
     if words:
         ctx.switch_theme(words)
     ctx.say(f"theme: {ctx.theme}" + (f" (/config terminal.theme {words} makes it the default)" if words else ""))
@@ -115,8 +115,8 @@ def _permissions(ctx: SlashContext, words: str) -> None:
 def _sibling_folders(ctx: SlashContext) -> Iterator[str]:
     """Yield the folders next to the workspace."""
     with suppress(OSError):
-        siblings = (e.name for e in os.scandir(ctx.place.root.parent) if e.is_dir() and not e.name.startswith("."))
-        yield from (f"../{name}" for name in sorted(siblings) if name != ctx.place.root.name)
+        siblings = (e.name for e in os.scandir(ctx.run_env.root.parent) if e.is_dir() and not e.name.startswith("."))
+        yield from (f"../{name}" for name in sorted(siblings) if name != ctx.run_env.root.name)
 
 
 @slash(
@@ -134,15 +134,15 @@ def _add_dir(ctx: SlashContext, words: str) -> None:
             ctx.say(f"  {root}")
         ctx.say("/add-dir PATH adds a folder.")
         return
-    folder = Path(os.path.realpath(ctx.place.cwd / os.path.expanduser(words)))
+    folder = Path(os.path.realpath(ctx.run_env.cwd / os.path.expanduser(words)))
     if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
         ctx.say(f"{one_line(words)} is not a folder.")
         return
     if any(folder.is_relative_to(root) for root in workspace.roots):
         ctx.say(f"{one_line(str(folder))} is part of the workspace already.")
         return
-    home = ctx.place.home
-    wide = folder == Path(folder.anchor) or folder == home or ctx.place.root.is_relative_to(folder)
+    home = ctx.run_env.home
+    wide = folder == Path(folder.anchor) or folder == home or ctx.run_env.root.is_relative_to(folder)
     question = f"{folder} holds much more than a project: all of it could be read without a question. Add it?"
     if wide and not ctx.confirm(question):
         ctx.say("Nothing was added.")

@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_cli.core.decisions import Defer, QuestionReply, assents
+from agent_cli.core.decisions import Defer, QuestionReply, is_approval
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode
 from agent_cli.session.pending_plans import lifetime
 from agent_cli.terminal.dialogs.approval import NO, YES
@@ -158,7 +158,7 @@ def read_plan_verdict(words: str) -> QuestionReply:
 
 def _parse_verdict(words: str) -> QuestionReply:
     """Parse `y` with optional words, or another assent; `n` or nothing ends the work; any other text is a revision."""
-    if assents(words):
+    if is_approval(words):
         return QuestionReply("approve")
     head, _, rest = words.strip().partition(" ")
     if head.lower() in YES:

@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.place import has_color, has_styles
+from agent_cli.core.run_environment import has_color, has_styles
 from agent_tools.text import escape_controls
 
 STYLES = {

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.core.place import UsageError
+from agent_cli.core.run_environment import UsageError
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten

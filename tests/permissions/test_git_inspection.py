@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
-from agent_cli.permissions import git_standing
-from agent_cli.permissions.git_standing import (
+from agent_cli.permissions import git_inspection
+from agent_cli.permissions.git_inspection import (
     Entry,
     NotParsedError,
     git_folders,
+    inspect_repository,
     is_harmless_entry,
-    look_at_repository,
     may_start_in_reads,
     parse_git_config,
     parse_simple_config,
@@ -58,7 +58,7 @@ def test_there_are_sixty_and_more() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_configuration_is_not_plain_and_git_is_not_used(tmp_path: Path, name: str) -> None:
     root = with_config(tmp_path, HOSTILE[name])
-    assert look_at_repository(root).brings, name
+    assert inspect_repository(root).needs_trust, name
     for use in ("plain", "unknown"):
         with pytest.raises(NotUsableError):
             git_to_read(root, os.environ, use)  # type: ignore[arg-type]
@@ -78,20 +78,20 @@ def test_a_hidden_filter_is_one_that_git_would_run(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("config", HARMLESS)
 def test_a_harmless_configuration_is_plain(tmp_path: Path, config: str) -> None:
-    assert look_at_repository(with_config(tmp_path, config)).brings == ()
+    assert inspect_repository(with_config(tmp_path, config)).needs_trust == ()
 
 
 @pytest.mark.parametrize(
     "config", [b"\0\xff" * 99, b"[core\n", b"[core]\n\t= x\n", b"x" * (1 << 19), b'[a "b]\n', b'[core]\n\tx = "y\n']
 )
 def test_a_configuration_that_git_cannot_read_is_not_plain(tmp_path: Path, config: bytes) -> None:
-    assert "cannot be checked" in "".join(look_at_repository(with_config(tmp_path, config)).brings)
+    assert "cannot be checked" in "".join(inspect_repository(with_config(tmp_path, config)).needs_trust)
 
 
 def test_without_git_only_the_obvious_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert look_at_repository(with_config(tmp_path / "a", "[core]\n\tbare = false\n")).brings == ()
-    assert look_at_repository(with_config(tmp_path / "b", "[core]\n\tbare = false # no\n")).brings == (
+    assert inspect_repository(with_config(tmp_path / "a", "[core]\n\tbare = false\n")).needs_trust == ()
+    assert inspect_repository(with_config(tmp_path / "b", "[core]\n\tbare = false # no\n")).needs_trust == (
         "config that cannot be checked: git is not installed",
     )
 
@@ -103,7 +103,7 @@ def test_a_git_of_the_repository_parses_nothing(tmp_path: Path, monkeypatch: pyt
     evil.chmod(0o755)
     monkeypatch.setenv("PATH", f"{evil.parent}:bin:.:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
-    assert look_at_repository(with_config(tmp_path, "[core] # x\n\tpager = x\n")).brings == ("core.pager = x",)
+    assert inspect_repository(with_config(tmp_path, "[core] # x\n\tpager = x\n")).needs_trust == ("core.pager = x",)
     assert not (tmp_path / "ran").exists()
 
 
@@ -122,8 +122,8 @@ def test_what_git_writes_itself_needs_no_git(tmp_path: Path, monkeypatch: pytest
     def never(data: bytes, root: Path) -> list[Entry]:
         raise AssertionError(data)
 
-    monkeypatch.setattr(git_standing, "parse_with_git", never)
-    assert look_at_repository(main).brings == look_at_repository(copy).brings == ()
+    monkeypatch.setattr(git_inspection, "parse_with_git", never)
+    assert inspect_repository(main).needs_trust == inspect_repository(copy).needs_trust == ()
 
 
 _PIECES = (
@@ -185,19 +185,19 @@ def test_pointers_have_to_lead_back(tmp_path: Path) -> None:
     git(main, "-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "x", "--allow-empty")
     git(main, "worktree", "add", "-q", "../tree")
     tree = tmp_path / "tree"
-    assert look_at_repository(tree).brings == ()
+    assert inspect_repository(tree).needs_trust == ()
     assert git_folders(tree) == [main / ".git", main / ".git/worktrees/tree"]
     git(main, "config", "core.pager", "x")
-    assert look_at_repository(tree).brings == ("core.pager = x",)
+    assert inspect_repository(tree).needs_trust == ("core.pager = x",)
     git(main, "config", "--unset", "core.pager")
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     for target in (main / ".git", main / ".git/worktrees/tree"):
         (foreign / ".git").write_text(f"gitdir: {target}\n")
-        assert look_at_repository(foreign).brings == (f".git leads to {target}, which does not lead back",)
+        assert inspect_repository(foreign).needs_trust == (f".git leads to {target}, which does not lead back",)
     (foreign / ".git").unlink()
     (foreign / ".git").symlink_to(main / ".git")
-    assert look_at_repository(foreign).brings == (f".git is a link to {main}/.git",)
+    assert inspect_repository(foreign).needs_trust == (f".git is a link to {main}/.git",)
 
 
 def test_a_submodule_is_where_its_repository_says(tmp_path: Path) -> None:
@@ -207,15 +207,15 @@ def test_a_submodule_is_where_its_repository_says(tmp_path: Path) -> None:
     (main / "sub").mkdir()
     (main / "sub/.git").write_text("gitdir: ../.git/modules/sub\n")
     (inner / "config").write_text("[core]\n\tworktree = ../../../sub\n")
-    assert look_at_repository(main / "sub").brings == ()
+    assert inspect_repository(main / "sub").needs_trust == ()
     (inner / "config").write_text("[core]\n\tworktree = ../../..\n")
-    assert len(look_at_repository(main / "sub").brings) == 2
+    assert len(inspect_repository(main / "sub").needs_trust) == 2
 
 
 @pytest.mark.parametrize("pointer", ["", "gitdir: \0\n", "x" * 9000, "gitdir:\n"])
 def test_a_pointer_to_nothing_is_no_repository(tmp_path: Path, pointer: str) -> None:
     (tmp_path / ".git").write_text(pointer)
-    assert look_at_repository(tmp_path).checkout is None
+    assert inspect_repository(tmp_path).checkout is None
     assert git_folders(tmp_path) == []
 
 
@@ -241,8 +241,8 @@ def test_another_users_repository_is_not_plain(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HOME", env["HOME"])
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    assert look_at_repository(root).brings == (f"{root}/.git, which belongs to another user",)
+    assert inspect_repository(root).needs_trust == (f"{root}/.git, which belongs to another user",)
     (tmp_path / "home/.gitconfig").write_text(f"[safe]\n\tdirectory = {root}\n")
-    assert look_at_repository(root).brings == ()
+    assert inspect_repository(root).needs_trust == ()
     (tmp_path / "home/.gitconfig").write_text(f"[safe]\n\tdirectory = {root}\n\tdirectory =\n\tdirectory = /x/*\n")
-    assert look_at_repository(root).brings
+    assert inspect_repository(root).needs_trust

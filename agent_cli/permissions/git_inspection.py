@@ -137,7 +137,7 @@ class NotParsedError(Exception):
     """A configuration could not be parsed; the message says why."""
 
 
-class GitStanding(Value):
+class RepositoryFindings(Value):
     """Findings about a repository.
 
     checkout: None without a repository that git could use.
@@ -152,7 +152,7 @@ class GitStanding(Value):
     hooks: tuple[str, ...] = ()
 
     @property
-    def brings(self) -> tuple[str, ...]:
+    def needs_trust(self) -> tuple[str, ...]:
         """Everything that has to be trusted before git is used here, a phrase each; () for a plain repository."""
         return tuple(dict.fromkeys([*(describe_entry(entry) for entry in self.entries), *self.odd]))
 
@@ -163,18 +163,18 @@ class GitStanding(Value):
         return tuple(dict.fromkeys([*full, *self.odd]))
 
 
-def look_at_repository(root: Path) -> GitStanding:
+def inspect_repository(root: Path) -> RepositoryFindings:
     """Inspect the repository with work tree `root`. Runs none of its programs and opens nothing outside of it."""
     dot = root / ".git"
     try:
         state = os.lstat(dot)
     except OSError:
-        return GitStanding()
+        return RepositoryFindings()
     odd: list[str] = []
     if stat.S_ISLNK(state.st_mode):
         odd.append(f".git is a link to {_shown(dot)}")
     elif not stat.S_ISDIR(state.st_mode) and not stat.S_ISREG(state.st_mode):
-        return GitStanding(odd=(".git is neither a folder nor a file",))
+        return RepositoryFindings(odd=(".git is neither a folder nor a file",))
     if os.path.isdir(dot):  # noqa: PTH112 - the method raises where a parent is closed
         folder = common = Path(os.path.realpath(dot))
         if os.path.lexists(folder / "commondir") and not _is_same(folder / "commondir"):
@@ -183,7 +183,7 @@ def look_at_repository(root: Path) -> GitStanding:
     else:
         pointed = _read_pointer(dot, "gitdir:", root)
         if pointed is None:
-            return GitStanding(odd=tuple(odd))
+            return RepositoryFindings(odd=tuple(odd))
         folder, common = pointed, _read_pointer(pointed / "commondir", "", pointed) or pointed
         if not _is_inside(folder, root) and not _points_back(folder, common, root):
             odd.append(f".git leads to {folder}, which does not lead back")
@@ -201,7 +201,7 @@ def look_at_repository(root: Path) -> GitStanding:
     odd += [found for place in dict.fromkeys((folder, common)) for found in _find_anomalies(place, root)]
     odd += _branch_anomalies(folder, common)
     checkout = Checkout(str(root), str(folder), str(common))
-    return GitStanding(checkout, tuple(dict.fromkeys(entries)), tuple(dict.fromkeys(odd)), tuple(_hooks(common)))
+    return RepositoryFindings(checkout, tuple(dict.fromkeys(entries)), tuple(dict.fromkeys(odd)), tuple(_hooks(common)))
 
 
 def git_folders(root: Path) -> list[Path]:
