@@ -41,7 +41,6 @@ with lazy_imports():
     from agent_cli.engine import hook_points
 
 MAX_DEPTH = 2
-FINDERS = ("ToolSearch", "UseTool")
 
 
 class NestedTurn:
@@ -185,8 +184,10 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
 
 def offers(turn: Turn, kind: AgentType) -> Callable[[str], bool]:
     """Return a predicate for the names of the tools that a sub-agent of this type may use."""
-    # A server's tool may be reachable through tool search only.
-    wanted = (*kind.tools, *FINDERS) if any(name.startswith("mcp__") for name in kind.tools) else kind.tools
+    wanted = kind.tools
+    if any(name.startswith("mcp__") for name in kind.tools):
+        # A server's tool may be reachable through tool search only.
+        wanted = (*kind.tools, *(tool.name for tool in turn.deps.tools.values() if tool.reaches_servers))
 
     def offered(name: str) -> bool:
         named = not wanted or names_tool(wanted, name)

@@ -141,6 +141,7 @@ class ToolSearch(Tool[ToolSearchArgs]):
     """Finds tools of MCP servers by words and shows how to call them."""
 
     name = "ToolSearch"
+    reaches_servers = True
     Args = ToolSearchArgs
 
     def __init__(self, servers: Callable[[], Iterable[Server]], find: Callable[[], dict[str, McpTool]]) -> None:
@@ -215,6 +216,7 @@ class UseTool(Tool[UseToolArgs]):
     """Calls a tool of an MCP server by name."""
 
     name = "UseTool"
+    reaches_servers = True
     Args = UseToolArgs
 
     def __init__(self, find: Callable[[], dict[str, McpTool]]) -> None:
