@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import compress
@@ -23,6 +23,7 @@ from agent_tools.process.guarded_git import GitError
 if TYPE_CHECKING:
     import subprocess
 
+_FOLDER = "40000"
 _CONFIG = """[core]
 \trepositoryformatversion = 0
 \tfileMode = true
@@ -84,7 +85,11 @@ def join_paths(paths: Iterable[str]) -> bytes:
 
 def oid_of(data: bytes) -> str:
     """Return the object ID that git gives a content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return hashlib.sha1(_with_header(data, "blob"), usedforsecurity=False).hexdigest()
+
+
+def _with_header(data: bytes, kind: str) -> bytes:
+    return f"{kind} {len(data)}\0".encode("ascii") + data
 
 
 class Git:
@@ -155,16 +160,53 @@ class Git:
         except GitError as error:
             raise StoreError(str(error)) from None
 
-    def keep(self, data: bytes) -> str:
-        """Store the content of a file; return its object ID. Raises StoreError."""
-        oid = oid_of(data)
-        path = self.home / "objects" / oid[:2] / oid[2:]
+    def keep(self, data: bytes, kind: str = "blob") -> str:
+        """Store an object of our own, without starting git; return its ID. Raises StoreError."""
+        content = _with_header(data, kind)
+        oid = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+        path = self._loose(oid)
         try:
-            if not path.exists():
-                write_atomic(path, compress(b"blob %d\0" % len(data) + data, 1), 0o400, sync=False)
+            if not _has_content(path):
+                write_atomic(path, compress(content, 1), 0o400, sync=False)
         except OSError as error:
             raise StoreError(f"{path.parent} cannot be written: {error.strerror or error}") from None
         return oid
+
+    def keep_tree(self, files: Mapping[str, tuple[str, str]]) -> str:
+        """Store the tree of these files, each with mode and object, and the trees in it; return its ID.
+
+        Raises StoreError.
+        """
+        folders: dict[str, dict[str, tuple[str, str]]] = {"": {}}
+        for path, file in files.items():
+            folder, _, name = path.rpartition("/")
+            folders.setdefault(folder, {})[name] = file
+            while folder:
+                folder = folder.rpartition("/")[0]
+                folders.setdefault(folder, {})
+        oid = ""
+        # What is in a folder has a longer path.
+        for folder in sorted(folders, key=len, reverse=True):
+            # In git's order, a folder's name ends in a slash.
+            rows = sorted(
+                (os.fsencode(name) + b"/" * (mode == _FOLDER), os.fsencode(name), mode, entry)
+                for name, (mode, entry) in folders[folder].items()
+            )
+            data = b"".join(f"{mode} ".encode() + name + b"\0" + bytes.fromhex(entry) for _, name, mode, entry in rows)
+            oid = self.keep(data, "tree")
+            if folder:
+                parent, _, name = folder.rpartition("/")
+                folders[parent][name] = (_FOLDER, oid)
+        return oid
+
+    def lacks(self, oids: Iterable[str]) -> list[str]:
+        """Return the objects that are not among our own. Raises StoreError."""
+        packed = [oid for oid in oids if not _has_content(self._loose(oid))]
+        owned = self.have(packed, own=True)
+        return sorted(oid for oid in packed if oid not in owned)
+
+    def _loose(self, oid: str) -> Path:
+        return self.home / "objects" / oid[:2] / oid[2:]
 
     def blob(self, oid: str) -> bytes:
         """Return the content of an object. Raises StoreError."""
@@ -268,6 +310,14 @@ def ignored_in(root: Path, home: str) -> str | None:
         named = re.search(r"(?im)^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", config)
         found.append(Path(home, named[1].removeprefix("~/")) if named else Path(home) / ".config/git/ignore")
     return "\n".join(_text(p) for p in found)
+
+
+def _has_content(path: Path) -> bool:
+    """Return False if a file is missing, or empty after a power cut."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _text(path: Path) -> str:

@@ -81,6 +81,8 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
     """
     folder = store.where.folder
     with store.locked():
+        # A new store has too little to pack.
+        is_new = not os.path.lexists(folder / _MARK)
         idle = IdleTimes(folder / _MARK, now)
         there = []
         for path in _manifests(folder):
@@ -91,7 +93,8 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
                     there.append(path.name)
         there += _prune_others(folder, days, idle)
         idle.save(there)
-        _pack(store)
+        if not is_new:
+            _pack(store)
         while folder_size(folder) > most and _drop_oldest(folder):
             _pack(store)
         if folder_size(folder) > most:

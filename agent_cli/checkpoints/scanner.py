@@ -219,13 +219,14 @@ class Scanner:
     ) -> Snapshot:
         tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
         if fresh or known is None:
-            table = FileModes.of_all(self.base, self._paths())
+            added = self._paths()
+            table = FileModes.of_all(self.base, added)
         else:
+            added = [*known["young"], *wanted.add]
             table = FileModes.from_json(known["modes"])
             table.change(self.base, removed, wanted.add)
         perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
-        added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
-        young = self._recent(added, began)
+        young = self._recent(dict.fromkeys(added), began)
         state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
         write_atomic(self._state, json.dumps(state).encode("ascii"), sync=False)
         return Snapshot(self.base, tree, perms, wanted.skipped)
@@ -260,7 +261,9 @@ class Scanner:
         words = ("ls-files", "-z", "--others", "--exclude-standard")
         listing = self._git.start(*words, tree=self.base, index=self.index)
         try:
-            raw = self._git.run("diff-files", "-z", "--raw", tree=self.base, index=self.index)
+            # From an index that is not there yet, nothing differs.
+            differing = ("diff-files", "-z", "--raw")
+            raw = self._git.run(*differing, tree=self.base, index=self.index) if self.index.exists() else b""
         except BaseException:  # on any error leave no git running; the caller reports it
             listing.kill()
             listing.communicate()
@@ -429,7 +432,7 @@ class FileModes:
     def stored(self, git: Git) -> str:
         """Store the permissions as an object; return its ID. Raises StoreError."""
         text = json.dumps(self.plain(), sort_keys=True).encode("ascii")
-        return git.run("hash-object", "-w", "--stdin", feed=text).decode().strip()
+        return git.keep(text)
 
     def of(self, path: str, runs: bool) -> int:
         return self.odd.get(path, self.usual[1] if runs else self.usual[0])

@@ -109,10 +109,13 @@ class _Found(Value):
     why: str = ""
 
 
-def capture(git: Git, index: Path, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
-    """Store single files by absolute path as a snapshot; missing ones are left out. Raises StoreError."""
+def capture(git: Git, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
+    """Store single files by absolute path as a snapshot; missing ones are left out. Raises StoreError.
+
+    All of its objects are our own, and git is not started for them.
+    """
     skipped: dict[str, tuple[str, str]] = {}
-    rows: list[bytes] = []
+    files: dict[str, tuple[str, str]] = {}
     modes: dict[str, int | None] = {}
     room = bounds.total
     for path in dict.fromkeys(paths):
@@ -128,15 +131,11 @@ def capture(git: Git, index: Path, paths: Iterable[str], bounds: SizeLimits) -> 
             skipped[path] = (found.why, stat_signature(found.state))
             continue
         room -= len(found.data)
-        name, mode = path.lstrip("/"), stat.S_IMODE(found.state.st_mode)
+        name, mode = os.path.normpath(path).lstrip("/"), stat.S_IMODE(found.state.st_mode)
         modes[name] = None if stat.S_ISLNK(found.state.st_mode) else mode
         kind = "120000" if modes[name] is None else "100755" if mode & 0o100 else "100644"
-        rows.append(f"{kind} {git.keep(found.data)} 0\t".encode() + os.fsencode(name) + b"\0")
-    index.unlink(missing_ok=True)
-    if rows:
-        git.run("update-index", "-z", "--add", "--replace", "--index-info", feed=b"".join(rows), index=index)
-    tree = git.run("write-tree", index=index).decode().strip()
-    return Snapshot("/", tree, FileModes.of_found(modes).stored(git), skipped)
+        files[name] = (kind, git.keep(found.data))
+    return Snapshot("/", git.keep_tree(files), FileModes.of_found(modes).stored(git), skipped)
 
 
 def _look(path: str, largest: int, room: int) -> _Found | None:
@@ -258,7 +257,7 @@ class Store:
         with self.locked():
             found = [scanner.scan() for scanner in self.scanners.values()] if whole else []
             if paths := list(named):
-                found.append(capture(self.git, self.where.folder / "index-named", paths, self.where.bounds))
+                found.append(capture(self.git, paths, self.where.bounds))
             return tuple(found)
 
     def unversioned(self, paths: Sequence[str]) -> list[str]:
@@ -319,7 +318,8 @@ class Store:
         needed: set[str] = set()
         for start in before:
             end = ends.get(start.base, start)
-            if (start.tree, start.perms) == (end.tree, end.perms):
+            # Named files are ours already.
+            if start.base == "/" or (start.tree, start.perms) == (end.tree, end.perms):
                 continue
             needed |= {start.tree, end.tree}
             out = self.git.run("diff-tree", "-r", "-t", "--no-renames", start.tree, end.tree)
@@ -343,7 +343,7 @@ class Store:
         self._copy_objects(set(sizes))
 
     def _copy_objects(self, oids: set[str]) -> None:
-        if missing := sorted(oids - self.git.have(oids, own=True).keys()):
+        if missing := self.git.lacks(oids):
             self.git.pack(missing)
 
     def head(self) -> str:

@@ -363,12 +363,11 @@ class UndoManager:
             return {}
         store = self.store
         everything = SizeLimits(store.where.bounds.total, store.where.bounds.total)
-        index, paths = store.where.folder / "index-named", [i.path for i in items]
+        paths = [i.path for i in items]
         with store.locked():
-            before = capture(store.git, index, paths, everything)
+            before = capture(store.git, paths, everything)
             failed = restore_files(store, items)
-            after = capture(store.git, index, paths, everything)
-            store.pin((before,), (after,))
+            after = capture(store.git, paths, everything)
             now = utc_stamp()
             if len(failed) < len(items):
                 store.manifest.add(Undone(kind, turns, (before,), (after,), of, now, part))
