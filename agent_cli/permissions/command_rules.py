@@ -170,6 +170,13 @@ def _texts(words: Iterable[Word]) -> tuple[str, ...]:
     return tuple(w.text for w in words)
 
 
+# Words without quotes, expansions or assignments, of which the first is no keyword of the shell.
+_PLAIN_SPEC = re.compile(
+    r"(?!(?:if|then|elif|else|fi|time|for|in|until|while|do|done|case|esac|coproc|select|function|let|declare|typeset|local"
+    r"|readonly|export)(?:\s|$))[\w./@%+,:-]+(?: [\w./@%+,:-]+)*"
+)
+
+
 @lru_cache(maxsize=512)
 def _prefix(spec: str) -> tuple[tuple[str, ...], bool]:
     """Return the words a rule begins with and whether more may follow; no words for a text pattern."""
@@ -178,6 +185,9 @@ def _prefix(spec: str) -> tuple[tuple[str, ...], bool]:
         return (), True
     if not prefix and "*" in spec:
         return (), True
+    if _PLAIN_SPEC.fullmatch(prefix or spec):
+        # Most rules. To parse them one by one would cost the first decision a process for each `cd:*` and `eval:*`.
+        return tuple((prefix or spec).split()), bool(prefix)
     found = analyse(prefix or spec)
     if found.unclear or len(found.parts) != 1 or found.parts[0].unknown:
         return tuple((prefix or spec).split()), bool(prefix)

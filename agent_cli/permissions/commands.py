@@ -23,7 +23,7 @@ from agent_cli.permissions.command_reads import (
 )
 from agent_cli.permissions.command_rules import for_part, may_deny, names_word
 from agent_cli.permissions.destructive import Danger, dangers, unnamed
-from agent_cli.permissions.effects.table import PROGRAMS
+from agent_cli.permissions.effects.lookup import opens_known_files
 from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
@@ -378,7 +378,7 @@ class CommandEvaluator:
 
 def _is_followed(part: SimpleCommand) -> bool:
     """Return True if it is known of a program which files it opens, or that it runs another."""
-    return part.program in READERS or part.program in PROGRAMS or part.program in WRAPPERS
+    return part.program in READERS or opens_known_files(part.program) or part.program in WRAPPERS
 
 
 def _configurations(root: Path, home: str) -> list[Path]:

@@ -123,12 +123,13 @@ class Touch(Value):
 
     kind: "read" a file, "tree" a directory with everything below, "write", "into" a directory under any names,
         "remove", "run": it runs, sends or destroys something because of the option or subcommand `word`, "names" and
-        "unpack" if it writes files that only a patch or an archive names, "link" for the target of a link, or "maybe"
+        "unpack" if it writes files that only a patch or an archive names, "listed" if it reads files that a list names,
+        "link" for the target of a link, or "maybe"
         for the value of an unlisted option, which may be a file.
-    where: directory of a link, or the one unpacked into.
+    where: directory of a link, the one unpacked into, or the one that listed names start from.
     """
 
-    kind: Literal["read", "tree", "write", "into", "remove", "run", "names", "unpack", "link", "maybe"]
+    kind: Literal["read", "tree", "write", "into", "remove", "run", "names", "unpack", "listed", "link", "maybe"]
     word: Word
     where: Word = Word(".")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent_cli.core.rules import read_rule, rule_for
 from agent_cli.permissions.command_rules import for_part
-from agent_cli.permissions.effects.verdicts import effects_of
+from agent_cli.permissions.effects.lookup import effects_of
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.fs.workspace import Workspace
@@ -299,7 +299,7 @@ def _packed_refs(git: Path) -> frozenset[str]:
 
 
 # Kinds of effects on no known file: `-rf` may be `-r f` of some program.
-_NO_FILE = ("run", "names", "maybe")
+_NO_FILE = ("run", "names", "listed", "maybe")
 
 
 def _file_reasons(part: SimpleCommand, profile: Profile) -> Iterator[str]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from agent_cli.permissions.effects.git import sets_harmless
-from agent_cli.permissions.effects.verdicts import effects_of
+from agent_cli.permissions.effects.lookup import effects_of
 from agent_cli.permissions.shell.analysis import RUNNERS, SHELLS, WRAPPERS
 from agent_cli.permissions.shell.words import SimpleCommand
 

@@ -11,8 +11,8 @@ import pytest
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.rules import read_rule, split_rules
 from agent_cli.permissions.effects.git import files_of_patch
+from agent_cli.permissions.effects.lookup import effects_of
 from agent_cli.permissions.effects.table import PROGRAMS
-from agent_cli.permissions.effects.verdicts import effects_of
 from agent_cli.permissions.policy import Policy
 from agent_cli.permissions.shell.analysis import analyse
 from agent_tools.base import Effect

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from agent_cli.core.decisions import Level
 from agent_cli.core.rules import RuleError, read_rule, split_rules
+from agent_cli.permissions import command_rules
 from agent_cli.permissions.policy import Mode, Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
@@ -276,3 +279,18 @@ def test_whether_the_directory_of_a_cd_is_there_is_looked_at_each_time(tmp_path:
     assert gate.decide("Bash", back).level is ALLOW
     (tmp_path / "late").rmdir()
     assert gate.decide("Bash", back).level is ASK
+
+
+def test_plain_words_of_a_rule_are_what_the_parser_makes_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "cd eval exec source command read env sudo xargs timeout time export bash npm -c 5 ../y -- wait".split()
+    specs = [*words, *map(" ".join, product(words, words))]
+
+    def prefixes() -> dict[str, tuple[tuple[str, ...], bool]]:
+        command_rules._prefix.cache_clear()
+        return {spec: command_rules._prefix(spec) for spec in specs}
+
+    quick = prefixes()
+    assert sum(command_rules._PLAIN_SPEC.fullmatch(spec) is not None for spec in specs) > len(specs) * 0.8
+    monkeypatch.setattr(command_rules, "_PLAIN_SPEC", re.compile(r"(?!)"))
+    assert prefixes() == quick
+    command_rules._prefix.cache_clear()

@@ -16,6 +16,8 @@ from agent_tools.fs.safe_files import read_regular
 # Larger archives, or ones with more members, are not inspected.
 _MAX_ARCHIVE_BYTES = 16 << 20
 _MAX_MEMBERS = 20_000
+# Longer lists of files are not looked through.
+_MAX_LISTED = 1_000
 # Magic bytes of compression formats that are not inspected.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"7z\xbc\xaf", b"\x1f\x9d", b"LZIP")
 
@@ -43,7 +45,10 @@ def _tar_file(letter: str, given: Word) -> Iterator[Touch]:
 
 
 def _tar(words: Sequence[Word]) -> Iterator[Touch]:
-    letters, archives, operands, folder = "", [], [], Word(".")
+    letters, folder = "", Word(".")
+    archives: list[Word] = []
+    lists: list[Word] = []
+    operands: list[Word] = []
     queue, first = list(words), True
     while queue:
         word = queue.pop(0)
@@ -61,6 +66,7 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
                 given = word.replace(text=value) if equals else queue.pop(0) if queue else Word("")
                 folder = given if letter == "C" else folder
                 archives += [given] if letter == "f" else []
+                lists += [given] if letter == "T" else []
                 yield from _tar_file(letter, given)
             elif action:
                 letters += action
@@ -80,11 +86,14 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
                 cluster = cluster if old else ""
                 folder = given if letter == "C" else folder
                 archives += [given] if letter == "f" else []
+                lists += [given] if letter == "T" else []
                 yield from _tar_file(letter, given)
         else:
             operands.append(word)
         first = False
     writes = bool(set("cruA") & set(letters))
+    if writes:
+        yield from (Touch("listed", w, folder) for w in lists)
     for archive in archives:
         if not REMOTE.match(archive.text):
             yield from [] if archive.text == "-" else [Touch("write" if writes else "read", archive)]
@@ -244,6 +253,8 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
     elif sub in ("rm", "mv", "clean"):
         kinds: dict[str, Literal["remove", "write"]] = {"rm": "remove", "mv": "write", "clean": "remove"}
         yield from (Touch(kinds[sub], w) for w in operands)
+        # Under another name a rule about the file does not find it.
+        yield from (Touch("tree", w) for w in operands[:-1] if sub == "mv")
     elif sub in ("checkout", "restore") and ("--" in [w.text for w in rest] or sub == "restore"):
         texts = [w.text for w in rest]
         after = rest[texts.index("--") + 1 :] if "--" in texts else operands
@@ -354,6 +365,17 @@ def only_gets(words: Sequence[str]) -> bool:
         return True
     plain = options <= {"--global", "--local", "--system", "--worktree", "--null", "-z", "--bool"}
     return plain and len(rest) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", rest[0]) is not None
+
+
+def files_of_list(path: str) -> list[str] | None:
+    """Return the files that a list for `tar -T` names; None if it is unreadable, long, or has options or escapes."""
+    try:
+        text = read_regular(path, _MAX_PATCH_BYTES).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
+        return None
+    names = [name for name in re.split(r"[\n\0]", text) if name]
+    odd = len(names) > _MAX_LISTED or any(name[0] == "-" or "\\" in name for name in names)
+    return None if odd else names
 
 
 def files_of_patch(patch: str) -> list[str] | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agent_cli.permissions.effects.awk import awk_acts
+from agent_cli.permissions.effects.builds import BUILD_EFFECTS
 from agent_cli.permissions.effects.git import ARCHIVER_EFFECTS, git_effects
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import Touch, option_effects, scan
@@ -37,6 +38,10 @@ def _go(words: Sequence[Word]) -> Iterator[Touch]:
     # Options are the same with one dash or two.
     found, operands = scan(PROGRAMS["go"], [_one_dash(w) for w in words])
     yield from option_effects(found)
+    # Of the test program, also where `go test` does not have them.
+    for n, word in enumerate(words):
+        if match := re.fullmatch(r"--?test\.\w*(?:profile|dir|trace|log\w*)(?:=(.*))?", word.text, re.DOTALL):
+            yield Touch("write", word.replace(text=match[1]) if match[1] else (*words, Word(""))[n + 1])
     for option, _, value in found:
         pieces = value.text.split()
         plain = {"-ldflags": _LINKER, "-gcflags": _COMPILER, "-asmflags": _COMPILER}.get(option)
@@ -47,6 +52,13 @@ def _go(words: Sequence[Word]) -> Iterator[Touch]:
         yield Touch("run", Word("env"))
     elif verbs[:1] in (["fmt"], ["fix"], ["generate"]):
         yield Touch("into", Word("."))
+    elif verbs[:1] == ["run"]:
+        yield from (Touch("maybe", w) for w in operands[1:] if w.text.endswith(".go"))
+    elif verbs[:1] == ["work"]:
+        yield from (Touch("maybe", w) for w in operands[2:])
+    elif verbs[:2] == ["mod", "edit"]:
+        replaced = (value for option, _, value in found if option == "-replace")
+        yield from (Touch("maybe", v.replace(text=v.text.rpartition("=")[2])) for v in replaced)
 
 
 def _one_dash(word: Word) -> Word:
@@ -59,6 +71,18 @@ def _cargo(words: Sequence[Word]) -> Iterator[Touch]:
     verbs = [w.text for w in operands if not w.text.startswith("+")]
     if verbs[:1] == ["fmt"] and not any(option == "--check" for option, _, _ in found):
         yield Touch("into", Word("."))
+    if verbs[:1] in (["new"], ["init"], ["vendor"]):
+        yield from (Touch("write", w) for w in operands[1:2])
+    # Behind -- are the options of the compiler, or of the test program.
+    texts = [w.text for w in words]
+    passed = list(words[texts.index("--") + 1 :]) if "--" in texts else []
+    if verbs[:1] in (["rustc"], ["rustdoc"]):
+        yield from (Touch("run", w) for w in passed if w.text.startswith("-"))
+    for n, word in enumerate(passed):
+        if word.text.partition("=")[0] == "--logfile":
+            yield Touch(
+                "write", word.replace(text=word.text[10:]) if "=" in word.text else (passed[n + 1 :] or [word])[0]
+            )
 
 
 def _pytest(words: Sequence[Word]) -> Iterator[Touch]:
@@ -359,7 +383,7 @@ def _ruff(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 PROGRAM_EFFECTS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
-    **ARCHIVER_EFFECTS, **TOOL_EFFECTS,
+    **ARCHIVER_EFFECTS, **TOOL_EFFECTS, **BUILD_EFFECTS,
     "sed": _sed, "awk": _awk, "gawk": _awk, "mawk": _awk, "dd": _dd, "find": _find, "curl": _curl,
     "ln": _ln, "patch": _patch, "ruff": _ruff, "wget": _wget, "less": _less, "man": _man,
     "rg": _rg, "grep": _grep, "egrep": _grep, "fgrep": _grep, "git": git_effects,

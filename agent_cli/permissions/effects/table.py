@@ -28,12 +28,14 @@ class Program:
     most: after this many operands, options are no longer those of this program.
     whole: with these options a copy keeps the whole path of its source, not only its name.
     remote: a name with a colon is on another machine.
+    partly: which files the program itself opens is not known, only where its options lead.
+    others: the role of unlisted options; by default, their values may be files.
     """
 
     def __init__(
         self, operands: Operands = "none", *, write: str = "", read: str = "", run: str = "", act: str = "",
         into: str = "", value: str = "", tree: str = "", here: bool = False, flags: str = "", most: int = 0,
-        whole: str = "", remote: bool = False,
+        whole: str = "", remote: bool = False, partly: bool = False, others: Role = "maybe",
     ) -> None:  # fmt: skip
         self.operands = operands
         self.roles: dict[str, Role] = {}
@@ -48,13 +50,24 @@ class Program:
         self.most = most
         self.remote = remote
         self.whole = tuple(whole.split())
-        self.unlisted: Role = "run" if flags else "maybe"
+        self.partly = partly
+        self.unlisted: Role = "run" if flags else others
 
     @cached_property
     def long(self) -> tuple[str, ...]:
         """Long option names, the most dangerous first."""
         order = ("run", "act", "write", "into", "read", "value", "flag")
         return tuple(sorted((n for n in self.roles if n.startswith("--")), key=lambda n: order.index(self.roles[n])))
+
+
+def _tool(**roles: str) -> Program:
+    """Return a build tool or package manager, of which only the options are known."""
+    return Program("none", partly=True, **roles)  # type: ignore[arg-type]
+
+
+def _client(**roles: str) -> Program:
+    """Return a client of a service. The values of its other options are often names and paths elsewhere."""
+    return Program("none", partly=True, others="value", **roles)  # type: ignore[arg-type]
 
 
 _COPY_TREE = "-r -R -a --recursive --archive"
@@ -205,8 +218,7 @@ PROGRAMS: dict[str, Program] = {
         "--LINE-NUMBERS --line-numbers --chop-long-lines --RAW-CONTROL-CHARS --quit-if-one-screen --no-init "
         "--ignore-case --IGNORE-CASE --squeeze-blank-lines --quit-at-eof --version --help --no-lessopen"),
     "patch": Program("none"),
-    "make": Program("none", run="--eval -E -f --file --makefile", into="-C --directory", value="-j -l -o -W",
-        read="-I --include-dir"),
+    "make": Program("none", run="--eval -E -f --file --makefile", into="-C --directory", value="-j -l -o -W"),
     "pip": Program(
         "none", write="--log --report", into="-t --target --prefix --root --cache-dir -d --dest -w --wheel-dir",
         run="--python", read="-r --requirement -c --constraint -e --editable",
@@ -235,9 +247,10 @@ PROGRAMS: dict[str, Program] = {
     ),
     "gcc": _COMPILER, "g++": _COMPILER, "cc": _COMPILER, "c++": _COMPILER, "clang": _COMPILER, "clang++": _COMPILER,
     "go": Program(
-        "none", write="-o -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -modfile -overlay",
+        "none", write="-o -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -modfile -overlay "
+        "-output",
         into="-C -outputdir -pkgdir", run="-toolexec -exec -vettool -compiler",
-        value="-run -count -timeout -tags -p -ldflags -gcflags -asmflags",
+        value="-run -count -timeout -tags -p -ldflags -gcflags -asmflags -replace -bench -benchtime",
     ),
     "cargo": Program("none", run="--config -Z", into="--target-dir --root -C", value="-p --package --features"),
     "pytest": Program(
@@ -262,7 +275,42 @@ PROGRAMS: dict[str, Program] = {
         "--syntax-definition --bibliography --csl --metadata-file --reference-doc", value="-f -t --from --to -M -V",
     ),
     "diff": Program("none", read="--from-file --to-file -X --exclude-from"),
+    "mvn": _tool(write="-l --log-file", run="-s --settings -gs --global-settings -t --toolchains -gt "
+        "--global-toolchains", value="-P --activate-profiles -pl --projects -rf --resume-from -T --threads"),
+    "gradle": _tool(run="-I --init-script -c --settings-file", into="-g --gradle-user-home --project-cache-dir",
+        value="-x --exclude-task --console -P --project-prop --max-workers --warning-mode --tests --priority --args"),
+    "tox": _tool(write="--result-json", into="--workdir --devenv", run="-x --override --runner --installpkg",
+        value="-e -m -f -k -s -p"),
+    "tsc": _tool(write="--outfile --tsbuildinfofile", into="--outdir --declarationdir --generatetrace "
+        "--generatecpuprofile", value="-t --target -m --module --lib --jsx"),
+    "just": _tool(run="--shell --shell-arg --set -c --command --chooser", act="-e --edit --choose", into="--tempdir",
+        value="--color --dump-format"),
+    "uv": _tool(write="-o --output-file", into="--out-dir --directory --project --cache-dir --target --prefix --root",
+        value="--with --group --extra --only-group --index-url --extra-index-url --index --python-version "
+        "--python-platform"),
+    "npx": _tool(run="-c --call --script-shell --node-options --shell --userconfig", value="-p --package"),
+    "pnpm": _tool(into="-C --dir --prefix --modules-dir --lockfile-dir --store-dir --virtual-store-dir --global-dir "
+        "--pack-destination", run="--script-shell --node-options", act="-c --shell-mode",
+        value="-F --filter --reporter --loglevel"),
+    "yarn": _tool(into="--cwd --modules-folder --cache-folder --preferred-cache-folder --global-folder --link-folder",
+        run="--use-yarnrc --script-shell"),
+    "bun": _tool(write="--outfile", into="--outdir --cwd --cache-dir", run="-r --preload -e --eval -p --print",
+        value="--filter --target"),
+    "jest": _tool(write="--outputFile", into="--coverageDirectory --cacheDirectory",
+        value="-t --testNamePattern -w --maxWorkers"),
+    "vitest": _tool(write="--outputFile", into="--coverage.reportsDirectory", value="-t --testNamePattern"),
+    "esbuild": _tool(write="--outfile --metafile", into="--outdir"),
+    "cmake": _tool(run="-P -E -C --prefix", into="-B", value="-G -j --target --config -t --parallel"),
+    "mypy": _tool(write="--junit-xml", into="--cache-dir --any-exprs-report --cobertura-xml-report --html-report "
+        "--linecount-report --linecoverage-report --lineprecision-report --txt-report --xml-report --xslt-html-report "
+        "--xslt-txt-report", run="--python-executable", act="--install-types", value="-p -m -c --python-version"),
+    "coverage": _tool(write="-o --data-file", into="-d --directory"),
+    "docker": _client(write="--iidfile --cidfile --metadata-file", run="-H --host --config"),
+    "kubectl": _client(write="--profile-output", into="--cache-dir", run="-s --server --kubeconfig"),
+    "helm": _client(into="--output-dir -d --destination", run="--post-renderer --kubeconfig --kube-apiserver"),
+    "gh": _client(write="-O", into="-D --dir", act="--show-token"),
 }  # fmt: skip
+PROGRAMS |= {"mvnw": PROGRAMS["mvn"], "gradlew": PROGRAMS["gradle"], "podman": PROGRAMS["docker"]}
 PROGRAMS |= {"pip3": PROGRAMS["pip"], "grep": PROGRAMS["grep"], "egrep": PROGRAMS["grep"], "fgrep": PROGRAMS["grep"]}
 # Options of git that run, read or write something else, with any subcommand.
 GIT_RUNS = frozenset(

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal
 
 from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, pattern_matches
-from agent_cli.permissions.effects.git import files_of_patch, members
-from agent_cli.permissions.effects.programs import PROGRAM_EFFECTS
-from agent_cli.permissions.effects.table import PROGRAMS, Program
-from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
+from agent_cli.permissions.effects.git import files_of_list, files_of_patch, members
+from agent_cli.permissions.effects.lookup import effects_of, is_known_program
+from agent_cli.permissions.options import REMOTE, Touch
 from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, contains_protected, decide_path, secret
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
@@ -33,118 +31,6 @@ from agent_tools.fs.workspace import of_process, real_path
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 
-# Commands that run the program in their arguments, and the number of words before its name.
-_STARTERS: Mapping[tuple[str, ...], int] = {
-    ("npx",): 1, ("bunx",): 1, ("uvx",): 1, ("pipx", "run"): 2, ("pnpm", "exec"): 2, ("pnpm", "dlx"): 2,
-    ("yarn", "run"): 2, ("yarn", "exec"): 2, ("yarn", "dlx"): 2, ("yarn",): 1, ("pnpm",): 1, ("bun", "x"): 2,
-    ("uv", "run"): 2, ("poetry", "run"): 2, ("pdm", "run"): 2, ("pipenv", "run"): 2, ("hatch", "run"): 2,
-    ("bundle", "exec"): 2, ("python", "-m"): 2, ("python3", "-m"): 2, ("busybox",): 1, ("toybox",): 1,
-}  # fmt: skip
-_GNU = frozenset(("gsed", "gtar", "gcp", "gmv", "grm", "gln", "ginstall", "gtee", "gsort", "gsplit", "gdd", "gmake"))
-
-
-def effects_of(part: SimpleCommand) -> tuple[Touch, ...]:
-    """Return what a simple command touches; nothing for an unknown program."""
-    if not part.words or part.words[0].why:
-        return ()
-    words = _started_command(part.words)
-    name = _name(words)
-    program = PROGRAMS.get(name)
-    if program is None:
-        return ()
-    own = PROGRAM_EFFECTS.get(name)
-    found = own(words[1:]) if own is not None else _by_table(program, words[1:])
-    return tuple(_from_input(touch, part) for touch in found)
-
-
-def is_known_program(part: SimpleCommand) -> bool:
-    """Return True if it is known what the program of a command touches."""
-    return bool(part.words) and not part.words[0].why and _name(_started_command(part.words)) in PROGRAMS
-
-
-def _name(words: Sequence[Word]) -> str:
-    name = os.path.basename(words[0].text)
-    return name[1:] if name in _GNU else name
-
-
-def _started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the command behind `npx`, `uv run`, `python -m` and the like; any other command unchanged."""
-    texts = (os.path.basename(words[0].text), *(w.text for w in words[1:3]))
-    size = _STARTERS.get(texts[:2]) or _STARTERS.get(texts[:1]) or 0
-    rest = words[size:]
-    # Skip options of the runner that have no value of their own.
-    while size and rest and rest[0].text.startswith("-"):
-        rest = rest[1:]
-    return rest if size and rest and not rest[0].why else words
-
-
-def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
-    """Resolve a patch or archive read from a redirection to that file."""
-    files = [r for r in part.redirects if r.kind == "read"]
-    if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:
-        return touch
-    return touch.replace(word=Word(files[0].target))
-
-
-def _by_table(program: Program, words: Sequence[Word]) -> Iterator[Touch]:
-    found, operands = scan(program, words)
-    yield from option_effects(found)
-    tree = "*" in program.tree or any(option in program.tree for option, _, _ in found)
-    read: Literal["tree", "read"] = "tree" if tree else "read"
-    into = [value for _, role, value in found if role == "into"]
-    if any(option in ("-d", "--directory") for option, _, _ in found) and program is PROGRAMS["install"]:
-        yield from (Touch("write", w) for w in operands)
-    whole = any(name.startswith(option) for option, _, _ in found for name in program.whole)
-    yield from _operands(program, operands, into, read, whole=whole)
-    if program.operands == "skip" and any(option == "--reference" for option, _, _ in found):
-        yield from (Touch("write", w) for w in operands[:1])  # the mode or owner is that of another file
-    if program is PROGRAMS["vim"]:
-        yield from (Touch("run", w) for w in operands if w.text[:1] == "+" and not _PLACE.fullmatch(w.text))
-    if program.here and not into and not any(role == "write" for _, role, _ in found):
-        yield Touch("into", Word("."))
-
-
-def _operands(
-    program: Program, operands: list[Word], into: list[Word], read: Literal["tree", "read"], *, whole: bool
-) -> Iterator[Touch]:
-    kind = program.operands
-    if kind in ("copy", "move"):
-        target = [] if into or len(operands) < 2 else [operands[-1]]
-        sources = operands if into or len(operands) < 2 else operands[:-1]
-        for source in sources:
-            if not (program.remote and REMOTE.match(source.text)):
-                yield Touch("tree" if kind == "move" else read, source)
-                if kind == "move":
-                    yield Touch("remove", source)
-        # A file copied into a directory keeps its own name there.
-        for place in target or into or [Word(".")]:
-            if not (program.remote and REMOTE.match(place.text)):
-                yield Touch("write", place)
-                for source in sources:
-                    path = source.text.strip("/")
-                    name = path if whole else os.path.basename(path)
-                    if name in ("", ".", "..") or source.text.endswith("/"):
-                        yield Touch("into", place)  # its content, under unknown names
-                    yield Touch("write", Word(os.path.join(place.text, name), source.why or place.why, source.pattern))
-    elif kind == "first":
-        yield from (Touch("write" if n == 0 else read, w) for n, w in enumerate(operands))
-    elif kind == "second":
-        yield from (Touch("write" if n == 1 else read, w) for n, w in enumerate(operands))
-    elif kind == "skip":
-        yield from (Touch("write", w) for w in operands[1:])
-    elif kind == "rewrite":
-        for word in operands:
-            yield Touch("read", word)
-            yield Touch("write", word)
-    elif kind != "none":
-        plain: Literal["tree", "read", "write", "remove"] = (
-            "write" if kind == "write" else "remove" if kind == "remove" else read
-        )
-        yield from (Touch(plain, w) for w in operands)
-
-
-# Where an editor begins: a line, or a word to look for. Anything else behind a plus is a command.
-_PLACE = re.compile(r"\+(?:\d*|/[\w .-]+)")
 _NOWHERE = re.compile(r"-|/dev/(?:(?:null|stdout|stderr)(?:/[^/]+)?|fd/(?:1|2|63)|tty)?")
 # Opened for writing, these are the file that was opened for reading.
 _INPUTS = re.compile(r"/dev/(?:stdin|fd/\d\d?)")
@@ -240,6 +126,8 @@ class EffectVerdicts:
             yield from self._patch_files(part, word)
         elif touch.kind == "unpack":
             yield from self._unpacked(part, touch)
+        elif touch.kind == "listed":
+            yield from self._listed(part, touch)
         elif word.why or _is_no_file(touch):
             return
         elif part.cwds is None and not word.text.startswith("/"):
@@ -379,9 +267,24 @@ class EffectVerdicts:
                     )
                     yield from (f for f in found if f.verdict.level)
 
+    def _listed(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
+        """Yield findings for the files that a list names."""
+        word = touch.word
+        unknown = word.why or word.pattern or _INPUTS.fullmatch(word.text) or touch.where.why or part.cwds is None
+        for cwd in part.cwds or ("/",):
+            names = None if unknown else files_of_list(os.path.join(cwd, word.text))
+            if names is None:
+                why = f"reads files whose names are not known: {word.text}"
+                yield EffectFinding(
+                    Verdict(part.text, Level.ASK, why, self._unread, final=bool(self._unread)), word.text
+                )
+            for name in names or ():
+                path = os.path.join(cwd, touch.where.text, name)
+                yield from (EffectFinding(v, word.text) for v in self._path(part, Touch("tree", Word(name)), path))
+
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
         """Return True if the content is sent away, or shown although it may contain keys."""
-        return secret(Path(real_path(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
+        return secret(Path(real_path(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp", "gh")
 
     def _important_inside(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""

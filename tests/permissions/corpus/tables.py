@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.permissions.corpus import (
     Case,
     attacks,
+    builders,
     daily,
     denied,
     everyday,
@@ -35,5 +36,6 @@ TABLES = (
     everyday,
     loopholes,
     openings,
+    builders,
 )
 CASES: list[Case] = [case for table in TABLES for case in table.CASES]

@@ -40,6 +40,13 @@ def test_its_time_ends_the_whole_group() -> None:
     os.close(ours)
 
 
+def test_its_end_is_waited_for_also_after_its_output() -> None:
+    done = run_child(sh("exec >&- 2>&-; sleep 0.3; exit 4"), seconds=30)
+    assert done.code == 4
+    with pytest.raises(TimeoutError):
+        run_child(sh("exec >&- 2>&-; sleep 600"), seconds=0.3)
+
+
 def test_endless_output_ends_it() -> None:
     with pytest.raises(OverflowError):
         run_child(sh("exec yes"), seconds=60, most=100_000)

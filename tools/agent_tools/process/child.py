@@ -187,7 +187,7 @@ def read_until_exit(
                     else:
                         ready.unregister(key.fileobj)
         if not cause:
-            process.wait(max(until - time.monotonic(), 0.1))
+            _wait_for_end(process, max(until - time.monotonic(), 0.1))
     except TimeoutExpired:
         cause = "time-out"
     finally:
@@ -199,6 +199,26 @@ def read_until_exit(
                 with suppress(OSError):
                     stream.close()
     return ChildOutput(b"".join(parts[process.stdout]), b"".join(parts[process.stderr]), cause)
+
+
+def _wait_for_end(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait for a process whose output has ended. Raises TimeoutExpired.
+
+    Where the system can wake us we do not leave it to Popen, which sleeps longer than most programs need to end.
+    """
+    import selectors
+
+    until = time.monotonic() + seconds
+    if process.poll() is None and hasattr(os, "pidfd_open"):
+        with suppress(OSError):
+            fd = os.pidfd_open(process.pid)
+            try:
+                with selectors.DefaultSelector() as ended:
+                    ended.register(fd, selectors.EVENT_READ)
+                    ended.select(seconds)
+            finally:
+                os.close(fd)
+    process.wait(max(until - time.monotonic(), 0))
 
 
 def kill_group(process: subprocess.Popen[bytes], number: int) -> None:

@@ -1,0 +1,163 @@
+"""Look up what a simple command touches: in the table of programs, or by the function of one with its own language.
+
+Commands behind `npx`, `uv run`, `python -m` and the like are looked up, too. If several interpretations are possible,
+the one that does more counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from agent_cli.permissions.effects.programs import PROGRAM_EFFECTS
+from agent_cli.permissions.effects.table import PROGRAMS, Program
+from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
+from agent_cli.permissions.shell.words import SimpleCommand, Word
+
+# Where an editor begins: a line, or a word to look for. Anything else behind a plus is a command.
+_PLACE = re.compile(r"\+(?:\d*|/[\w .-]+)")
+# Commands that run the program in their arguments, and the number of words before its name.
+_STARTERS: Mapping[tuple[str, ...], int] = {
+    ("npx",): 1, ("bunx",): 1, ("uvx",): 1, ("pipx", "run"): 2, ("pnpm", "exec"): 2, ("pnpm", "dlx"): 2,
+    ("yarn", "run"): 2, ("yarn", "exec"): 2, ("yarn", "dlx"): 2, ("yarn",): 1, ("pnpm",): 1, ("bun", "x"): 2,
+    ("uv", "run"): 2, ("uv", "pip"): 1, ("poetry", "run"): 2, ("pdm", "run"): 2, ("pipenv", "run"): 2,
+    ("hatch", "run"): 2,
+    ("bundle", "exec"): 2, ("python", "-m"): 2, ("python3", "-m"): 2, ("busybox",): 1, ("toybox",): 1,
+}  # fmt: skip
+_GNU = frozenset(("gsed", "gtar", "gcp", "gmv", "grm", "gln", "ginstall", "gtee", "gsort", "gsplit", "gdd", "gmake"))
+
+
+# Words that after yarn and pnpm are no program, as they are after npx. "r" runs one.
+_OWN = frozenset(
+    "add audit build cache config create deploy fetch import info init install i link list ls outdated pack "
+    "patch prune publish rebuild remove rm run set store test t unlink un update up upgrade version view why workspace "
+    "workspaces".split()
+)  # fmt: skip
+
+
+def effects_of(part: SimpleCommand) -> tuple[Touch, ...]:
+    """Return what a simple command touches; nothing for an unknown program."""
+    if not part.words or part.words[0].why:
+        return ()
+    words = _started_command(part.words)
+    found = [*_of_runner(part.words[: len(part.words) - len(words)], words[0]), *_of_command(words)]
+    return tuple(_from_input(touch, part) for touch in found)
+
+
+def _of_command(words: Sequence[Word]) -> Iterator[Touch]:
+    name = _name(words)
+    program = PROGRAMS.get(name)
+    if program is not None:
+        own = PROGRAM_EFFECTS.get(name)
+        yield from own(words[1:]) if own is not None else _by_table(program, words[1:])
+
+
+def _of_runner(words: Sequence[Word], following: Word) -> Iterator[Touch]:
+    """Yield effects of the options of `npx`, `uv run` and the like, the last of which may have the next word as value.
+
+    That word is then taken for the program, which is what it is after most options.
+    """
+    program = PROGRAMS.get(_name(words)) if len(words) > 1 else None
+    if program is not None and program.partly:
+        yield from option_effects(scan(program, [*words[1:], following])[0])
+
+
+def is_known_program(part: SimpleCommand) -> bool:
+    """Return True if it is known what the program of a command touches."""
+    if not part.words or part.words[0].why:
+        return False
+    program = PROGRAMS.get(_name(_started_command(part.words)))
+    return program is not None and not program.partly
+
+
+def opens_known_files(name: str) -> bool:
+    """Return True if the table knows which files a program opens."""
+    return name in PROGRAMS and not PROGRAMS[name].partly
+
+
+def _name(words: Sequence[Word]) -> str:
+    name = os.path.basename(words[0].text)
+    return name[1:] if name in _GNU else name
+
+
+def _started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the command behind `npx`, `uv run`, `python -m` and the like; any other command unchanged."""
+    texts = (os.path.basename(words[0].text), *(w.text for w in words[1:3]))
+    size = _STARTERS.get(texts[:2]) or _STARTERS.get(texts[:1]) or 0
+    rest = words[size:]
+    # Skip options of the runner that have no value of their own.
+    while size and rest and rest[0].text.startswith("-"):
+        rest = rest[1:]
+    if size == 1 and texts[0] in ("yarn", "pnpm") and rest:
+        if rest[0].text in ("exec", "dlx"):
+            rest = rest[1:]
+        elif rest[0].text in _OWN:
+            return words
+    return rest if size and rest and not rest[0].why else words
+
+
+def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
+    """Resolve a patch or archive read from a redirection to that file."""
+    files = [r for r in part.redirects if r.kind == "read"]
+    if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:
+        return touch
+    return touch.replace(word=Word(files[0].target))
+
+
+def _by_table(program: Program, words: Sequence[Word]) -> Iterator[Touch]:
+    found, operands = scan(program, words)
+    yield from option_effects(found)
+    tree = "*" in program.tree or any(option in program.tree for option, _, _ in found)
+    read: Literal["tree", "read"] = "tree" if tree else "read"
+    into = [value for _, role, value in found if role == "into"]
+    if any(option in ("-d", "--directory") for option, _, _ in found) and program is PROGRAMS["install"]:
+        yield from (Touch("write", w) for w in operands)
+    whole = any(name.startswith(option) for option, _, _ in found for name in program.whole)
+    yield from _operands(program, operands, into, read, whole=whole)
+    if program.operands == "skip" and any(option == "--reference" for option, _, _ in found):
+        yield from (Touch("write", w) for w in operands[:1])  # the mode or owner is that of another file
+    if program is PROGRAMS["vim"]:
+        yield from (Touch("run", w) for w in operands if w.text[:1] == "+" and not _PLACE.fullmatch(w.text))
+    if program.here and not into and not any(role == "write" for _, role, _ in found):
+        yield Touch("into", Word("."))
+
+
+def _operands(
+    program: Program, operands: list[Word], into: list[Word], read: Literal["tree", "read"], *, whole: bool
+) -> Iterator[Touch]:
+    kind = program.operands
+    if kind in ("copy", "move"):
+        target = [] if into or len(operands) < 2 else [operands[-1]]
+        sources = operands if into or len(operands) < 2 else operands[:-1]
+        for source in sources:
+            if not (program.remote and REMOTE.match(source.text)):
+                yield Touch("tree" if kind == "move" else read, source)
+                if kind == "move":
+                    yield Touch("remove", source)
+        # A file copied into a directory keeps its own name there.
+        for place in target or into or [Word(".")]:
+            if not (program.remote and REMOTE.match(place.text)):
+                yield Touch("write", place)
+                for source in sources:
+                    path = source.text.strip("/")
+                    name = path if whole else os.path.basename(path)
+                    if name in ("", ".", "..") or source.text.endswith("/"):
+                        yield Touch("into", place)  # its content, under unknown names
+                    yield Touch("write", Word(os.path.join(place.text, name), source.why or place.why, source.pattern))
+    elif kind == "first":
+        yield from (Touch("write" if n == 0 else read, w) for n, w in enumerate(operands))
+    elif kind == "second":
+        yield from (Touch("write" if n == 1 else read, w) for n, w in enumerate(operands))
+    elif kind == "skip":
+        yield from (Touch("write", w) for w in operands[1:])
+    elif kind == "rewrite":
+        for word in operands:
+            yield Touch("read", word)
+            yield Touch("write", word)
+    elif kind != "none":
+        plain: Literal["tree", "read", "write", "remove"] = (
+            "write" if kind == "write" else "remove" if kind == "remove" else read
+        )
+        yield from (Touch(plain, w) for w in operands)
