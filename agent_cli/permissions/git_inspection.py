@@ -127,9 +127,9 @@ def may_start_in_reads(key: str) -> bool:
 LIMIT = 1 << 18
 _POINTER = 4096
 _MAX_NAMES = 5_000
-_HEADER = re.compile(rb'\[([A-Za-z][A-Za-z0-9-]*)(?: "([A-Za-z0-9 ./_@#:+,=~*-]+)")?\]')
+_HEADER = rb'\[([A-Za-z][A-Za-z0-9-]*)(?: "([A-Za-z0-9 ./_@#:+,=~*-]+)")?\]'
 _WORD = rb"[A-Za-z0-9./_@:+,=~*^%(){}<>&|!?$\[\]'-]+"
-_ENTRY = re.compile(rb"[ \t]*([A-Za-z][A-Za-z0-9-]*) = (" + _WORD + rb"(?: " + _WORD + rb")*)")
+_ENTRY = rb"[ \t]*([A-Za-z][A-Za-z0-9-]*) = (" + _WORD + rb"(?: " + _WORD + rb")*)"
 Entry = tuple[str, str | None]
 
 
@@ -241,10 +241,10 @@ def parse_simple_config(data: bytes) -> list[Entry] | None:
     if lines.pop():
         return None
     for line in lines:
-        if head := _HEADER.fullmatch(line):
+        if head := re.fullmatch(_HEADER, line):
             section = head[1].decode("ascii").lower()
             section += "" if head[2] is None else f".{head[2].decode('ascii')}"
-        elif section and (entry := _ENTRY.fullmatch(line)):
+        elif section and (entry := re.fullmatch(_ENTRY, line)):
             found.append((f"{section}.{entry[1].decode('ascii').lower()}", entry[2].decode("ascii")))
         else:
             return None

@@ -12,7 +12,7 @@ import unicodedata
 from functools import lru_cache
 from pathlib import Path
 
-_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_CHOICE = r"\{([^{}]*,[^{}]*)\}"
 _MOST_CHOICES = 256
 
 
@@ -47,7 +47,7 @@ def _alternatives(pattern: str) -> tuple[str, ...]:
     found, waiting = [pattern], [pattern]
     while waiting and len(found) <= _MOST_CHOICES:
         text = waiting.pop()
-        if match := _CHOICE.search(text):
+        if "{" in text and (match := re.search(_CHOICE, text)):
             waiting += [text[: match.start()] + choice + text[match.end() :] for choice in match[1].split(",")]
         else:
             found.append(text)

@@ -52,8 +52,8 @@ def _secret_names() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 # Characters that HFS+ leaves out of file names.
-_LEFT_OUT = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-_SHORT = re.compile(r"([a-z0-9_]{1,6})~\d")
+_LEFT_OUT = "[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]"
+_SHORT = r"([a-z0-9_]{1,6})~\d"
 
 
 def _fold(path: Path) -> list[str]:
@@ -66,11 +66,11 @@ def _fold(path: Path) -> list[str]:
 
 
 def _folded_name(part: str) -> str:
-    name = part.casefold() if part.isascii() else _LEFT_OUT.sub("", part).casefold()
+    name = part.casefold() if part.isascii() else re.sub(_LEFT_OUT, "", part).casefold()
     if ":" in name and name[0] == ".":
         name = name.partition(":")[0]
     name = name.rstrip(". ")
-    if "~" in name and (match := _SHORT.fullmatch(name)):
+    if "~" in name and (match := re.fullmatch(_SHORT, name)):
         name = protected_names.short_names().get(match[1], name)
     return name
 

@@ -227,7 +227,8 @@ def wants_small_profile(settings: Settings, model: str, window: ModelWindow) -> 
         return settings.profile == "small"
     if window.tokens is not None and window.tokens < SMALL_WINDOW:
         return True
-    named = max((float(size) * 1e9 for size in re.findall(_NAMED_SIZE, model)), default=None)
+    sizes = re.findall(_NAMED_SIZE, model) if "b" in model.lower() else ()
+    named = max((float(size) * 1e9 for size in sizes), default=None)
     size = window.parameters or named
     return size is not None and size < SMALL_MODEL_PARAMETERS
 

@@ -7,10 +7,9 @@ prompt is made once per session, so that the prefix of every later request stays
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch, prompt
@@ -24,20 +23,12 @@ from agent_tools.record import Value
 from agent_tools.results import Listing
 from agent_tools.text import escape_controls
 
-if TYPE_CHECKING:
-    import subprocess
-
 with lazy_imports():
     from agent_cli.permissions import git_use
     from agent_tools.process import child, guarded_git
     from agent_tools.search import ls
 
 Family = Literal["claude", "gpt", "gemini", "open"]
-_FAMILIES: tuple[tuple[Family, str], ...] = (
-    ("claude", r"claude|anthropic"),
-    ("gpt", r"(^|/)(gpt-(?!oss)|o\d|codex|chatgpt)"),
-    ("gemini", r"(^|/)gemini"),
-)
 _MODES: dict[Mode, tuple[str, str]] = {
     "default": (
         "reading is free; the user approves changes and most commands",
@@ -81,7 +72,17 @@ def working_files(context: ToolContext) -> str:
 def model_family(model: str) -> Family:
     """Return the family of a model by its name, with or without a provider: claude, gpt, gemini, or open for others."""
     name = model.lower()
-    return next((family for family, pattern in _FAMILIES if re.search(pattern, name)), "open")
+    if "claude" in name or "anthropic" in name:
+        return "claude"
+    parts = name.split("/")
+    if any(part.startswith("gemini") for part in parts):
+        return "gemini"
+    return "gpt" if any(map(_is_gpt, parts)) else "open"
+
+
+def _is_gpt(name: str) -> bool:
+    of_openai = name.startswith(("gpt-", "codex", "chatgpt")) and not name.startswith("gpt-oss")
+    return of_openai or (name[:1] == "o" and name[1:2].isdecimal())
 
 
 def system_prompt(facts: PromptFacts, settings: Settings, memory: Memory) -> str:
@@ -150,7 +151,7 @@ class RepositoryState:
 
     def __init__(self, run_env: RunEnvironment, layers: Layers) -> None:
         self._root = run_env.root
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: list[child.BriefChild] = []
         if not (run_env.root / ".git").exists():
             return
         try:
@@ -159,7 +160,7 @@ class RepositoryState:
                 ("status", "--porcelain", "--no-renames", "--untracked-files=normal"),
                 ("log", f"-{_COMMITS}", "--no-show-signature", "--format=%h %s"),
             ):
-                self._running.append(git.start(*words, brief=True))
+                self._running.append(git.start_brief(*words))
         except (git_use.NotUsableError, guarded_git.GitError):
             self._stop()
 
@@ -182,7 +183,7 @@ class RepositoryState:
             lines += ["Last commits then:", *log]
         return "\n".join(lines)
 
-    def _lines(self, process: subprocess.Popen[bytes]) -> list[str] | None:
+    def _lines(self, process: child.BriefChild) -> list[str] | None:
         """Return the lines of git's output, None if it failed. Raises ValueError if it did not come in time."""
         try:
             out, _ = child.collect(process, b"", _SECONDS, _LARGEST)
@@ -194,9 +195,7 @@ class RepositoryState:
 
     def _stop(self) -> None:
         for process in self._running:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+            child.read_until_exit(process, b"", 0, _LARGEST)
         self._running = []
 
 

@@ -6,7 +6,6 @@ The policy is built from settings, rules and trust; the sandbox of commands from
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -241,9 +240,9 @@ def choose_tools(
 
 def _not_for(model: str, denied: set[str], *, asking: bool, small: bool) -> set[str]:
     """Return the names of the built-in tools that are not offered to a model unless the settings name them."""
-    names = set()
+    names, parts = set(), model.lower().split("/")
     for tool in BUILTIN:
-        unknown = tool.trained_models and not re.search(tool.trained_models, model.lower())
+        unknown = tool.trained_models and not any(part.startswith(tool.trained_models) for part in parts)
         if unknown or (small and not tool.small_arguments) or (_asks(tool) and not asking):
             names.add(tool.name)
         elif tool.name not in denied:

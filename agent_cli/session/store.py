@@ -6,7 +6,6 @@ A crash report is the traceback of an unexpected exception, without secrets, in 
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from binascii import crc32
@@ -86,7 +85,7 @@ class SessionStore:
 
     def __init__(self, state: Path, root: Path) -> None:
         text = str(root)
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[-60:]
+        slug = "-".join("".join(c if c.isascii() and c.isalnum() else " " for c in text).split())[-60:]
         self.folder = state / "sessions" / f"{slug}-{crc32(os.fsencode(text)):08x}"
 
     @classmethod

@@ -79,8 +79,8 @@ class Tool(ABC, Generic[A]):
     # Arguments of a sample call, to test hooks with.
     example: ClassVar[Mapping[str, Any]] = {}
 
-    # The only models that are offered it, by a regular expression for their names: those trained on it.
-    trained_models: ClassVar[str] = ""
+    # The only models that are offered it, by the beginnings of their names: those trained on it; () for all models.
+    trained_models: ClassVar[tuple[str, ...]] = ()
     # Tools that these models do not need beside it.
     instead_of: ClassVar[tuple[str, ...]] = ()
     # Arguments that small models are offered; () keeps the tool from them.

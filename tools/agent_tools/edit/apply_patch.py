@@ -79,7 +79,7 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
     other_names = ("ApplyPatch",)
     example: ClassVar = {"patch": "*** Begin Patch\n*** Add File: hello.txt\n+hello\n*** End Patch\n"}
     freeform = Freeform("patch", "lark", GRAMMAR, r"(?s)\*\*\* Begin Patch\s*\n.*\n\*\*\* End Patch")
-    trained_models = r"(^|/)(gpt-(4\.1|5|oss)|o[34](-|$)|codex)"
+    trained_models = ("gpt-4.1", "gpt-5", "gpt-oss", "o3", "o4", "codex")
     instead_of = ("Edit", "MultiEdit")
     changes_files = True
     composed = True

@@ -216,13 +216,13 @@ class Workspace:
 
 
 # Links whose target depends on the process that follows them.
-_OF_PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(?:cwd|root|exe|fd|map_files)(?=/|\Z)")
+_OF_PROCESS = r"/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(?:cwd|root|exe|fd|map_files)(?=/|\Z)"
 _MOST_LINKS = 40
 
 
 def of_process(path: str) -> bool:
     """Return True if a path from `real_path` means another file in each process that opens it."""
-    return _OF_PROCESS.match(path) is not None
+    return path.startswith("/proc/") and re.match(_OF_PROCESS, path) is not None
 
 
 def real_path(path: Path | str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_tools.fs.safe_files import find_obstacle, known_obstacle
-from agent_tools.process.child import MAX_MEMORY, StuckError, collect, start_child
+from agent_tools.process.child import MAX_MEMORY, BriefChild, StuckError, collect, limit_memory, start_child
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class GitRun:
         self, *words: str, cwd: str = "", env: Mapping[str, str] | None = None, **popen_options: Any
     ) -> subprocess.Popen[bytes]:
         """Start git in its own process group. env: additional variables. Raises GitError."""
-        import subprocess  # 8 ms; most runs start no git
+        import subprocess  # 3 ms; most runs start no git
 
         if why := known_obstacle(self.tree(env)):
             raise GitError(why)
@@ -178,16 +178,29 @@ class GitRun:
             reason = getattr(error, "strerror", None) or error
             raise GitError(f"git cannot be started in {cwd or self.cwd}: {reason}") from None
 
+    def start_brief(self, *words: str, cwd: str = "", env: Mapping[str, str] | None = None) -> BriefChild:
+        """Start a git that ends soon and reads no input, at less cost than `start`. Raises GitError."""
+        if why := known_obstacle(self.tree(env)):
+            raise GitError(why)
+        program, *rest = self.argv(*words)
+        try:
+            process = BriefChild([program, "-C", cwd or self.cwd, *rest], {**self.env, **(env or {})})
+        except OSError as error:
+            raise GitError(f"git cannot be started: {error.strerror or error}") from None
+        if self.memory is not None:
+            limit_memory(process.pid, self.memory)
+        return process
+
     def run(
         self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = SECONDS, most: int = MAX_OUTPUT,
         env: Mapping[str, str] | None = None, ok_codes: Collection[int] = (0,), brief: bool = False,
     ) -> bytes:  # fmt: skip
         """Run git and return its output. Raises GitError, also beyond `most` bytes.
 
-        ok_codes: exit codes that mean success. brief: as in `start_child`.
+        ok_codes: exit codes that mean success. brief: it ends soon, and has no input; see `start_brief`.
         """
         subcommand = next((word for word in words if not word.startswith("-")), "git")
-        process = self.start(*words, cwd=cwd, env=env, brief=brief)
+        process = self.start_brief(*words, cwd=cwd, env=env) if brief else self.start(*words, cwd=cwd, env=env)
         try:
             out, err = collect(process, feed, seconds, most, self.stuck(env))
         except StuckError as error:
@@ -202,7 +215,7 @@ class GitRun:
                 (line for line in error_lines if line.startswith("fatal: ")), error_lines[-1] if error_lines else ""
             )
             why = last.removeprefix("fatal: ") or f"git {subcommand} failed"
-            raise GitError(why, process.returncode)
+            raise GitError(why, process.returncode or 0)
         return out
 
 
