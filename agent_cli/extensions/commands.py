@@ -11,16 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.prompts import FrontMatterError, prompt_folder, read_front_matter, split_front_matter
-from agent_cli.extensions.front_hooks import PlainHooks, front_matter_hooks
-from agent_cli.extensions.template import expand_body, with_files
 from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import ExpandedPrompt
 from agent_tools.text import fill_variables
+
+if TYPE_CHECKING:
+    from agent_cli.extensions.front_hooks import PlainHooks
+
+with lazy_imports():
+    from agent_cli.extensions import front_hooks, template  # few messages need them
 
 FOLDERS = (".agent/commands", ".claude/commands")
 MAX_BYTES = 65_536
@@ -59,8 +64,8 @@ class Command(Value):
         except FrontMatterError:
             table = {}  # reported at startup
         within = None if self.own else self.within
-        hooks = front_matter_hooks(table, str(self.path), within, variables=self.variables)
-        return expand_body(self.name, body, table, arguments, ctx, own=self.own, hooks=hooks)
+        hooks = front_hooks.front_matter_hooks(table, str(self.path), within, variables=self.variables)
+        return template.expand_body(self.name, body, table, arguments, ctx, own=self.own, hooks=hooks)
 
 
 def read_prompt_file(
@@ -86,7 +91,7 @@ def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolCont
         name, arguments = split_call(text)
         if name in commands:
             return commands[name].expand(arguments, ctx)
-    return with_files(text, ctx)
+    return template.with_files(text, ctx) if "@" in text else text
 
 
 def split_call(text: str) -> tuple[str, str]:
@@ -201,7 +206,7 @@ def read_command(name: str, path: Path, within: Path | None, problems: list[str]
     by_model = all(
         table.get(key) not in (True, "true") for key in ("disable-model-invocation", "hide-from-slash-command-tool")
     )
-    hooks = front_matter_hooks(table, str(path), within, problems)
+    hooks = front_hooks.front_matter_hooks(table, str(path), within, problems)
     found = Command(name, path, key_text(table, "description"), hint_of(table), by_model, within, own)
     return found.replace(hooks=hooks) if hooks else found
 

@@ -61,7 +61,7 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
 
 def mentioned_images(prompt: str, ctx: ToolContext) -> list[str]:
     """Return the paths of images that a prompt mentions, for a model that accepts them."""
-    if "@" not in prompt or "image" not in ctx.input_modalities:
+    if "image" not in ctx.input_modalities:
         return []
     names = (_resolve_mention(mention[1], ctx)[0] for mention in re.finditer(_MENTION, prompt))
     return list(dict.fromkeys(name for name in names if name and _is_image(name)))
@@ -73,7 +73,7 @@ def _is_image(name: str) -> bool:
 
 def with_files(prompt: str, ctx: ToolContext) -> str:
     """Return a prompt with the mentioned files appended."""
-    return "\n\n".join([prompt, *mentioned_files(prompt, ctx)]) if "@" in prompt else prompt
+    return "\n\n".join([prompt, *mentioned_files(prompt, ctx)])
 
 
 def missing_files(prompt: str, ctx: ToolContext) -> list[str]:

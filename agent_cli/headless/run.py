@@ -31,7 +31,6 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import Media
-from agent_tools.shell.jobs import Jobs
 from agent_tools.text import escape_controls, shorten
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ with lazy_imports():
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.headless import result_object, stream_json  # with their tables of words and events
     from agent_cli.session import pending_plans
+    from agent_tools.shell import jobs  # for stream-json
 
 
 NO_APPROVER = "nobody can approve it here"
@@ -278,10 +278,9 @@ def run_and_report(
         stream.close()
     if array is not None:
         print_line(array)
-    for job in conversation.deps.context.state(Jobs).all():
-        if job.running:
-            command = escape_controls(shorten(job.command, 200))
-            print_notice(f"Stopped, since it was still running in the background ({job.id}): {command}")
+    for job_id, name in conversation.deps.context.unfinished().items():
+        command = escape_controls(shorten(name, 200))
+        print_notice(f"Stopped, since it was still running in the background ({job_id}): {command}")
     return code
 
 
@@ -294,7 +293,7 @@ def open_lines(
     return stream_json.StreamJson(
         write, report.session_id, report.model, options.partial, options.hook_events, cwd=report.cwd,
         subagent_text=options.subagent_text, states=bool(os.environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")),
-        jobs=lambda: conversation.deps.context.state(Jobs).all(), progress=options.progress, ids=report.ids,
+        jobs=lambda: conversation.deps.context.state(jobs.Jobs).all(), progress=options.progress, ids=report.ids,
     )  # fmt: skip
 
 

@@ -2,13 +2,11 @@
 
 The user's own come first (`~/.claude`, `~/.config/agent`, `~/.agent`), then the project's from the workspace root down
 to the working directory; in each folder AGENTS.md and CLAUDE.md, in the folder itself or in its `.agent` or `.claude`,
-then the `.local` ones. Duplicates, whether links or files with the same text, are read once. Files in subfolders are
-added when something below them is used (`NestedMemory`).
+then the `.local` ones. Links to a file and files with the same text are read once; files in subfolders when something
+below them is used (`NestedMemory`).
 
-A project's file is only text, and its imports have to be inside the project, with links followed; files outside need
-the user's consent (`permissions/trust.py`), and what looks like a secret is never imported. All sizes are limited, and
-whatever is cut or left out is reported.
-Also describes the loaded files, as text and as JSON data.
+A project's imports have to be inside the project, with links followed; files outside need the user's consent
+(`permissions/trust.py`), and what looks like a secret is never imported. Whatever is cut or left out is reported.
 """
 
 from __future__ import annotations
@@ -19,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.prompts import split_front_matter
-from agent_cli.memory.imports import find_imports, find_rules, is_path, matches_rule, resolve_anchor
 from agent_tools.base import ToolContext
 from agent_tools.fs.safe_files import NotRegularFileError, read_start, resolve_inside
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
+
+with lazy_imports():
+    from agent_cli.memory import imports  # few projects have any
 
 MAX_NESTED_BYTES = 64 * 1024
 MARK = '<project_memory path="'
@@ -74,11 +75,9 @@ class NestedMemory:
             self._read_folder(ctx.workspace.cwd, ctx)
         # The model already knows a file that it has read or written.
         new = [f for f in self._reader.files[before:] if f.text and os.path.realpath(f.path) not in ctx.seen]
+        limit = f"{MAX_NESTED_BYTES // 1024} KiB"
         out = [s.path for s in self._reader.skipped[skipped:] if s.why == FULL]
-        full = [
-            f"(The memory file {name} was left out: {FULL} than {MAX_NESTED_BYTES // 1024} KiB. Read it.)"
-            for name in out
-        ]
+        full = [f"(The memory file {name} was left out: {FULL} than {limit}. Read it.)" for name in out]
         return [*(_text(file) for file in new if _name(file) not in self._sent), *full]
 
     def _read_folder(self, folder: Path, ctx: ToolContext) -> None:
@@ -103,7 +102,7 @@ class NestedMemory:
         if not self._rules or not path.is_relative_to(self._sources.root):
             return
         name = path.relative_to(self._sources.root).as_posix()
-        for rule in [r for r in self._rules if matches_rule(r[1], name)]:
+        for rule in [r for r in self._rules if imports.matches_rule(r[1], name)]:
             self._rules.remove(rule)
             own = any(rule[0].is_relative_to(folder) for folder in self._sources.own)
             self._reader.read(rule[0], f"a rule for {name}", None if own else self._sources.root, head=True)
@@ -282,7 +281,7 @@ class MemoryReader:
         """Read the markdown files below a folder of rules; those with `paths` apply once a matching file is used."""
         if not os.path.lexists(folder):
             return
-        for path, patterns in find_rules(folder, within):
+        for path, patterns in imports.find_rules(folder, within):
             if patterns:
                 self._on_touch.append((path, patterns))
             else:
@@ -337,9 +336,9 @@ class MemoryReader:
     def _read_imports(self, file: MemoryFile, within: Path | None) -> None:
         if "@" not in file.text:
             return
-        for name in find_imports(file.text):
-            where = resolve_anchor(name, file.path.parent)
-            text = file.shown if is_path(name) else ""
+        for name in imports.find_imports(file.text):
+            where = imports.resolve_anchor(name, file.path.parent)
+            text = file.shown if imports.is_path(name) else ""
             if file.depth >= MAX_DEPTH:
                 self._left_out(name, f"is more than {MAX_DEPTH} imports deep", text)
             elif within is None or Path(where).is_relative_to(within):

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.rules import Trust
-from agent_cli.memory.imports import MAX_IMPORTS, find_imports, leads_outside, resolve_anchor
 from agent_cli.permissions.git_inspection import inspect_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.protected_names import has_placeholder
@@ -29,6 +28,7 @@ from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import utc_stamp
 
 with lazy_imports():
+    from agent_cli.memory import imports  # few projects have any
     from agent_tools.fs import paths  # only where memory files or settings name globs
 
 MAX_FILE_BYTES = 4 << 20
@@ -244,7 +244,7 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
     found: set[str] = set()
     seen: set[Path] = set()
     waiting = [(root / name, 0) for name in names]
-    while waiting and len(seen) < MAX_IMPORTS:
+    while waiting and len(seen) < imports.MAX_IMPORTS:
         path, depth = waiting.pop(0)
         try:
             real = resolve_inside(path, root)
@@ -256,9 +256,9 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
             continue
         if b"@" not in data or b"\0" in data:
             continue
-        for name in find_imports(data.decode("utf-8", "replace")):
-            place = resolve_anchor(name, path.parent)
-            if leads_outside(place, root):
+        for name in imports.find_imports(data.decode("utf-8", "replace")):
+            place = imports.resolve_anchor(name, path.parent)
+            if imports.leads_outside(place, root):
                 found.add(place)
             elif depth < _MAX_IMPORT_DEPTH and Path(place).is_relative_to(root):
                 waiting.append((Path(place), depth + 1))

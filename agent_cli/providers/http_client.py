@@ -30,11 +30,14 @@ from agent_cli.providers.base import (
     UsageChunk,
     token_limit,
 )
-from agent_cli.providers.errors import error_for_status, malformed
 from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.net.urls import DEFAULT_PORTS, Url
+
+with lazy_imports():
+    from agent_cli.providers import errors  # few answers are errors
 
 BOM = b"\xef\xbb\xbf"
 
@@ -199,7 +202,7 @@ def endpoint_url(url: str) -> Url:
 def model_error(error: HttpError) -> ModelError:
     """Convert a failed exchange to a model error."""
     if error.kind == "not_http":
-        return malformed(f"{error} Is the base URL right?")
+        return errors.malformed(f"{error} Is the base URL right?")
     return ModelError(Failure("bad_request" if error.kind == "header" else "network", str(error), error.retryable))
 
 
@@ -281,7 +284,7 @@ class HttpModelClient(ABC):
                     self._check_form(reply)
                     yield reply
                     return
-                error = error_for_status(
+                error = errors.error_for_status(
                     reply.status,
                     self._without_key(reply.read_all(MAX_ERROR_BYTES)),
                     reply.header,
@@ -342,7 +345,7 @@ class HttpModelClient(ABC):
                 yield chunk
         except _SHAPE_ERRORS as error:
             shown = json.dumps(event, default=str)[:80]
-            raise malformed(f"{self._provider} sent an answer in an unknown format: {shown!r}.") from error
+            raise errors.malformed(f"{self._provider} sent an answer in an unknown format: {shown!r}.") from error
 
     def _without_key(self, body: bytes) -> bytes:
         """Remove the key from a provider's answer, which may repeat it: the sentence goes to logs and screens."""
@@ -355,9 +358,9 @@ class HttpModelClient(ABC):
     def _check_form(self, reply: HttpResponse) -> None:
         packing = reply.header("content-encoding").lower()
         if packing not in ("", "identity"):
-            raise malformed(f"{reply.host} sent a compressed answer ({packing}), which was not asked for.")
+            raise errors.malformed(f"{reply.host} sent a compressed answer ({packing}), which was not asked for.")
         if reply.content_type in ("text/html", "application/xhtml+xml"):
-            raise malformed(f"{reply.host} answered with a web page instead of JSON. Is the base URL right?")
+            raise errors.malformed(f"{reply.host} answered with a web page instead of JSON. Is the base URL right?")
 
     def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects of an event stream up to `[DONE]`, or the one object of a plain JSON answer."""
@@ -370,7 +373,7 @@ class HttpModelClient(ABC):
             try:
                 found = splitter.feed(data)
             except OverflowError:
-                raise malformed(f"{reply.host} sent an event of more than {MAX_ANSWER_BYTES:,} bytes.") from None
+                raise errors.malformed(f"{reply.host} sent an event of more than {MAX_ANSWER_BYTES:,} bytes.") from None
             for _, text in found:
                 if text.startswith("{"):
                     yield self._object(text)
@@ -383,11 +386,11 @@ class HttpModelClient(ABC):
         try:
             value = json.loads(text)
         except ValueError as error:
-            raise malformed(f"{self._provider} sent something other than JSON: {text[:80]!r}.") from error
+            raise errors.malformed(f"{self._provider} sent something other than JSON: {text[:80]!r}.") from error
         except RecursionError as error:
-            raise malformed(f"{self._provider} sent JSON that is nested too deeply: {text[:80]!r}.") from error
+            raise errors.malformed(f"{self._provider} sent JSON that is nested too deeply: {text[:80]!r}.") from error
         if not isinstance(value, dict):
-            raise malformed(f"{self._provider} sent JSON in an unknown format: {text[:80]!r}.")
+            raise errors.malformed(f"{self._provider} sent JSON in an unknown format: {text[:80]!r}.")
         return value
 
 

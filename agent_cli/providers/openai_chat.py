@@ -15,13 +15,16 @@ from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.providers.base import CacheTtl, Chunk, ModelError, Request, ToolSpec
-from agent_cli.providers.errors import RESPONSES_API
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_cli.providers.openai_stream import ChatReader
 from agent_cli.providers.registry import Reasoning, find_provider
 from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import HttpResponse, Timeouts
 from agent_tools.results import Media
+
+with lazy_imports():
+    from agent_cli.providers import errors  # few answers are errors
 
 Part = dict[str, Any]
 
@@ -157,7 +160,7 @@ class OpenAIChatClient(HttpModelClient):
 
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = error.failure.message.lower()
-        if RESPONSES_API in words:
+        if errors.RESPONSES_API in words:
             return None
         if "reasoning_content" in words and self._supports(request, "reasoning_content"):
             self._rejected.add((request.model, "reasoning_content"))

@@ -22,7 +22,10 @@ from agent_cli.providers.base import (
     UsageChunk,
     message_stop,
 )
-from agent_cli.providers.errors import error_in_stream
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.providers import errors  # few answers have one
 
 _OPENING, _CLOSING = "<think>", "</think>"
 # How many characters of the closing tag may be at the end of a piece.
@@ -127,7 +130,7 @@ class ChatReader:
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """Yield the chunks of one JSON object. Raises ModelError for an `error` object."""
         if event.get("error"):
-            raise error_in_stream(event["error"], provider=self._provider, model=self._model)
+            raise errors.error_in_stream(event["error"], provider=self._provider, model=self._model)
         if "done" in event:
             self.finished = True
             return
@@ -156,7 +159,7 @@ class ChatReader:
             reason = choice.get("finish_reason")
             if reason:
                 if reason == "error":
-                    raise error_in_stream(choice, provider=self._provider, model=self._model)
+                    raise errors.error_in_stream(choice, provider=self._provider, model=self._model)
                 self._raw = str(reason)
                 self.finished = True
             elif choice.get("message"):

@@ -17,8 +17,11 @@ from random import random as chance
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Notice, Request, Restarted
-from agent_cli.providers.errors import RESPONSES_API
 from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.providers import errors  # few answers are errors
 
 _NOT_HERE = (404, 405, 501)
 
@@ -70,7 +73,7 @@ class ProtocolFallbackClient:
         message = error.failure.message
         if self._responses:
             return error.status in _NOT_HERE and "has no model named" not in message
-        return error.failure.kind == "bad_request" and RESPONSES_API in message.lower()
+        return error.failure.kind == "bad_request" and errors.RESPONSES_API in message.lower()
 
 
 MAX_WAIT_SECONDS = 120.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent_cli.core.run_environment import UsageError
-from agent_cli.extensions.template import mentioned_images
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
@@ -13,6 +12,7 @@ from agent_tools.results import Media, MediaKind
 from agent_tools.text import one_line
 
 with lazy_imports():
+    from agent_cli.extensions import template  # few messages mention files
     from agent_tools.documents import images
 
 
@@ -31,7 +31,8 @@ def attach_images(
 
 def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media, ...]:
     """Return the images that a message mentions as `@path`. Raises UsageError for one the model does not accept."""
-    return attach_images(mentioned_images(text, context), context.workspace, model, context.input_modalities, "")
+    paths = template.mentioned_images(text, context) if "@" in text else ()
+    return attach_images(paths, context.workspace, model, context.input_modalities, "")
 
 
 def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:

@@ -8,7 +8,8 @@ import pytest
 
 from agent_cli.extensions.template import missing_files, with_files
 from agent_tools.base import ToolContext
-from agent_tools.fs.workspace import Workspace, fingerprint
+from agent_tools.fs.encoding import fingerprint
+from agent_tools.fs.workspace import Workspace
 
 
 def context(root: Path) -> ToolContext:

@@ -11,7 +11,7 @@ from agent_cli.core.events import Event, FilesSeen
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.types import TurnOptions
 from agent_cli.extensions.template import with_files
-from agent_tools.fs.workspace import fingerprint
+from agent_tools.fs.encoding import fingerprint
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.turns import World

@@ -84,6 +84,10 @@ class ToolState:
         """Return notes for the model's next round; each is returned once. root: False in a sub-agent."""
         return []
 
+    def unfinished(self) -> Mapping[str, str]:
+        """Return what still runs and ends with the conversation: names by ID."""
+        return {}
+
     def close(self) -> None:
         """Release resources at the end of the conversation."""
 
@@ -222,6 +226,10 @@ class ToolContext:
         near = self.nested_memory.notices(self) if self.nested_memory is not None else []
         root = self._parent is None
         return [*(line for state in [*self._states.values()] for line in state.notices(self, root=root)), *near]
+
+    def unfinished(self) -> dict[str, str]:
+        """Return what still runs and ends with the conversation: names by ID."""
+        return {key: name for state in [*self._states.values()] for key, name in state.unfinished().items()}
 
     def close(self) -> None:
         """Close the states, the latest first, and delete the outputs of commands.

@@ -10,15 +10,15 @@ compares the imports of such a run with a list.
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from threading import Lock
 from types import ModuleType
 from typing import Any
 
-_one_at_a_time = Lock()
+_one_at_a_time = _thread.allocate_lock()
 
 
 class LazyModule(ModuleType):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from agent_tools.fs.encoding import fingerprint
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
 from agent_tools.shell.output_file import Scratch
@@ -21,8 +20,6 @@ from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_tools.fs import files  # no run without calls opens any
-
-__all__ = ["MAX_FILE_BYTES", "ResolvedPath", "Workspace", "fingerprint"]
 
 MAX_FILE_BYTES = 50_000_000
 

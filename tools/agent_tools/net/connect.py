@@ -7,6 +7,7 @@ cancelling shuts the socket down, which ends any blocked call on it.
 
 from __future__ import annotations
 
+import _thread
 import base64
 import contextlib
 import errno
@@ -15,7 +16,6 @@ import os
 import select
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
@@ -277,10 +277,18 @@ def resolve_host(host: str, port: int, until: float, cancel: CancelToken) -> Add
     if host == "localhost" or _parse_address(host):
         ask()
     else:
-        thread = threading.Thread(target=ask, name="look-up", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(POLL_SECONDS)
+        # Not the module threading, which nothing else needs before the first request.
+        ended = _thread.allocate_lock()
+        ended.acquire()
+
+        def look_up() -> None:
+            try:
+                ask()
+            finally:
+                ended.release()
+
+        _thread.start_new_thread(look_up, ())
+        while not ended.acquire(timeout=POLL_SECONDS):
             cancel.check()
             if monotonic() >= until:
                 raise ConnectError(f"Looking up {host} took too long.")

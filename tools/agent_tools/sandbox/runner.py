@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -46,7 +46,7 @@ class SandboxRunner(ToolState):
         self._first_profile: Profile | None = None
         self._shortfall_reported = False
         # Commands may be prepared in several threads, which share the session.
-        self._lock = threading.RLock()
+        self._lock = _thread.RLock()
 
     @property
     def sandbox(self) -> Sandbox:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import signal
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import monotonic
@@ -59,8 +60,6 @@ class Job:
         started: float | None = None,
         on_end: Callable[[Job], None] = lambda job: None,
     ) -> None:
-        import threading
-
         self.id = f"b{number}"
         self.command = command
         self.owner = owner
@@ -111,8 +110,6 @@ class Job:
 
     def begin(self, running: RunningProcess) -> None:
         """Watch a started process in a thread until it ends."""
-        import threading
-
         self._process = running
         threading.Thread(target=self._watch, args=(running,), name=self.id, daemon=True).start()
 
@@ -245,8 +242,6 @@ class Jobs(ToolState):
     """
 
     def __init__(self, on_end: Callable[[Job], None] | None = None) -> None:
-        import threading
-
         self._on_end = on_end
         self._jobs: dict[str, Job] = {}
         self._count = 0
@@ -255,6 +250,10 @@ class Jobs(ToolState):
     def all(self) -> tuple[Job, ...]:
         """Return the running commands and the latest that ended, in order of their start."""
         return tuple(self._jobs.values())
+
+    def unfinished(self) -> dict[str, str]:
+        """Return the commands that are running, by ID."""
+        return {job.id: job.command for job in self.all() if job.running}
 
     def find(self, job_id: str) -> Job:
         """Return the command with this ID. Raises ToolError if there is none."""
