@@ -195,7 +195,8 @@ class RepositoryState:
 
     def _stop(self) -> None:
         for process in self._running:
-            child.read_until_exit(process, b"", 0, _LARGEST)
+            if process.returncode is None:
+                child.read_until_exit(process, b"", 0, _LARGEST)
         self._running = []
 
 
