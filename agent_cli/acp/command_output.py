@@ -25,9 +25,9 @@ Update = dict[str, Any]
 # Characters of output that are shown as text; the model has it all.
 MAX_SHOWN_CHARS = 20_000
 # Bytes of output that a terminal of the editor keeps, and that wait here for it.
-_HELD = 1_000_000
+_MAX_HELD_BYTES = 1_000_000
 # Seconds that a terminal of the editor has to show the rest of the output once its command has ended.
-_LAST = 2.0
+_REST_SECONDS = 2.0
 _RELAY = """\
 # Prints the output of a command that agent runs, and exits with its exit code.
 exec 3<"$0.out" && : >"$0.ready" && cat <&3
@@ -211,7 +211,12 @@ class _Relay:
         os.mkfifo(self._file("out"), 0o600)
         # Open for reading too, so that it needs no reader yet.
         self._pipe = os.open(self._file("out"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        asked = {"command": "/bin/sh", "args": [str(self._path), command], "cwd": str(cwd), "outputByteLimit": _HELD}
+        asked = {
+            "command": "/bin/sh",
+            "args": [str(self._path), command],
+            "cwd": str(cwd),
+            "outputByteLimit": _MAX_HELD_BYTES,
+        }
         terminal_id = self._client.request("terminal/create", self._session | asked).get("terminalId")
         if not isinstance(terminal_id, str):
             raise EditorError("The editor opened no terminal.")
@@ -234,7 +239,7 @@ class _Relay:
     def write(self, text: str) -> None:
         """Print text, now or as soon as the terminal takes it."""
         self.written = self.written or bool(text)
-        self._held = (self._held + text.encode("utf-8", "replace"))[-_HELD:]
+        self._held = (self._held + text.encode("utf-8", "replace"))[-_MAX_HELD_BYTES:]
         with contextlib.suppress(BlockingIOError):
             while self._held:
                 self._held = self._held[os.write(self._pipe, self._held) :]
@@ -242,7 +247,7 @@ class _Relay:
     def end(self, code: int) -> bool:
         """Exit with a code. Return True if the terminal has shown all output."""
         self.ending = True
-        until = time.monotonic() + _LAST
+        until = time.monotonic() + _REST_SECONDS
         while (self._held or not self._reads()) and not self._over.wait(0.01) and time.monotonic() < until:
             self.write("")
         whole = not self._held and self._reads() and not self._over.is_set()

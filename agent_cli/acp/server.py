@@ -49,9 +49,9 @@ with lazy_imports():
 T = TypeVar("T")
 _INVALID, _INTERNAL, _AUTH, _MISSING = -32602, -32603, -32000, -32002
 _MAX_LINE_BYTES = 64 << 20
-_PAGE = 50
+_PAGE_SIZE = 50
 # Seconds that sessions have to end when the editor is gone.
-_GRACE = 8.0
+_GRACE_SECONDS = 8.0
 _CAPABLE = ("list", "delete", "fork", "resume", "close", "additionalDirectories")
 _NO_EDITOR = "agent acp is started by an editor, which speaks to it over two pipes; docs/editors.md has the settings."
 _KEYS = "environment"
@@ -143,9 +143,9 @@ class AcpServer:
         every = [each for each in await _in_thread(found) if each.messages and (each.cwd or cwd)]
         listed = [
             {"sessionId": e.session_id, "cwd": e.cwd or cwd, "title": one_line(e.title), "updatedAt": e.updated}
-            for e in every[start : start + _PAGE]
+            for e in every[start : start + _PAGE_SIZE]
         ]
-        more_left = {"nextCursor": str(start + _PAGE)} if len(every) > start + _PAGE else {}
+        more_left = {"nextCursor": str(start + _PAGE_SIZE)} if len(every) > start + _PAGE_SIZE else {}
         return {"sessions": listed, **more_left}
 
     async def close_session(self, session_id: str, **more: Any) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class AcpServer:
         """End all sessions; those that do not end in time go with the process."""
         closing = [asyncio.create_task(self._close(session)) for session in list(self._sessions.values())]
         if closing:
-            await asyncio.wait(closing, timeout=_GRACE)
+            await asyncio.wait(closing, timeout=_GRACE_SECONDS)
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -45,7 +45,7 @@ from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import Diff, Diffs, Display, TodoView
 from agent_tools.text import one_line, utc_stamp
 
-_ALL = 1 << 62
+_NO_LIMIT = 1 << 62
 _THREADS = "A session of an editor is a thread of its panel: open another one there."
 
 
@@ -143,7 +143,9 @@ class EditorSession(Dialogs):
         history = self.agent.conversation.history
         cost = self._updates.cost
         with self._terminals.replay() if self._terminals is not None else nullcontext():
-            for exchange in last_exchanges(log, _ALL, _ALL, whole=True) or exchanges_of(history, len(history)):
+            for exchange in last_exchanges(log, _NO_LIMIT, _NO_LIMIT, whole=True) or exchanges_of(
+                history, len(history)
+            ):
                 for part in exchange.parts():
                     if isinstance(part, str):
                         self._send(message_chunk(part, "user_message_chunk"))

@@ -27,7 +27,7 @@ from agent_tools.record import DecodeError, from_json, to_json
 from agent_tools.text import one_line, shorten
 
 LEASE_SECONDS = 120.0
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 
 _lock = threading.Lock()
 _hosts: dict[str, LeasedHost] = {}
@@ -61,7 +61,7 @@ class LeasedHost:
 
     def _watch(self) -> None:
         while time.monotonic() < self._until:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         self.host.stop()
         self.host.stop()
         with self._ended:

@@ -23,7 +23,7 @@ from agent_cli.headless.output import print_notice, table
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.text import counted, dollars, escape_controls, short_duration, shorten
 
-_WIDTH = 80
+_DEFAULT_COLUMNS = 80
 _CLEAR = "\r\x1b[2K"
 _STATUSES = ("passed", "failed", "error", "interrupted", "skipped")
 
@@ -95,9 +95,9 @@ class BatchProgress:
         running = ", ".join(f"{name} on {host}" if host else name for name, host in self._running.items())
         parts.append(f"running: {running}")
         try:
-            width = os.get_terminal_size(2).columns or _WIDTH
+            width = os.get_terminal_size(2).columns or _DEFAULT_COLUMNS
         except OSError:
-            width = _WIDTH
+            width = _DEFAULT_COLUMNS
         sys.stderr.write(f"{_CLEAR}{escape_controls(shorten(' · '.join(parts), max(width - 1, 20)))}")
         sys.stderr.flush()
 
@@ -152,7 +152,7 @@ def summary_line(sums: Mapping[str, Any]) -> str:
 
 
 _MAX_BYTES = 1 << 30
-_MODE = 0o644
+_FILE_MODE = 0o644
 _FINAL = ("passed", "failed", "error")
 
 
@@ -203,9 +203,9 @@ class ResultsFile:
         try:
             if patch:
                 file = self.patches / f"{line['id']}.patch"
-                write_atomic(file, patch, _MODE)
+                write_atomic(file, patch, _FILE_MODE)
                 line["patch"] = f"{self.patches.name}/{file.name}"
-            descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _MODE)
+            descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _FILE_MODE)
             with os.fdopen(descriptor, "ab") as target:
                 target.write(_bytes(line))
                 target.flush()
@@ -235,7 +235,7 @@ class ResultsFile:
 
     def _rewrite(self, lines: Iterable[dict[str, Any]]) -> None:
         try:
-            write_atomic(self.path, b"".join(map(_bytes, lines)), _MODE, keep=True)
+            write_atomic(self.path, b"".join(map(_bytes, lines)), _FILE_MODE, keep=True)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror or error}.") from None
 

@@ -19,7 +19,7 @@ from agent_tools.process.child import stop_signals
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
 
-_TICK = 1.0
+_POLL_SECONDS = 1.0
 _STOP_SECONDS = GRACE_SECONDS + 5.0
 _RETRY_PAUSE_SECONDS = 2.0
 
@@ -152,7 +152,7 @@ class Batch:
                     runner.start(self._order(task))
                 if not runner.running or (self.caught and time.monotonic() > self._until):
                     return
-                result = runner.next(_TICK)
+                result = runner.next(_POLL_SECONDS)
                 self._progress.tick(self._spent)
                 if result is None:
                     if self.caught and not reported:

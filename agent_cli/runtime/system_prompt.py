@@ -197,7 +197,7 @@ class RepositoryState:
 
     def _stop(self) -> None:
         for process in self._running:
-            child.read_until_exit(process, b"", 0, _LARGEST)
+            child.read_until_exit(process, b"", 0, _MAX_OUTPUT_BYTES)
         self._running = []
 
 

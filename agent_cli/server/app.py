@@ -249,9 +249,9 @@ _PAGE = Path(__file__).parent / "page"
 # Seconds until a connection has sent its first whole request line and headers.
 _HEADER_SECONDS = 15.0
 # Connections at once; beyond them a request is answered with 503.
-_CONNECTIONS = 1_000
+_MAX_CONNECTIONS = 1_000
 # Seconds that open streams have when the server ends.
-_GRACE = 2
+_GRACE_SECONDS = 2
 _CODES = {404: ("path", "There is nothing at this address."), 405: ("method", "This method is not answered here.")}
 
 
@@ -373,8 +373,8 @@ def run_server(app: Any, on: socket.socket, tls: Mapping[str, str | None]) -> No
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     config = uvicorn.Config(
         app, http=TimedProtocol, ws="none", loop="asyncio", log_level="error", access_log=False, server_header=False,
-        date_header=True, limit_concurrency=_CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=_GRACE,
-        proxy_headers=False, h11_max_incomplete_event_size=64 << 10, **tls,  # type: ignore[arg-type]
+        date_header=True, limit_concurrency=_MAX_CONNECTIONS, timeout_keep_alive=30,
+        timeout_graceful_shutdown=_GRACE_SECONDS, proxy_headers=False, h11_max_incomplete_event_size=64 << 10, **tls,  # type: ignore[arg-type]
     )  # fmt: skip
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[on])

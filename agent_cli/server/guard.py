@@ -162,8 +162,8 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
 }
-MAX_BODY = 1 << 20
-_DRAINED, _DRAIN_SECONDS = 8 * MAX_BODY, 2.0
+MAX_BODY_BYTES = 1 << 20
+_MAX_DRAINED_BYTES, _DRAIN_SECONDS = 8 * MAX_BODY_BYTES, 2.0
 # Seconds for a whole body.
 BODY_SECONDS = 15.0
 
@@ -250,19 +250,19 @@ class RequestGuard:
                     if message["type"] == "http.disconnect":
                         break
                     size += len(message.get("body", b""))
-                    if size <= MAX_BODY:
+                    if size <= MAX_BODY_BYTES:
                         body += message.get("body", b"")
                     # What is too large is read for a while, or the client would miss the answer.
-                    if size > MAX_BODY and not drained:
+                    if size > MAX_BODY_BYTES and not drained:
                         drained = True
                         limit.reschedule(asyncio.get_running_loop().time() + _DRAIN_SECONDS)
-                    if size > _DRAINED or not message.get("more_body", False):
+                    if size > _MAX_DRAINED_BYTES or not message.get("more_body", False):
                         break
         except TimeoutError:
             if drained:
                 raise _too_large() from None
             raise RequestRefusedError(408, "slow", "The request did not arrive in time.") from None
-        if size > MAX_BODY:
+        if size > MAX_BODY_BYTES:
             raise _too_large()
         if body and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise RequestRefusedError(415, "type", "A body is JSON: send it with Content-Type: application/json.")
@@ -279,7 +279,7 @@ class RequestGuard:
 
 
 def _too_large() -> RequestRefusedError:
-    return RequestRefusedError(413, "size", f"A request has at most {MAX_BODY} bytes.")
+    return RequestRefusedError(413, "size", f"A request has at most {MAX_BODY_BYTES} bytes.")
 
 
 async def send_refusal(refusal: RequestRefusedError, send: Send) -> None:

@@ -30,7 +30,7 @@ _TELLING = ("waiting", "done", "failed", "interrupted")
 # Seconds between attempts.
 WAITS = (1.0, 5.0, 30.0, 120.0)
 # Seconds that a command may take.
-_SECONDS = 30.0
+_TIMEOUT_SECONDS = 30.0
 
 
 class Notifier:
@@ -93,11 +93,11 @@ class Notifier:
     def _run_command(self, command: str, body: bytes) -> str:
         try:
             env = without_secrets(self._hub.env)
-            done = run_child(["/bin/sh", "-c", command], seconds=_SECONDS, feed=body, env=env)
+            done = run_child(["/bin/sh", "-c", command], seconds=_TIMEOUT_SECONDS, feed=body, env=env)
         except OSError as error:
             return f"{command} cannot be run: {error.strerror or error}"
         except TimeoutError:
-            return f"{command} took longer than {_SECONDS:.0f} s"
+            return f"{command} took longer than {_TIMEOUT_SECONDS:.0f} s"
         except OverflowError:
             return ""
         return f"{command} ended with {done.code}" if done.code else ""

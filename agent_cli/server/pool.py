@@ -20,7 +20,7 @@ from agent_tools.fs.safe_files import open_regular
 # Seconds between looks at a worker; at one of an earlier server, which is not our child.
 _TICK, _POLL_SECONDS = 0.05, 0.2
 # How often a message is tried whose workers were killed before they could record it.
-_TRIES = 3
+_MAX_TRIES = 3
 _KILLED = "The process of this session was killed {count} times before it could begin. The message was not sent."
 
 
@@ -128,8 +128,8 @@ class Pool:
         session_id = task.session_id
         self._killed[session_id] = self._killed[session_id] + 1 if killed else 0
         messages = any(entry.kind in ("message", "resume") for entry in task.open_entries())
-        if killed and self._killed[session_id] >= _TRIES and messages:
+        if killed and self._killed[session_id] >= _MAX_TRIES and messages:
             with suppress(OSError):
-                task.fail(_KILLED.format(count=_TRIES))
+                task.fail(_KILLED.format(count=_MAX_TRIES))
         elif (killed and messages) or (session_id in self._again and task.open_entries()):
             self._queue[session_id] = None

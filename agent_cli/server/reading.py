@@ -26,12 +26,12 @@ from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
-from agent_cli.server.streams import PING, SessionFeed, session_events, sse
+from agent_cli.server.streams import PING_SECONDS, SessionFeed, session_events, sse
 from agent_cli.server.views import STATES, ServedProject, public_event, read_lines
 from agent_cli.session import export
 from agent_tools.text import shorten
 
-_PAGE = 500
+_MAX_PAGE_SIZE = 500
 _TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8", "json": "application/json"}
 
 
@@ -119,7 +119,7 @@ def _per_million(price: float | None) -> float | None:
 async def sessions(hub: Hub, request: Request) -> dict[str, Any]:
     query = request.query_params
     state, project, words = query.get("state", ""), query.get("project", ""), query.get("query", "").lower().split()
-    limit, start = max(1, number(request, "limit", 50, _PAGE)), _position(query.get("cursor", ""))
+    limit, start = max(1, number(request, "limit", 50, _MAX_PAGE_SIZE)), _position(query.get("cursor", ""))
     if state and state not in STATES:
         raise RequestRefusedError(400, "query", f"state: expected one of {', '.join(STATES)}.")
     every = await asyncio.to_thread(hub.views.everything)
@@ -208,7 +208,7 @@ async def all_events(hub: Hub, request: Request) -> Response:
             while True:
                 changed: set[str] = set()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(PING):
+                    async with asyncio.timeout(PING_SECONDS):
                         changed.add(await queue.get())
                 while not queue.empty():
                     changed.add(queue.get_nowait())

@@ -19,15 +19,15 @@ from agent_cli.session.files import open_log, read_bytes
 from agent_tools.fs.safe_files import open_regular
 
 # Seconds between looks at the files that somebody watches.
-TICK = 0.04
+POLL_SECONDS = 0.04
 # Seconds between looks at the state of a session whose log grows.
 STATE_SECONDS = 1.0
 # Seconds between comments that keep a connection open.
-PING = 15.0
+PING_SECONDS = 15.0
 # Bytes read at once.
 _READ_BYTES = 1 << 20
 # Bytes that the first line of a live file has at most.
-_HEAD = 128
+_MAX_HEAD_BYTES = 128
 
 
 class FileWatch:
@@ -51,7 +51,7 @@ class FileWatch:
 
     async def _run(self) -> None:
         while self._waiting:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(POLL_SECONDS)
             for path, (events, mark) in list(self._waiting.items()):
                 if (now := _mark(path)) != mark and path in self._waiting:
                     self._waiting[path] = events, now
@@ -119,7 +119,7 @@ class LiveReader:
             return []
         try:
             # Its first line names the worker: the inode of a file that was removed can be the next one's.
-            head, whole_line, _ = os.pread(fd, _HEAD, 0).partition(b"\n")
+            head, whole_line, _ = os.pread(fd, _MAX_HEAD_BYTES, 0).partition(b"\n")
             if not whole_line:
                 return []
             if head != self._head:
@@ -191,7 +191,7 @@ async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> Asy
     try:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, due - clock()) if stale else PING):
+                async with asyncio.timeout(max(0.0, due - clock()) if stale else PING_SECONDS):
                     await feed.changed.wait()
             if not feed.changed.is_set() and not stale:
                 yield b": ping\n\n"

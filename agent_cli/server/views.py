@@ -34,7 +34,7 @@ from agent_tools.text import shorten
 T = TypeVar("T")
 # Time and size of a file.
 Mark = tuple[int, int]
-_CACHED = 4_000
+_MAX_CACHED = 4_000
 # The states, in the order of the list.
 STATES = ("waiting", "running", "queued", "interrupted", "failed", "done", "idle")
 # Fields of records that are for the program: the system prompt, settings of the turn, its inner state.
@@ -170,7 +170,7 @@ class Views:
         return f"It is open in {session_holder(store, session_id) or 'another process'}."
 
     def _glance(self, path: Path) -> SessionSummary | None:
-        return _cached(self._glances, path, lambda: summarize_session(path), _CACHED)
+        return _cached(self._glances, path, lambda: summarize_session(path), _MAX_CACHED)
 
     def restored(self, path: Path) -> Restored | None:
         """Return a session as its log has it; None if there is none."""

@@ -51,8 +51,8 @@ from agent_tools.text import one_line
 
 # Seconds between looks at the inbox while a turn runs.
 _POLL_SECONDS = 0.1
-FAILED = 1
-_NICE = 5
+FAILED_EXIT_CODE = 1
+_NICENESS = 5
 
 
 class LiveFileWriter:
@@ -319,7 +319,7 @@ def make_worktree(folder: str, name: str) -> int:
         apply_project_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)
     except UsageError as error:
         print_notice(str(error))
-        return FAILED
+        return FAILED_EXIT_CODE
     echo(str(Path.cwd()))
     return 0
 
@@ -329,7 +329,7 @@ def main(folder: str) -> int:
     # The server's terminal is not this process's business.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Where all processors are busy with work, the page still answers at once.
-    os.nice(_NICE)
+    os.nice(_NICENESS)
     task = ServerTask(Path(folder))
     if not task.acquire():
         return 0
@@ -339,12 +339,12 @@ def main(folder: str) -> int:
     except UsageError as error:
         print_notice(str(error))
         task.fail(str(error))
-        return FAILED
+        return FAILED_EXIT_CODE
     except Exception as error:  # noqa: BLE001 - no error is lost with the worker; shown as the failure of its session
         text = f"The program failed: {type(error).__name__}. The report is in {write_crash_report(error, os.environ)}"
         print_notice(text)
         task.fail(text)
-        return FAILED
+        return FAILED_EXIT_CODE
 
 
 if __name__ == "__main__":
