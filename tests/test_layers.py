@@ -97,11 +97,11 @@ DOORS = {
         "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "stdio"))},
     "anyio": {
         "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "stdio"))},
-    "starlette": {f"agent_cli/server/{name}.py" for name in ("acting", "app", "coding", "guard", "reading")},
+    "starlette": {f"agent_cli/server/{name}.py" for name in ("actions", "app", "coding", "guard", "queries")},
     "uvicorn": {"agent_cli/server/app.py"},
     "asyncio": {"agent_cli/acp/client.py", "agent_cli/acp/server.py",
                 *(f"agent_cli/server/{name}.py" for name in (
-                    "acting", "app", "coding", "guard", "hub", "notify", "pool", "reading", "streams")),
+                    "actions", "app", "coding", "guard", "hub", "notify", "pool", "queries", "streams")),
                 *(f"agent_cli/mcp/{name}.py" for name in ("stdio", "server", "supervisor", "oauth"))},
     "dataclasses": set(),
 }  # fmt: skip

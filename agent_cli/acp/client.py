@@ -1,9 +1,9 @@
-"""The editor at the other end of the connection: what it offers, and calls to it from the threads of sessions.
+"""The client side of the connection: the capabilities of the editor, and requests to it from the threads of sessions.
 
-Files go through the editor, where it offers that: what the model reads is what the user sees, saved or not, and edits
-arrive there. The protocol knows text with line feeds only. Bytes stay what they are on disk wherever the editor shows
-the same text, and after a write the disk holds exactly the bytes that were to be written, so fingerprints and undo
-hold as without an editor.
+If the editor offers it, files are read and written through the editor: the model reads what the user sees, saved or
+not, and edits go into the buffers. The protocol has text with line feeds only. If a buffer has the same text as the
+file, the bytes of the file are used; after a write the file has exactly the bytes that were written, so fingerprints
+and undo work as without an editor.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _MAX_BUFFER_BYTES = 5_000_000
 
 
 class EditorBuffers:
-    """The buffers of an editor, as `Workspace.buffers` wants them."""
+    """The buffers of an editor, for `Workspace.buffers`."""
 
     def __init__(self, client: EditorClient, session_id: str) -> None:
         self._client, self._session_id = client, session_id
         self._reads = client.offers("fs", "readTextFile")
         self._writes = client.offers("fs", "writeTextFile")
-        # The text of each file when editor and disk last had the same: a buffer with an older one is stale.
-        self._agreed: dict[Path, str] = {}
+        # The text of each file when buffer and disk were last the same. A buffer that still has it is stale.
+        self._synced: dict[Path, str] = {}
 
     def current(self, path: Path, saved: bytes) -> bytes:
-        """Return the content of a file in the editor; `saved`, which the disk has, where the editor has nothing else.
+        """Return the content of a file in the editor, or `saved`, the content on disk, if the buffer has nothing newer.
 
-        A buffer that has not noticed a change of its file on disk yet counts as having nothing else.
+        A buffer that has not been reloaded since its file changed on disk is not newer.
         """
         if not self._reads or len(saved) > _MAX_BUFFER_BYTES or (file := decode_text(saved)) is None:
             return saved
@@ -49,17 +49,17 @@ class EditorBuffers:
             return saved
         shown, on_disk = _line_feeds(text), _line_feeds(file.content)
         if shown.rstrip("\n") == on_disk.rstrip("\n"):
-            self._agreed[path] = on_disk
+            self._synced[path] = on_disk
             return saved
-        if shown == self._agreed.get(path):
+        if shown == self._synced.get(path):
             return saved
         try:
-            return file.encode(_as_in(file, shown))
+            return file.encode(_with_line_ends(file, shown))
         except ToolError:  # a character that the file's encoding lacks
             return saved
 
     def write(self, path: Path, data: bytes) -> bool:
-        """Write a file in the editor. Return False if it has to be written to disk: no text, or the editor refuses."""
+        """Write a file through the editor. Return False if it is not text or the editor refuses."""
         if not self._writes or (file := decode_text(data)) is None:
             return False
         text = _line_feeds(file.content)
@@ -68,7 +68,7 @@ class EditorBuffers:
             self._client.request("fs/write_text_file", params)
         except EditorError:
             return False
-        self._agreed[path] = text
+        self._synced[path] = text
         return True
 
 
@@ -76,8 +76,8 @@ def _line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _as_in(file: TextFile, text: str) -> str:
-    """Return a text with the line ends of a file."""
+def _with_line_ends(file: TextFile, text: str) -> str:
+    """Return a text with the line ends of `file`."""
     return text.replace("\n", "\r\n") if "\r\n" in file.content else text
 
 
@@ -86,23 +86,23 @@ class EditorError(Exception):
 
 
 class EditorClient:
-    """Calls to the editor. `capabilities` are those of its `initialize` request, as JSON.
+    """Requests and updates to the editor. capabilities: from its `initialize` request, as JSON.
 
-    Every method blocks its thread until the loop of the connection has done the work, so updates stay in order and a
-    slow editor slows the turn down; none may be called on the thread of the loop.
+    Every method blocks until the event loop of the connection has done the work, so updates stay in order and a slow
+    editor slows the turn down. No method may be called on the thread of the loop.
     """
 
     def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
         self._connection = connection
         self._loop = loop
         self.capabilities: Mapping[str, Any] = {}
-        self._open: set[concurrent.futures.Future[Any]] = set()
+        self._pending: set[concurrent.futures.Future[Any]] = set()
         self._gone = False
 
     def disconnect(self) -> None:
-        """End every call that is under way, and those to come: the editor is gone."""
+        """Fail all pending and later requests: the editor is gone."""
         self._gone = True
-        for future in list(self._open):
+        for future in list(self._pending):
             future.cancel()
 
     def offers(self, *keys: str) -> bool:
@@ -122,13 +122,13 @@ class EditorClient:
         result = self._wait(self._connection.send_request(method, params), cancel)
         return result if isinstance(result, dict) else {}
 
-    def begin(self, method: str, params: Mapping[str, Any], done: Callable[[], None]) -> None:
-        """Send a request whose result is of no interest; `done` is called on the loop once it is answered or failed."""
+    def request_async(self, method: str, params: Mapping[str, Any], done: Callable[[], None]) -> None:
+        """Send a request and ignore its result; `done` is called on the loop when it is answered or has failed."""
         future = asyncio.run_coroutine_threadsafe(self._connection.send_request(method, params), self._loop)
-        self._open.add(future)
+        self._pending.add(future)
 
         def answered(future: concurrent.futures.Future[Any]) -> None:
-            self._open.discard(future)
+            self._pending.discard(future)
             done()
 
         future.add_done_callback(answered)
@@ -141,7 +141,7 @@ class EditorClient:
         except RuntimeError:  # the loop is closed
             sent.close()
             raise EditorError("The editor is gone.") from None
-        self._open.add(future)
+        self._pending.add(future)
         forget = cancel.on_cancel(lambda: cast(None, future.cancel())) if cancel is not None else None
         try:
             return future.result()
@@ -154,6 +154,6 @@ class EditorClient:
         except (ConnectionError, OSError):
             raise EditorError("The editor is gone.") from None
         finally:
-            self._open.discard(future)
+            self._pending.discard(future)
             if forget is not None:
                 forget()

@@ -22,12 +22,12 @@ from agent_cli.acp.client import EditorClient, EditorError
 from agent_tools.results import CommandOutput
 
 Update = dict[str, Any]
-# Characters of output that are shown as text; the model has it all.
+# Limit of output that is shown as text; the model gets all of it.
 MAX_SHOWN_CHARS = 20_000
-# Bytes of output that a terminal of the editor keeps, and that wait here for it.
-_HELD = 1_000_000
-# Seconds that a terminal of the editor has to show the rest of the output once its command has ended.
-_LAST = 2.0
+# Limit of the output that a terminal of the editor keeps, and that is buffered here for it.
+_MAX_BUFFER_BYTES = 1_000_000
+# Time limit for a terminal of the editor to show the rest of the output after its command has ended.
+_REST_SECONDS = 2.0
 _RELAY = """\
 # Prints the output of a command that agent runs, and exits with its exit code.
 exec 3<"$0.out" && : >"$0.ready" && cat <&3
@@ -36,13 +36,13 @@ read -r code <"$0.code" && exit "$code"
 
 
 class OutputDisplay(Protocol):
-    """Shows the output of calls. Every method returns fields of an update of the call, which may be none."""
+    """Shows the output of calls. Every method returns the fields of an update of the call; {} for no update."""
 
     def requested(self, call_id: str, command: str) -> Update:
-        """Return what the call is announced with."""
+        """Return fields for the announcement of the call."""
 
     def started(self, call_id: str) -> Update:
-        """Begin: the command runs now."""
+        """The command starts."""
 
     def output(self, call_id: str, text: str) -> Update:
         """Add output."""
@@ -61,7 +61,7 @@ def output_block(text: str) -> Update:
 
 
 class TextOutput:
-    """Shows output as a block of code, for editors without terminals and tools that are no commands."""
+    """Shows output as a block of code, for editors without terminals, and for tools that run no command."""
 
     def __init__(self) -> None:
         self._output: dict[str, str] = {}
@@ -82,11 +82,11 @@ class TextOutput:
 
 
 class DrawnTerminal:
-    """Shows output in terminals that the editor draws, by the `_meta` that several editors know."""
+    """Shows output in terminals that the editor draws, by `_meta` fields that several editors support."""
 
     def __init__(self, cwd: Callable[[], Path]) -> None:
         self._cwd = cwd
-        # Calls that are shown, and whether they have had output.
+        # True for calls that have had output; False for others that are shown.
         self._streamed: dict[str, bool] = {}
 
     def requested(self, call_id: str, command: str) -> Update:
@@ -111,9 +111,9 @@ class DrawnTerminal:
 
 
 class EditorTerminals:
-    """Shows output in terminals that the editor runs. Where it cannot run one, as text.
+    """Shows output in terminals that the editor runs; as text if it cannot run one.
 
-    stop: is called when the user stops a terminal in the editor, on the thread of the connection.
+    stop: called when the user stops a terminal in the editor, on the thread of the connection.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class EditorTerminals:
 
     @contextlib.contextmanager
     def replay(self) -> Iterator[None]:
-        """Show the calls of a conversation that is replayed meanwhile, as text."""
+        """Show calls as text while a conversation is replayed."""
         self._replaying = True
         try:
             yield
@@ -174,7 +174,7 @@ class EditorTerminals:
         return {} if whole else shown
 
     def close(self) -> None:
-        """End what is still shown, and remove the files of all relays."""
+        """Close all terminals and remove the files of their relays."""
         for relay in self._relays.values():
             relay.close()
         self._relays.clear()
@@ -189,8 +189,8 @@ class _Relay:
     def __init__(self, path: Path, client: EditorClient, session_id: str) -> None:
         self._path, self._client, self._session = path, client, {"sessionId": session_id}
         self._pipe = -1
-        self._held = b""
-        self._over = threading.Event()
+        self._buffer = b""
+        self._exited = threading.Event()
         self.terminal_id = ""
         self.written = False
         self.ending = False
@@ -209,59 +209,64 @@ class _Relay:
     def _start(self, command: str, cwd: Path, stop: Callable[[], None]) -> None:
         self._path.write_text(_RELAY, "utf-8")
         os.mkfifo(self._file("out"), 0o600)
-        # Open for reading too, so that it needs no reader yet.
+        # O_RDWR: opening for writing only would fail without a reader.
         self._pipe = os.open(self._file("out"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        asked = {"command": "/bin/sh", "args": [str(self._path), command], "cwd": str(cwd), "outputByteLimit": _HELD}
+        asked = {
+            "command": "/bin/sh",
+            "args": [str(self._path), command],
+            "cwd": str(cwd),
+            "outputByteLimit": _MAX_BUFFER_BYTES,
+        }
         terminal_id = self._client.request("terminal/create", self._session | asked).get("terminalId")
         if not isinstance(terminal_id, str):
             raise EditorError("The editor opened no terminal.")
         self.terminal_id = terminal_id
 
         def exited() -> None:
-            self._over.set()
+            self._exited.set()
             # A relay that never read is on another machine, or has no shell.
-            if not self.ending and self._reads():
+            if not self.ending and self._is_reading():
                 stop()
 
-        self._client.begin("terminal/wait_for_exit", self._named(), exited)
+        self._client.request_async("terminal/wait_for_exit", self._terminal_params(), exited)
 
-    def _named(self) -> dict[str, str]:
+    def _terminal_params(self) -> dict[str, str]:
         return self._session | {"terminalId": self.terminal_id}
 
-    def _reads(self) -> bool:
+    def _is_reading(self) -> bool:
         return self._file("ready").exists()
 
     def write(self, text: str) -> None:
         """Print text, now or as soon as the terminal takes it."""
         self.written = self.written or bool(text)
-        self._held = (self._held + text.encode("utf-8", "replace"))[-_HELD:]
+        self._buffer = (self._buffer + text.encode("utf-8", "replace"))[-_MAX_BUFFER_BYTES:]
         with contextlib.suppress(BlockingIOError):
-            while self._held:
-                self._held = self._held[os.write(self._pipe, self._held) :]
+            while self._buffer:
+                self._buffer = self._buffer[os.write(self._pipe, self._buffer) :]
 
     def end(self, code: int) -> bool:
         """Exit with a code. Return True if the terminal has shown all output."""
         self.ending = True
-        until = time.monotonic() + _LAST
-        while (self._held or not self._reads()) and not self._over.wait(0.01) and time.monotonic() < until:
+        until = time.monotonic() + _REST_SECONDS
+        while (self._buffer or not self._is_reading()) and not self._exited.wait(0.01) and time.monotonic() < until:
             self.write("")
-        whole = not self._held and self._reads() and not self._over.is_set()
+        whole = not self._buffer and self._is_reading() and not self._exited.is_set()
         with contextlib.suppress(OSError):  # the folder is gone: the relay exits with 1
             self._file("code").write_text(f"{code}\n", "ascii")
         os.close(self._pipe)
         self._pipe = -1
-        self._over.wait(max(0.0, until - time.monotonic()))
+        self._exited.wait(max(0.0, until - time.monotonic()))
         self.close()
         return whole
 
     def close(self) -> None:
-        """Release the terminal, which goes on showing what it has; the editor ends a relay that still runs."""
+        """Release the terminal; it keeps showing its output, and the editor ends a relay that still runs."""
         self.ending = True
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
         if self.terminal_id:
             with contextlib.suppress(EditorError):
-                self._client.request("terminal/release", self._named())
+                self._client.request("terminal/release", self._terminal_params())
         for path in (self._path, *map(self._file, ("out", "ready", "code"))):
             path.unlink(missing_ok=True)

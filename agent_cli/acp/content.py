@@ -40,7 +40,7 @@ class EditorPrompt(Value):
 
 
 def read_prompt(blocks: Iterable[Any], context: ToolContext, model: str) -> EditorPrompt:
-    """Read the blocks of a prompt. Raises UsageError for one that the model, or nobody, can take."""
+    """Read the blocks of a prompt. Raises UsageError for content that is not supported."""
     texts: list[str] = []
     files: list[str] = []
     media: list[Media] = []
@@ -57,7 +57,7 @@ def read_prompt(blocks: Iterable[Any], context: ToolContext, model: str) -> Edit
                 name = _file_name(resource.uri, context)
                 if (text := getattr(resource, "text", None)) is not None:
                     texts.append(_reference(resource.uri, name))
-                    files.append(f'<file path="{name}"{_span(resource.uri)}>\n{text}\n</file>')
+                    files.append(f'<file path="{name}"{_lines_attribute(resource.uri)}>\n{text}\n</file>')
                 else:
                     media.append(_blob(resource, name, context, model))
             case other:
@@ -78,12 +78,12 @@ def _mention(uri: str, name: str, context: ToolContext) -> str:
 
 
 def _reference(uri: str, name: str) -> str:
-    """Return how the text names a file whose content comes with the prompt."""
+    """Return the name of an embedded file for the text of the prompt."""
     lines = _line_range(uri)
     return f"`{name}`" if lines is None else f"`{name}` (lines {lines[0]}-{lines[1]})"
 
 
-def _span(uri: str) -> str:
+def _lines_attribute(uri: str) -> str:
     lines = _line_range(uri)
     return f' lines="{lines[0]}-{lines[1]}"' if lines else ""
 
@@ -95,7 +95,7 @@ def _line_range(uri: str) -> tuple[int, int] | None:
 
 
 def uri_path(uri: str) -> Path | None:
-    """Return the file that a URI, or an absolute path, names; None for anything that is no file here."""
+    """Return the file that a URI, or an absolute path, names; None for anything else."""
     if uri.startswith("/"):
         return Path(uri)
     try:

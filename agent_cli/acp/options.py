@@ -1,4 +1,4 @@
-"""What an editor can set for a session: mode, model and effort; and the available commands."""
+"""The options of a session that an editor can set: mode, model and effort; and the slash commands it can offer."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MODES: dict[Mode, tuple[str, str]] = {
         "Everything runs without asking; only where nothing can be lost",
     ),
 }
-# Commands about the terminal, or about which session is open: in an editor both are the editor's.
-NOT_HERE = frozenset(("exit", "clear", "sessions", "resume", "fork", "copy", "theme", "vim"))
-# Models in the menu.
+# Commands for the terminal or for choosing a session; in an editor the editor does both.
+TERMINAL_ONLY = frozenset(("exit", "clear", "sessions", "resume", "fork", "copy", "theme", "vim"))
+# Limit of the models in the menu.
 _MAX_MODELS = 40
 
 
@@ -43,30 +43,30 @@ def allowed_modes() -> list[Mode]:
 
 def mode_state(mode: str) -> dict[str, Any]:
     """Return the modes as the protocol lists them."""
-    listed = [{"id": m, "name": _MODES[m][0], "description": _MODES[m][1]} for m in _with(allowed_modes(), mode)]
+    listed = [{"id": m, "name": _MODES[m][0], "description": _MODES[m][1]} for m in _including(allowed_modes(), mode)]
     return {"currentModeId": mode, "availableModes": listed}
 
 
 def config_options(ctx: SlashContext) -> list[dict[str, Any]]:
-    """Return mode, model and effort as options, each with what it is now."""
+    """Return mode, model and effort as options with their current values."""
     conversation = ctx.agent.conversation
     mode, model = conversation.deps.policy.mode, conversation.options.label
     offered = {info.name: about for info, about in models_with_details(ctx)[:_MAX_MODELS]}
     names = [model, *(name for name in offered if name != model)]
     efforts = [("default", "Default"), *((level, level.capitalize()) for level in get_args(Effort))]
     return [
-        _select(MODE, "Mode", "mode", mode, [(m, *_MODES[m]) for m in _with(allowed_modes(), mode)]),
-        _select(MODEL, "Model", "model", model, [(name, name, offered.get(name, "")) for name in names]),
-        _select(EFFORT, "Effort", "thought_level", conversation.options.effort or "default",
+        _option(MODE, "Mode", "mode", mode, [(m, *_MODES[m]) for m in _including(allowed_modes(), mode)]),
+        _option(MODEL, "Model", "model", model, [(name, name, offered.get(name, "")) for name in names]),
+        _option(EFFORT, "Effort", "thought_level", conversation.options.effort or "default",
                 [(value, name, "") for value, name in efforts]),
     ]  # fmt: skip
 
 
-def _with(modes: Iterable[Mode], mode: str) -> list[Mode]:
+def _including(modes: Iterable[Mode], mode: str) -> list[Mode]:
     return [m for m in MODES if m in modes or m == mode]
 
 
-def _select(name: str, title: str, category: str, value: str, options: list[tuple[str, str, str]]) -> dict[str, Any]:
+def _option(name: str, title: str, category: str, value: str, options: list[tuple[str, str, str]]) -> dict[str, Any]:
     listed = [{"value": v, "name": n, **({"description": d} if d else {})} for v, n, d in options]
     return {"type": "select", "id": name, "name": title, "category": category, "currentValue": value,
             "options": listed}  # fmt: skip
@@ -93,7 +93,9 @@ def set_option(ctx: SlashContext, name: str, value: str) -> None:
 def available_commands(ctx: SlashContext) -> list[dict[str, Any]]:
     """Return the slash commands: the user's own, and those of the program that make sense in an editor."""
     own = [(name, command.description, command.hint) for name, command in ctx.agent.commands.items()]
-    ours = [(c.name, c.help, c.usage) for name in default_order(REGISTRY) if (c := REGISTRY[name]).name not in NOT_HERE]
+    ours = [
+        (c.name, c.help, c.usage) for name in default_order(REGISTRY) if (c := REGISTRY[name]).name not in TERMINAL_ONLY
+    ]
     found = {name: (about, hint) for name, about, hint in [*ours, *own]}
     return [
         {"name": name, "description": about or name, **({"input": {"hint": hint}} if hint else {})}

@@ -1,7 +1,7 @@
-"""The questions of the program as permission requests of the editor, or as forms where it has them.
+"""Ask the user of an editor by permission requests, or by forms if the editor supports them.
 
-A question is a `Dialog`, as in the terminal. Each choice that answers at once is an option; one that takes words is
-offered where the editor can show a form, and is left out elsewhere.
+A question is a `Dialog`, as in the terminal. Each choice that answers at once is an option; one that asks for text is
+offered only if the editor can show forms.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from agent_cli.terminal.dialogs.model import (
 )
 from agent_tools.cancel import CancelledError, CancelToken
 
-_ALWAYS = frozenset("saAx")
-# Choices beside the list of a dialog that are offered: no, and no with a reason.
-_UNLISTED = ("n", "r")
-# Options of a menu that are offered; an editor shows each as a button.
+_ALWAYS_KEYS = frozenset("saAx")
+# Keys of choices that are offered although the dialog does not list them: no, and no with a reason.
+_UNLISTED_KEYS = ("n", "r")
+# Limit of the options of a menu; an editor shows each as a button.
 _MAX_OPTIONS = 30
 _DEFERRED = "Answer in my next message"
 
@@ -57,28 +57,28 @@ class EditorQuestions:
             return self._pick(dialog, dialog.words.options, cancel)
         forms = self._client.offers("elicitation", "form")
         acts = (GiveAnswer, TextInput) if forms else (GiveAnswer,)
-        offered = [c for c in dialog.choices if (c.listed or c.key in _UNLISTED) and isinstance(c.act, acts)]
+        offered = [c for c in dialog.choices if (c.listed or c.key in _UNLISTED_KEYS) and isinstance(c.act, acts)]
         if forms and isinstance(dialog.words, TextInput) and (dialog.typing or dialog.several is not None):
             return self._form(dialog, dialog.words, cancel)
         if not dialog.yes_or_no and dialog.typing and not offered:
             self._say(_title(dialog))
-            return None if dialog.own else self._wait_for_words(dialog, cancel)
+            return None if dialog.own else self._leave_open(dialog, cancel)
         options = [(choice.key, _name(choice), _kind(choice)) for choice in offered]
         key = self._choose(dialog, options, cancel, call)
         chosen = next(choice for choice in offered if choice.key == key)
         if isinstance(chosen.act, TextInput):
-            answer = self._words(_title(dialog), chosen.act, cancel, dialog)
+            answer = self._ask_text(_title(dialog), chosen.act, cancel, dialog)
             plain = dialog.by_key("n")
-            # Choosing to write something and then writing nothing means no.
+            # No text after choosing to enter some means no.
             if isinstance(answer, Defer) and plain is not None and isinstance(plain.act, GiveAnswer):
                 return plain.act.answer
             return answer
         assert isinstance(chosen.act, GiveAnswer)
         return chosen.act.answer
 
-    def ask_words(self, question: str, read: TextInput, cancel: CancelToken) -> Any:
+    def ask_text(self, question: str, read: TextInput, cancel: CancelToken) -> Any:
         """Ask for a line; None without an answer, and in an editor without forms."""
-        return self._words(question, read, cancel, None) if self._client.offers("elicitation", "form") else None
+        return self._ask_text(question, read, cancel, None) if self._client.offers("elicitation", "form") else None
 
     def _pick(self, dialog: Dialog, options: Sequence[Option], cancel: CancelToken) -> int | None:
         listed = [(str(n), " · ".join(filter(None, option)), "allow_once") for n, option in enumerate(options)]
@@ -86,8 +86,8 @@ class EditorQuestions:
         key = self._choose(dialog, [*listed[:_MAX_OPTIONS], *no], cancel, None)
         return None if key == "none" else int(key)
 
-    def _wait_for_words(self, dialog: Dialog, cancel: CancelToken) -> Any:
-        """Leave a question open that needs words: the user's next message is the answer."""
+    def _leave_open(self, dialog: Dialog, cancel: CancelToken) -> Any:
+        """Leave a question open that needs text: the user's next message is the answer."""
         self._choose(dialog, [("later", _DEFERRED, "allow_once")], cancel, None)
         return Defer()
 
@@ -114,13 +114,13 @@ class EditorQuestions:
             raise CancelledError from None
         chosen = outcome.get("optionId") if isinstance(outcome, dict) and outcome.get("outcome") == "selected" else None
         if chosen not in [key for key, _, _ in options]:
-            # Cancelled, or an answer to something else: neither is a yes.
+            # Cancelled, or an unknown option: never a yes.
             cancel.cancel()
             raise CancelledError
         return str(chosen)
 
-    def _words(self, question: str, read: TextInput, cancel: CancelToken, dialog: Dialog | None) -> Any:
-        """Ask for words in a form until they can be read. Without an answer: Defer, or None without a question."""
+    def _ask_text(self, question: str, read: TextInput, cancel: CancelToken, dialog: Dialog | None) -> Any:
+        """Ask for text in a form until `read` accepts it; without an answer return Defer, or None without a dialog."""
         answer = None
         while answer is None:
             given = self._elicit(question, {"type": "string", "title": read.label.strip("> ") or "Answer"}, cancel)
@@ -133,9 +133,9 @@ class EditorQuestions:
         return answer
 
     def _form(self, dialog: Dialog, words: TextInput, cancel: CancelToken) -> Any:
-        """Ask a question with options, of which several may be taken, or for free words."""
+        """Ask a question with several answers, or for text, in a form."""
         if dialog.several is None:
-            return self._words(_title(dialog), words, cancel, dialog)
+            return self._ask_text(_title(dialog), words, cancel, dialog)
         names = [choice.label for choice in dialog.listed if isinstance(choice.act, GiveAnswer)]
         items = {"type": "string", "enum": names}
         given = self._elicit(_title(dialog), {"type": "array", "title": "Choose", "items": items}, cancel)
@@ -160,7 +160,7 @@ def _kind(choice: Choice) -> str:
         return "reject_once"
     if isinstance(choice.act, TextInput) or choice.key == "u":
         return "reject_once"
-    return "allow_always" if choice.key in _ALWAYS else "allow_once"
+    return "allow_always" if choice.key in _ALWAYS_KEYS else "allow_once"
 
 
 def _name(choice: Choice) -> str:
@@ -188,7 +188,7 @@ def _dialog_lines(dialog: Dialog, *, known: bool) -> Iterator[str]:
                 yield text
             case DiffBlock():
                 pass
-    # The keys that facts speak of are the terminal's.
+    # Leave out facts about keys, which only a terminal has.
     facts = [fact.text for fact in dialog.details if fact.text[:2] not in ("a:", "A:", "x:", "  ")]
     if facts:
         yield "\n".join(f"- {fact}" for fact in facts)

@@ -1,8 +1,8 @@
-"""The agent's end of the protocol: requests of the editor, by the methods that the protocol names, and its sessions.
+"""The agent side of the protocol: the requests of the editor, and its sessions.
 
-Requests are answered on the loop; longer work runs on a thread of its own, so one session never delays
-another. Every error is a JSON-RPC error with one sentence. Standard output belongs to the protocol alone: anything else
-written there goes to standard error. When the editor disconnects, or on a signal, all sessions and their processes end.
+Requests are answered on the event loop; longer work runs on separate threads, so that sessions do not delay each
+other. Every error is a JSON-RPC error with one sentence. Standard output is reserved for the protocol: anything else
+written to it goes to standard error. When the editor disconnects, or on a signal, all sessions and their processes end.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from agent_tools.text import one_line
 if TYPE_CHECKING:
     from agent_cli.acp.session import EditorSession
 
-# The editor waits for the first answer, which needs none of these; they load while it makes up its mind.
+# The first response needs none of these, so they load after it.
 with lazy_imports():
     from agent_cli.acp import session as acp_session
     from agent_cli.runtime import models, pending
@@ -49,20 +49,20 @@ with lazy_imports():
 T = TypeVar("T")
 _INVALID, _INTERNAL, _AUTH, _MISSING = -32602, -32603, -32000, -32002
 _MAX_LINE_BYTES = 64 << 20
-_PAGE = 50
-# Seconds that sessions have to end when the editor is gone.
-_GRACE = 8.0
-_CAPABLE = ("list", "delete", "fork", "resume", "close", "additionalDirectories")
+_PAGE_SIZE = 50
+# Time limit for sessions to end when the editor is gone.
+_GRACE_SECONDS = 8.0
+_SESSION_CAPABILITIES = ("list", "delete", "fork", "resume", "close", "additionalDirectories")
 _NO_EDITOR = "agent acp is started by an editor, which speaks to it over two pipes; docs/editors.md has the settings."
-_KEYS = "environment"
-_HOW = (
+_AUTH_METHOD = "environment"
+_KEY_HELP = (
     "Set the key of a provider in the environment that the editor starts agent with, such as ANTHROPIC_API_KEY or "
     "OPENAI_API_KEY; or name a key_command in ~/.agentrc; or store it in the system keyring."
 )
 
 
 class AcpServer:
-    """The methods of the protocol, by the names that the router of the package expects."""
+    """The methods of the protocol, under the names that the router of the package expects."""
 
     def __init__(self, options: RunOptions) -> None:
         self._options = options
@@ -79,12 +79,12 @@ class AcpServer:
         return {
             "protocolVersion": min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             "agentInfo": {"name": "agent", "title": "agent", "version": __version__},
-            "authMethods": [{"id": _KEYS, "name": "A provider's key", "description": _HOW}],
+            "authMethods": [{"id": _AUTH_METHOD, "name": "A provider's key", "description": _KEY_HELP}],
             "agentCapabilities": {
                 "loadSession": True,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
                 "mcpCapabilities": {"http": True, "sse": True},
-                "sessionCapabilities": {name: {} for name in _CAPABLE},
+                "sessionCapabilities": {name: {} for name in _SESSION_CAPABILITIES},
             },
         }
 
@@ -143,9 +143,9 @@ class AcpServer:
         every = [each for each in await _in_thread(found) if each.messages and (each.cwd or cwd)]
         listed = [
             {"sessionId": e.session_id, "cwd": e.cwd or cwd, "title": one_line(e.title), "updatedAt": e.updated}
-            for e in every[start : start + _PAGE]
+            for e in every[start : start + _PAGE_SIZE]
         ]
-        more_left = {"nextCursor": str(start + _PAGE)} if len(every) > start + _PAGE else {}
+        more_left = {"nextCursor": str(start + _PAGE_SIZE)} if len(every) > start + _PAGE_SIZE else {}
         return {"sessions": listed, **more_left}
 
     async def close_session(self, session_id: str, **more: Any) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class AcpServer:
         return {}
 
     async def prompt(self, prompt: Sequence[Any], session_id: str, **more: Any) -> dict[str, Any]:
-        """Run a prompt; one that comes during a turn of its session waits for the end of it."""
+        """Run a prompt, after those of the same session that came before."""
         session, cancels = self._session(session_id), self._cancels[session_id]
         async with self._turns[session_id]:
             if self._cancels[session_id] != cancels or session.closed:
@@ -185,20 +185,20 @@ class AcpServer:
             session.cancel()
 
     async def set_session_mode(self, mode_id: str, session_id: str, **more: Any) -> dict[str, Any]:
-        await self._set(session_id, "mode", mode_id)
+        await self._set_option(session_id, "mode", mode_id)
         return {}
 
     async def set_config_option(self, config_id: str, session_id: str, value: Any, **more: Any) -> dict[str, Any]:
-        session = await self._set(session_id, config_id, str(value))
+        session = await self._set_option(session_id, config_id, str(value))
         return {"configOptions": session.state()["configOptions"]}
 
     async def set_session_model(self, params: Any) -> dict[str, Any]:
         """Answer session/set_model, which came before the options of a session."""
         given = params if isinstance(params, dict) else {}
-        await self._set(str(given.get("sessionId")), "model", str(given.get("modelId")))
+        await self._set_option(str(given.get("sessionId")), "model", str(given.get("modelId")))
         return {}
 
-    async def _set(self, session_id: str, name: str, value: str) -> EditorSession:
+    async def _set_option(self, session_id: str, name: str, value: str) -> EditorSession:
         session = self._session(session_id)
         await _in_thread(lambda: session.set_option(name, value))
         return session
@@ -220,13 +220,13 @@ class AcpServer:
     async def _open(self, options: RunOptions, cwd: str) -> EditorSession:
         """Open a session and announce it once it is answered. Raises UsageError."""
 
-        def opened() -> EditorSession:
+        def open_session() -> EditorSession:
             run_env = find_environment(os.environ, _absolute(cwd))
             if options.fork_session:
                 pending.refuse_fork(options, read_settings(options, run_env).settings(), run_env)
             return acp_session.EditorSession(self.client, options, run_env)
 
-        session = await _in_thread(opened)
+        session = await _in_thread(open_session)
         self._sessions[session.id] = session
         self._turns[session.id] = asyncio.Lock()
         self._cancels[session.id] = 0
@@ -236,7 +236,7 @@ class AcpServer:
         return session
 
     async def _announce(self, session: EditorSession) -> None:
-        # The answer with the session's ID is on its way by then.
+        # Send the response with the session's ID first.
         await asyncio.sleep(0.05)
         await _in_thread(session.announce)
 
@@ -254,14 +254,14 @@ class AcpServer:
                 await _in_thread(session.close)
 
     async def close(self) -> None:
-        """End all sessions; those that do not end in time go with the process."""
+        """End all sessions; those that do not end in time end with the process."""
         closing = [asyncio.create_task(self._close(session)) for session in list(self._sessions.values())]
         if closing:
-            await asyncio.wait(closing, timeout=_GRACE)
+            await asyncio.wait(closing, timeout=_GRACE_SECONDS)
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Run on a thread of its own, which does not outlive the process, and return the result."""
+    """Run `work` on a daemon thread and return its result."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

@@ -1,7 +1,7 @@
-"""A session of an editor: the agent, the front end that its commands and questions see, one turn at a time.
+"""A session of an editor: it runs prompts one at a time, and is the front end for commands and questions.
 
-Everything here runs on threads of the session, never on that of the connection. Nothing is process-wide: the folder,
-the settings, the model and the servers belong to the session, as in the Python API.
+All methods run on threads of the session, never on that of the connection. Nothing is process-wide: each session has
+its own folder, settings, model and servers, as in the Python API.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import Diff, Diffs, Display, TodoView
 from agent_tools.text import one_line, utc_stamp
 
-_ALL = 1 << 62
+_NO_LIMIT = 1 << 62
 _THREADS = "A session of an editor is a thread of its panel: open another one there."
 
 
 class EditorSession(Dialogs):
-    """One session. `id` is that of the session on disk."""
+    """One session. id: of the session on disk."""
 
     has_menus, theme, keys = True, "", ()
 
@@ -64,26 +64,26 @@ class EditorSession(Dialogs):
         self._terminals: EditorTerminals | None = None
         self.closed = False
         self.layers = read_settings(options, run_env)
-        self._early = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
+        self._startup_notices = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
         self.usage = Usage()
         self.agent = self._build(options)
         self.id = self.agent.header.session_id
-        self._connect()
-        self._titles = Titles(self._titled)
-        self._settled = False
+        self._connect_editor()
+        self._titles = Titles(self._on_title)
+        self._trust_asked = False
 
     def _build(self, options: RunOptions) -> Agent:
         """Build the agent. Raises UsageError."""
-        approver, asker = self._answering("")
+        approver, asker = self._answerers("")
         agent = build_agent(options, self.run_env, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
         if waiting is None or not waiting.saved:
             return agent
         agent.close()
-        return reopen(agent.header.session_id, self.run_env, options, self._answering, self._warn, attended=True)
+        return reopen(agent.header.session_id, self.run_env, options, self._answerers, self._warn, attended=True)
 
-    def _connect(self) -> None:
-        """Join the agent with the editor: updates, questions, files."""
+    def _connect_editor(self) -> None:
+        """Connect the agent to the editor: updates, questions, files."""
         conversation, header = self.agent.conversation, self.agent.header
         workspace = conversation.deps.context.workspace
         if self._client.offers("fs", "readTextFile") or self._client.offers("fs", "writeTextFile"):
@@ -103,7 +103,7 @@ class EditorSession(Dialogs):
         self._mode = conversation.deps.policy.mode
 
     def _command_display(self) -> OutputDisplay | None:
-        """Return what shows the output of commands: the best that the editor offers."""
+        """Return the best display for the output of commands that the editor supports."""
         if self._terminals is not None:
             self._terminals.close()
             self._terminals = None
@@ -115,18 +115,18 @@ class EditorSession(Dialogs):
             self._terminals = EditorTerminals(self._client, session_id, lambda: workspace.cwd, self.cancel)
         return self._terminals
 
-    # What the editor asks for.
+    # Requests of the editor.
 
     def state(self) -> dict[str, Any]:
         """Return the modes and options, for the answer that opens the session."""
         return {"modes": choices.mode_state(self._mode), "configOptions": choices.config_options(self)}
 
     def announce(self) -> None:
-        """Send what follows the answer that opened the session: the commands, and how full the window is."""
+        """Send the commands and the usage of the context window, after the response that opened the session."""
         try:
             self._announce_commands()
             self._updates.show_usage()
-            for text in self._early:
+            for text in self._startup_notices:
                 self.say(text)
             self._flush()
         except EditorError:
@@ -143,7 +143,9 @@ class EditorSession(Dialogs):
         history = self.agent.conversation.history
         cost = self._updates.cost
         with self._terminals.replay() if self._terminals is not None else nullcontext():
-            for exchange in last_exchanges(log, _ALL, _ALL, whole=True) or exchanges_of(history, len(history)):
+            for exchange in last_exchanges(log, _NO_LIMIT, _NO_LIMIT, whole=True) or exchanges_of(
+                history, len(history)
+            ):
                 for part in exchange.parts():
                     if isinstance(part, str):
                         self._send(message_chunk(part, "user_message_chunk"))
@@ -159,7 +161,7 @@ class EditorSession(Dialogs):
         self._mode = self.agent.conversation.deps.policy.mode
 
     def begin_prompt(self) -> None:
-        """Take a prompt; a `cancel` from now on is meant for it."""
+        """Prepare for a prompt; `cancel` from now on cancels it."""
         self._token = CancelToken()
 
     def prompt(self, blocks: Iterable[Any]) -> dict[str, Any]:
@@ -168,10 +170,10 @@ class EditorSession(Dialogs):
         conversation.last = None
         try:
             token.check()
-            self._settle()
+            self._ask_for_trust()
             conversation = self.agent.conversation
             self._prompt = read_prompt(blocks, conversation.deps.context, self.agent.model.name)
-            self._take_up_waiting()
+            self._resume_suspended()
             if is_slash(self._prompt.text):
                 self._run_command(self._prompt.text)
             else:
@@ -183,7 +185,7 @@ class EditorSession(Dialogs):
         return prompt_answer(conversation.last, self.agent.conversation.history, cancelled=token.cancelled)
 
     def cancel(self) -> None:
-        """Stop the prompt that runs, and its question; callable from any thread."""
+        """Stop the running prompt and its question. Thread-safe."""
         self._token.cancel()
         self.agent.conversation.interrupt()
 
@@ -211,7 +213,7 @@ class EditorSession(Dialogs):
     def _run_command(self, line: str) -> None:
         name = line[1:].partition(" ")[0].partition("\n")[0]
         command = find_command(name)
-        if command is not None and command.name in choices.NOT_HERE and name not in self.agent.commands:
+        if command is not None and command.name in choices.TERMINAL_ONLY and name not in self.agent.commands:
             self.say(f"/{name} is for a terminal. {_THREADS}")
             return
         try:
@@ -224,14 +226,14 @@ class EditorSession(Dialogs):
             else:
                 raise
 
-    def _settle(self) -> None:
-        """Before the first turn: ask whether the project is trusted, if it brings anything that would take effect."""
-        if self._settled:
+    def _ask_for_trust(self) -> None:
+        """Before the first turn, ask whether to trust the project, if it has anything that needs trust."""
+        if self._trust_asked:
             return
         trusted = ask_for_trust(self.options, self.run_env, self.layers, self)
         asked = trusted is not self.layers
         ask_about_servers(self.options, self.run_env, trusted, self)
-        self._settled = True
+        self._trust_asked = True
         if not asked or not trusted.trust.trusted:
             return
         # Its settings, hooks and servers are part of what a session is built from.
@@ -241,10 +243,10 @@ class EditorSession(Dialogs):
         chosen = {"resume": self.id, "session_id": None} if history else {"resume": None, "session_id": self.id}
         self.agent = self._build(self.options.replace(fork_session=False, **chosen))
         self.agent.conversation.deps.policy.mode = mode
-        self._connect()
+        self._connect_editor()
         self._announce_commands()
 
-    def _take_up_waiting(self) -> None:
+    def _resume_suspended(self) -> None:
         """Ask about the open calls of a suspended turn, before the message."""
         waiting = self.agent.restored.waiting if self.agent.restored else None
         if waiting is None or not waiting.calls or not self.agent.conversation.suspended:
@@ -271,9 +273,9 @@ class EditorSession(Dialogs):
         self._client.update(self.agent.header.session_id, update)
 
     def show_event(self, event: Event) -> None:
-        """Send an event of the conversation; all events of all turns pass here."""
+        """Send an event of the conversation."""
         if self._token.cancelled:
-            # A turn begins with a fresh token: what was cancelled before must not run.
+            # The turn has a new token: cancel it too.
             self.agent.conversation.interrupt()
         try:
             self._flush()
@@ -305,7 +307,7 @@ class EditorSession(Dialogs):
         label = (conversation.deps.policy.mode, conversation.options.label, conversation.options.effort)
         self._shown.setdefault("options", label)
 
-    def _titled(self, usage: Usage) -> None:
+    def _on_title(self, usage: Usage) -> None:
         """Send the title that the small model has made, from its thread."""
         self.add_usage(usage)
         with suppress(EditorError):
@@ -320,7 +322,7 @@ class EditorSession(Dialogs):
 
     # Questions.
 
-    def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
+    def _answerers(self, on_ask: str) -> tuple[Approver, Asker]:
         return self._approve, self._ask
 
     def _approve(self, request: ApprovalRequested) -> Answer:
@@ -351,7 +353,7 @@ class EditorSession(Dialogs):
 
     def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
         """Ask for a line in a form; None where the editor has none."""
-        answer = self._questions.ask_words(question, TextInput("> ", read, text), self._token)
+        answer = self._questions.ask_text(question, TextInput("> ", read, text), self._token)
         if answer is None:
             self.say(f"{question} Give it with the command, as in /help.")
         return answer
@@ -360,7 +362,7 @@ class EditorSession(Dialogs):
         self.say("This needs a terminal: run agent there.")
         return None
 
-    # The rest of what a slash command may use.
+    # The rest of SlashContext.
 
     def say(self, text: str) -> None:
         """Show a line; the lines of a command are shown together."""

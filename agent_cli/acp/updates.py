@@ -46,12 +46,15 @@ def text_block(text: str) -> Update:
 
 
 def message_chunk(text: str, kind: str = "agent_message_chunk") -> Update:
-    """Return a piece of text as an update; `kind` says whose it is."""
+    """Return a piece of text as an update.
+
+    kind: "user_message_chunk" for text of the user, "agent_thought_chunk" for reasoning.
+    """
     return {"sessionUpdate": kind, "content": text_block(text)}
 
 
 def plan_update(items: Iterable[TodoItem]) -> Update:
-    """Return the plan. Cancelled steps are left out: the protocol has no word for them."""
+    """Return the plan as an update, without cancelled steps, for which the protocol has no status."""
     entries = [
         {"content": item.content, "priority": item.priority or "medium", "status": _STATUS[item.status]}
         for item in items
@@ -60,7 +63,7 @@ def plan_update(items: Iterable[TodoItem]) -> Update:
     return {"sessionUpdate": "plan", "entries": entries}
 
 
-def usage_of(usage: Usage) -> Update:
+def usage_fields(usage: Usage) -> Update:
     """Return the tokens of a turn as the protocol counts them."""
     found = {"totalTokens": usage.input + usage.output, "inputTokens": usage.input, "outputTokens": usage.output}
     more = {
@@ -97,7 +100,7 @@ def prompt_answer(result: TurnResult | None, history: Sequence[Message], *, canc
         raise PromptFailedError(failure)
     elif result is not None and isinstance(last, AssistantMessage) and was_cut(last):
         reason = "max_tokens"
-    return {"stopReason": reason, **({"usage": usage_of(result.end.usage)} if result is not None else {})}
+    return {"stopReason": reason, **({"usage": usage_fields(result.end.usage)} if result is not None else {})}
 
 
 def tool_kind(tool: str) -> str:
@@ -132,7 +135,7 @@ def diff_hunks(patch: str) -> list[DiffHunk]:
         sides: Sequence[list[str]] = ()
         for text in hunk.lines:
             if text.startswith("\\"):
-                # The line before it has no end.
+                # "\\ No newline at end of file" refers to the line before.
                 for side in sides:
                     side[-1] = side[-1].removesuffix("\n")
             else:
@@ -163,12 +166,12 @@ class SessionUpdates:
         self._root, self._cwd, self._window = root, cwd, window
         self._text = TextOutput()
         self._commands = commands or self._text
-        # The calls that the editor knows, and what shows the output of each.
+        # The display of each call that was announced to the editor.
         self._announced: dict[str, OutputDisplay] = {}
         self.cost = 0.0
 
     def __call__(self, event: Event, parent: str = "") -> None:
-        """Send what an event means for the editor. parent: the call of the sub-agent that it belongs to."""
+        """Send the updates for an event. parent: ID of the Task call, for an event of a sub-agent."""
         match event:
             case SubagentEvent(call_id=call_id, event=inner):
                 self(inner, call_id)
@@ -191,35 +194,35 @@ class SessionUpdates:
             case ToolRequested():
                 self._requested(event, parent)
             case ApprovalRequested(call_id=call_id, preview=preview) if preview is not None:
-                self._changed(call_id, content=self.user_content(preview), locations=self._places(preview))
+                self._changed(call_id, content=self.user_content(preview), locations=self._locations(preview))
             case ToolStarted(call_id=call_id):
                 shown = self._announced.get(call_id, self._text).started(call_id)
                 self._changed(call_id, status="in_progress", **shown)
             case ToolProgress(call_id=call_id, text=text):
                 self._changed(call_id, **self._announced.get(call_id, self._text).output(call_id, text))
             case MessageAdded(message=ToolMessage() as message):
-                self._changed(message.call_id, **self._result(message))
+                self._changed(message.call_id, **self._result_fields(message))
             case ToolFinished():
                 self._finished(event)
 
     def show_usage(self) -> None:
-        """Send how full the model's window is, and what the session has cost."""
+        """Send the usage of the context window and the cost of the session."""
         used, size = self._window()
         if size:
             cost = {"cost": {"amount": round(self.cost, 6), "currency": "USD"}} if self.cost else {}
             self._send({"sessionUpdate": "usage_update", "used": used, "size": size, **cost})
 
     def call_fields(self, tool: str, arguments: Mapping[str, Any], summary: str) -> Update:
-        """Return what describes a call: title, kind, places, arguments."""
+        """Return the fields that describe a call: title, kind, locations, arguments."""
         traits = tool_traits(tool)
         command = arguments.get(traits.command_argument) if traits.command_argument else None
         path = arguments.get(traits.file_argument) if traits.file_argument else None
-        places = [{"path": self._absolute(path)}] if isinstance(path, str) and path else []
+        locations = [{"path": self._absolute(path)}] if isinstance(path, str) and path else []
         title = f"`{command}`" if isinstance(command, str) and "\n" not in command and "`" not in command else summary
-        return {"title": title, "kind": tool_kind(tool), "rawInput": dict(arguments), "locations": places}
+        return {"title": title, "kind": tool_kind(tool), "rawInput": dict(arguments), "locations": locations}
 
     def user_content(self, display: Display | None) -> list[Update]:
-        """Return what a display shows, as the content of a call."""
+        """Return a display value as the content of a call."""
         if isinstance(display, Diff | Diffs):
             files = display.files if isinstance(display, Diffs) else (display,)
             return [part for diff in files for part in self._diff_parts(diff)]
@@ -232,7 +235,7 @@ class SessionUpdates:
         for hunk in diff_hunks(diff.patch):
             yield {"type": "diff", "path": path, "oldText": None if diff.created else hunk.old, "newText": hunk.new}
 
-    def _places(self, display: Display | None) -> list[Update]:
+    def _locations(self, display: Display | None) -> list[Update]:
         if isinstance(display, FileView):
             return [{"path": self._absolute(display.path, self._root), "line": display.first}]
         files: Sequence[Diff] = ()
@@ -267,8 +270,8 @@ class SessionUpdates:
         if call_id in self._announced and found:
             self._send({"sessionUpdate": "tool_call_update", "toolCallId": call_id, **found})
 
-    def _result(self, message: ToolMessage) -> Update:
-        """Return what a result adds to its call."""
+    def _result_fields(self, message: ToolMessage) -> Update:
+        """Return the fields that a result adds to its call."""
         images = [{"type": "content", "content": block} for m in message.media for block in media_block(m)]
         return {"content": images, "rawOutput": message.text[:MAX_SHOWN_CHARS]}
 
@@ -278,7 +281,7 @@ class SessionUpdates:
         result = display if isinstance(display, CommandOutput) else None
         shown = self._announced.get(event.call_id, self._text).ended(event.call_id, result)
         shown.setdefault("content", [] if result is not None else self.user_content(display))
-        self._changed(event.call_id, status=status, locations=self._places(display), **shown)
+        self._changed(event.call_id, status=status, locations=self._locations(display), **shown)
 
 
 def media_block(media: Media) -> list[Update]:

@@ -27,11 +27,11 @@ from agent_tools.record import DecodeError, from_json, to_json
 from agent_tools.text import one_line, shorten
 
 LEASE_SECONDS = 120.0
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 
 _lock = threading.Lock()
 _hosts: dict[str, LeasedHost] = {}
-_over: set[str] = set()
+_stopped_batches: set[str] = set()
 
 
 class LeasedHost:
@@ -39,7 +39,7 @@ class LeasedHost:
 
     def __init__(self, batch: str) -> None:
         self._batch, self.host = batch, TaskHost(os.environ)
-        self._until = 0.0
+        self._deadline = 0.0
         self._running, self._ended = 0, threading.Condition()
         self.renew()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -57,11 +57,11 @@ class LeasedHost:
 
     def renew(self) -> None:
         """Record that the program of the batch is still running."""
-        self._until = time.monotonic() + LEASE_SECONDS
+        self._deadline = time.monotonic() + LEASE_SECONDS
 
     def _watch(self) -> None:
-        while time.monotonic() < self._until:
-            time.sleep(LOOK_SECONDS)
+        while time.monotonic() < self._deadline:
+            time.sleep(POLL_SECONDS)
         self.host.stop()
         self.host.stop()
         with self._ended:
@@ -77,11 +77,11 @@ class LeasedHost:
 def run_order(batch: str, order: dict[str, Any]) -> dict[str, Any]:
     """Run a task and return its result, both as plain data."""
     worker = distributed.get_worker()
-    worker.log_event(topic(batch), {"started": order["id"], "host": worker.address})
+    worker.log_event(event_topic(batch), {"started": order["id"], "host": worker.address})
     with _lock:
         leased = _hosts.get(batch) or _hosts.setdefault(batch, LeasedHost(batch))
     leased.renew()
-    if batch in _over:
+    if batch in _stopped_batches:
         leased.host.stop()
     plain = to_json(leased.run(from_json(WorkOrder, order)))
     return {**plain, "host": f"{plain['host']} ({worker.address})"}
@@ -95,12 +95,12 @@ async def renew_lease(batch: str) -> None:
 
 async def stop_batch(batch: str) -> None:
     """Interrupt the tasks of a batch; if called again, kill them."""
-    _over.add(batch)
+    _stopped_batches.add(batch)
     if (leased := _hosts.get(batch)) is not None:
         leased.host.stop()
 
 
-def leave_batch(batch: str) -> None:
+def remove_batch(batch: str) -> None:
     """Remove the files of a batch from this machine."""
     with _lock:
         leased = _hosts.pop(batch, None)
@@ -114,8 +114,8 @@ def agent_version() -> str:
     return __version__
 
 
-def topic(batch: str) -> str:
-    """Return the topic under which workers report the tasks that they have started."""
+def event_topic(batch: str) -> str:
+    """Return the event_topic under which workers report the tasks that they have started."""
     return f"agent-batch-{batch}"
 
 
@@ -132,7 +132,7 @@ class ClusterRunner:
         """Connect. Raises UsageError. jobs: None for as many as the cluster has threads."""
         self._jobs, self._progress = jobs, progress
         self._name = os.urandom(6).hex()
-        self._news: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
         self._orders = 0
         self._stops = self._stopped = 0
@@ -145,13 +145,13 @@ class ClusterRunner:
         except (OSError, TimeoutError, ValueError) as error:
             raise UsageError(f"There is no Dask scheduler at {address}: {shorten(one_line(str(error)), 200)}") from None
         try:
-            self._look_at_workers(address)
-            self._client.subscribe_topic(topic(self._name), self._on_event)
+            self._check_workers(address)
+            self._client.subscribe_topic(event_topic(self._name), self._on_event)
         except BaseException:
             self._client.close()
             raise
 
-    def _look_at_workers(self, address: str) -> None:
+    def _check_workers(self, address: str) -> None:
         """Raise UsageError if there are no workers, or if they have another version of the program."""
         try:
             self._client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
@@ -183,21 +183,21 @@ class ClusterRunner:
         self._orders += 1
         future = self._client.submit(
             run_order, self._name, to_json(order), pure=False, priority=-self._orders,
-            key=f"{topic(self._name)}-{order.id}-{self._orders}",
+            key=f"{event_topic(self._name)}-{order.id}-{self._orders}",
         )  # fmt: skip
         self._futures[order.id] = future
-        future.add_done_callback(lambda _: self._news.put(("ended", order.id)))
+        future.add_done_callback(lambda _: self._events.put(("ended", order.id)))
 
     def next(self, seconds: float) -> TaskResult | None:
         until = time.monotonic() + seconds
         while True:
-            self._keep_in_touch()
+            self._stay_connected()
             try:
-                what, about = self._news.get(timeout=max(until - time.monotonic(), 0.01))
+                what, about = self._events.get(timeout=max(until - time.monotonic(), 0.01))
             except queue.Empty:
                 return None
             if what == "started":
-                self._progress.started(about["started"], about["host"])
+                self._progress.report_start(about["started"], about["host"])
             elif (future := self._futures.pop(about, None)) is not None:
                 return self._result(about, future)
 
@@ -209,40 +209,40 @@ class ClusterRunner:
         """Remove the batch's files from the cluster, and disconnect."""
         with suppress(Exception):
             if self._client.status == "running":
-                self._client.run(leave_batch, self._name, on_error="ignore")
+                self._client.run(remove_batch, self._name, on_error="ignore")
         with suppress(Exception):
             self._client.close(timeout=_STOP_SECONDS)
 
     def _on_event(self, event: tuple[float, Any]) -> None:
         if isinstance(event[1], dict) and "started" in event[1]:
-            self._news.put(("started", event[1]))
+            self._events.put(("started", event[1]))
 
-    def _keep_in_touch(self) -> None:
+    def _stay_connected(self) -> None:
         now = time.monotonic()
         if self._stopped < self._stops:
             self._stopped += 1
-            self._on_workers(stop_batch)
+            self._broadcast(stop_batch)
             if self._stopped == 1:
                 # Those that no worker has begun.
-                begun = self._begun()
+                begun = self._started_keys()
                 for future in list(self._futures.values()):
                     if future.status == "pending" and future.key not in begun:
                         future.cancel()
         if now >= self._renewed + _RENEW_SECONDS:
             self._renewed = now
-            self._on_workers(renew_lease)
+            self._broadcast(renew_lease)
         if self._client.status != "running" and not self._client.status.startswith("connect"):
             for name in self._futures:
-                self._news.put(("ended", name))
+                self._events.put(("ended", name))
 
-    def _begun(self) -> set[str]:
+    def _started_keys(self) -> set[str]:
         """Return the keys of tasks that workers have begun; of all tasks if the scheduler does not answer."""
         try:
             return {key for keys in self._client.processing().values() for key in keys}
         except Exception:  # noqa: BLE001 - a lost cluster must not end the batch; each task's line says so
             return {future.key for future in self._futures.values()}
 
-    def _on_workers(self, function: Any) -> None:
+    def _broadcast(self, function: Any) -> None:
         """Have all workers call a function of `remote`, an async one, as no result is waited for."""
         with suppress(Exception):  # one that is lost at this moment
             self._client.run(function, self._name, wait=False, on_error="ignore")

@@ -21,7 +21,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import UsageError
 from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessPool
 from agent_cli.evaluation.results import AgentReport
-from agent_cli.evaluation.steps import AgentTurn, CheckEnd, TaskSteps, check_sandboxes, why_turn_failed
+from agent_cli.evaluation.steps import AgentTurn, CheckEnd, TaskSteps, check_sandbox_maker, describe_turn_failure
 from agent_cli.permissions.trust import GIT, fingerprints
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.session.store import state_folder
@@ -41,8 +41,8 @@ class RunFolder:
         """Create the folder. Raises OSError."""
         parent = state / "batches"
         private_folder(parent)
-        with _exclusive(parent):
-            _remove_left(parent)
+        with _lock_parent(parent):
+            _remove_abandoned(parent)
             self.path = Path(tempfile.mkdtemp(dir=parent)).resolve()
             self._lock = try_lock(self.path)
 
@@ -52,11 +52,11 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        with suppress(OSError), _exclusive(self.path.parent):
-            _remove_left(self.path.parent)
+        with suppress(OSError), _lock_parent(self.path.parent):
+            _remove_abandoned(self.path.parent)
 
 
-def _remove_left(parent: Path) -> None:
+def _remove_abandoned(parent: Path) -> None:
     """Remove the folders that no process uses."""
     for folder in parent.iterdir():
         if folder.is_dir() and (lock := try_lock(folder)) is not None:
@@ -79,7 +79,7 @@ def try_lock(folder: Path) -> int | None:
 
 
 @contextmanager
-def _exclusive(parent: Path) -> Iterator[None]:
+def _lock_parent(parent: Path) -> Iterator[None]:
     """Exclude other processes that create or remove folders."""
     descriptor = open_regular(parent / LOCK, os.O_RDWR | os.O_CREAT)
     try:
@@ -140,7 +140,7 @@ class TaskResult(Value):
     commit: where it started.
     patch: its changes.
     files: the number of changed files.
-    again: it may pass if it is run again: the host or the model's provider failed.
+    retryable: it may pass if it is run again: the host or the model's provider failed.
     """
 
     id: str
@@ -154,7 +154,7 @@ class TaskResult(Value):
     host: str = ""
     patch: bytes = b""
     files: int = 0
-    again: bool = False
+    retryable: bool = False
 
 
 class TaskHost:
@@ -164,7 +164,7 @@ class TaskHost:
         """Raise UsageError for invalid settings. options: of the command."""
         run_env = find_environment(env, "/")
         self._options = options or RunOptions()
-        self._sandbox = check_sandboxes(read_settings(self._options, run_env).settings(), run_env)
+        self._sandbox = check_sandbox_maker(read_settings(self._options, run_env).settings(), run_env)
         self._env = env
         try:
             self._folder = RunFolder(state_folder(env))
@@ -173,24 +173,24 @@ class TaskHost:
             raise UsageError(f"A batch cannot run here: {getattr(error, 'strerror', None) or error}.") from None
         self._pool = ProcessPool()
         self._lock = threading.Lock()
-        self._rooms = 0
+        self._task_count = 0
 
     def run(self, order: WorkOrder) -> TaskResult:
         """Run a task to its end. Its work tree is removed."""
         with self._lock:
-            self._rooms += 1
-            room = self._folder.path / f"{self._rooms}-{order.id}"
-        run = _TaskRun(order, room, self._env, self._pool)
+            self._task_count += 1
+            folder = self._folder.path / f"{self._task_count}-{order.id}"
+        run = _TaskRun(order, folder, self._env, self._pool)
         try:
             return run.run(self)
         except EvaluationStoppedError:
-            return run.ended("interrupted", "interrupted")
+            return run.make_result("interrupted", "interrupted")
         except (GitError, ToolError, UsageError) as error:
-            return run.ended("error", str(error))
+            return run.make_result("error", str(error))
         except (OSError, shutil.Error) as error:
-            return run.ended("error", str(getattr(error, "strerror", None) or error), again=True)
+            return run.make_result("error", str(getattr(error, "strerror", None) or error), retryable=True)
         finally:
-            shutil.rmtree(room, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def find_source(self, order: WorkOrder) -> tuple[Path, str]:
         """Return the bare repository of a task and its commit. Raises GitError, OSError."""
@@ -207,7 +207,7 @@ class TaskHost:
         Raises UsageError.
         """
         run_env = find_environment(self._env, path)
-        return _effective(run_env.root) if read_settings(self._options, run_env).trust.trusted else {}
+        return _effective_files(run_env.root) if read_settings(self._options, run_env).trust.trusted else {}
 
     def check(self, order: WorkOrder, steps: TaskSteps, cwd: Path) -> CheckEnd:
         """Run the check of a task, in the sandbox if there is one."""
@@ -225,9 +225,9 @@ class TaskHost:
 
 
 class _TaskRun:
-    def __init__(self, order: WorkOrder, room: Path, env: Mapping[str, str], pool: ProcessPool) -> None:
-        self._order, self._pool, self._room = order, pool, room
-        self._steps = TaskSteps(room, env, pool)
+    def __init__(self, order: WorkOrder, folder: Path, env: Mapping[str, str], pool: ProcessPool) -> None:
+        self._order, self._pool, self._task_folder = order, pool, folder
+        self._steps = TaskSteps(folder, env, pool)
         self._commit = ""
         self._turn: AgentTurn | None = None
         self._check: CheckEnd | None = None
@@ -240,33 +240,33 @@ class _TaskRun:
         steps.result.mkdir(parents=True)
         bare, self._commit = host.find_source(order)
         host.sources.make_tree(bare, self._commit, steps.work, f"agent/{order.id}")
-        cwd = self._inside()
+        cwd = self._working_folder()
         if why := steps.set_up(order.setup, _SETUP_SECONDS):
-            return self._interrupted() or self.ended("error", why)
-        trust = order.trusted and _effective(steps.work).items() <= order.trusted.items()
+            return self._interrupted() or self.make_result("error", why)
+        trust = order.trusted and _effective_files(steps.work).items() <= order.trusted.items()
         flags = (*order.flags, *(["--trust"] if trust else []))
         self._turn = steps.take_turn(flags, order.prompt, order.seconds or _MONTH_SECONDS, cwd)
         if self._pool.is_stopping():
-            return self.ended("interrupted", "interrupted")
-        if why := steps.not_started(self._turn):
-            return self.ended("error", why)
-        self._patch = host.sources.changes(bare, self._commit, steps.work, self._room / "index")
+            return self.make_result("interrupted", "interrupted")
+        if why := steps.startup_error(self._turn):
+            return self.make_result("error", why)
+        self._patch = host.sources.changes(bare, self._commit, steps.work, self._task_folder / "index")
         if order.check:
             self._check = host.check(order, steps, cwd)
             if self._pool.is_stopping() and self._check.why:
-                return self.ended("interrupted", "interrupted")
-        return self._judged(self._turn)
+                return self.make_result("interrupted", "interrupted")
+        return self._evaluate(self._turn)
 
-    def _inside(self) -> Path:
+    def _working_folder(self) -> Path:
         """Return the folder to work in. Raises UsageError if it is not in the tree."""
         cwd = Path(os.path.realpath(self._steps.work / self._order.subfolder))
         if not cwd.is_dir() or not cwd.is_relative_to(self._steps.work.resolve()):
             raise UsageError(f"there is no folder {self._order.subfolder} in the repository")
         return cwd
 
-    def _judged(self, turn: AgentTurn) -> TaskResult:
+    def _evaluate(self, turn: AgentTurn) -> TaskResult:
         killed = turn.code < 0 and turn.outcome != "timeout"
-        before = why_turn_failed(turn, self._order.seconds)
+        before = describe_turn_failure(turn, self._order.seconds)
         if turn.outcome == "suspended":
             before = "it waits for a decision, which nobody takes in a batch"
         elif killed:
@@ -274,12 +274,12 @@ class _TaskRun:
         elif turn.code == 0:
             before = ""
         why = "; ".join(filter(None, (before, self._check.why if self._check else "")))
-        return self.ended("failed" if why else "passed", why, again=killed or turn.outcome == "retryable")
+        return self.make_result("failed" if why else "passed", why, retryable=killed or turn.outcome == "retryable")
 
     def _interrupted(self) -> TaskResult | None:
-        return self.ended("interrupted", "interrupted") if self._pool.is_stopping() else None
+        return self.make_result("interrupted", "interrupted") if self._pool.is_stopping() else None
 
-    def ended(self, status: Status, why: str, *, again: bool = False) -> TaskResult:
+    def make_result(self, status: Status, why: str, *, retryable: bool = False) -> TaskResult:
         turn = self._turn
         return TaskResult(
             id=self._order.id,
@@ -293,11 +293,11 @@ class _TaskRun:
             host=socket.gethostname(),
             patch=self._patch[0],
             files=self._patch[1],
-            again=again,
+            retryable=retryable,
         )
 
 
-def _effective(root: Path) -> dict[str, str]:
+def _effective_files(root: Path) -> dict[str, str]:
     """Return the fingerprints of the files that would take effect, but that of git's configuration.
 
     A tree of ours has another one. {} if there are too many.

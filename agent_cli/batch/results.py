@@ -18,12 +18,12 @@ from typing import Any
 from agent_cli.batch.host import LOCK, TaskResult, try_lock
 from agent_cli.batch.tasks import BatchTask
 from agent_cli.core.run_environment import UsageError, is_dumb
-from agent_cli.evaluation.results import NUMBERS, AgentReport, figures
+from agent_cli.evaluation.results import FIGURE_COLUMNS, AgentReport, format_figures
 from agent_cli.headless.output import print_notice, table
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.text import counted, dollars, escape_controls, short_duration, shorten
 
-_WIDTH = 80
+_DEFAULT_COLUMNS = 80
 _CLEAR = "\r\x1b[2K"
 _STATUSES = ("passed", "failed", "error", "interrupted", "skipped")
 
@@ -43,20 +43,20 @@ class BatchProgress:
         self._running: dict[str, str] = {}
         self._start = time.monotonic()
 
-    def started(self, name: str, host: str = "") -> None:
-        """Record that a task has started. host: where, on a cluster."""
+    def report_start(self, name: str, host: str = "") -> None:
+        """Record that a task has started. host: of a cluster, the one that runs it; "" here."""
         lost = self._running.get(name, "")
         self._running[name] = host
         if host and lost and lost != host:
             self.say(f"{name} runs again on {host}: {lost} was lost")
         self._draw()
 
-    def again(self, name: str, why: str) -> None:
+    def report_retry(self, name: str, why: str) -> None:
         """Report that a task will run again."""
         self._running.pop(name, None)
         self.say(f"{name} will run again: {why}")
 
-    def ended(self, line: Mapping[str, Any], *, shown: bool = True) -> None:
+    def report_end(self, line: Mapping[str, Any], *, shown: bool = True) -> None:
         """Print the line about a task that has ended."""
         self._running.pop(line["id"], None)
         if not shown:
@@ -95,9 +95,9 @@ class BatchProgress:
         running = ", ".join(f"{name} on {host}" if host else name for name, host in self._running.items())
         parts.append(f"running: {running}")
         try:
-            width = os.get_terminal_size(2).columns or _WIDTH
+            width = os.get_terminal_size(2).columns or _DEFAULT_COLUMNS
         except OSError:
-            width = _WIDTH
+            width = _DEFAULT_COLUMNS
         sys.stderr.write(f"{_CLEAR}{escape_controls(shorten(' · '.join(parts), max(width - 1, 20)))}")
         sys.stderr.flush()
 
@@ -113,13 +113,13 @@ def _facts(line: Mapping[str, Any]) -> list[str]:
     return [*facts, f"{line['denials']} denied"] if line["denials"] else facts
 
 
-def batch_table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Format the table of all tasks, and why some did not pass."""
-    shown = [number for number, name in enumerate(NUMBERS) if name not in ("ROUNDS", "CACHED")]
-    names = ("TASK", "RESULT", "FILES", *(NUMBERS[number] for number in shown))
+def format_batch_table(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Format the table of all tasks, followed by the reasons of those that did not pass."""
+    shown = [number for number, name in enumerate(FIGURE_COLUMNS) if name not in ("ROUNDS", "CACHED")]
+    names = ("TASK", "RESULT", "FILES", *(FIGURE_COLUMNS[number] for number in shown))
     rows = []
     for line in lines:
-        cells = figures([report_of(line)], line["seconds"])
+        cells = format_figures([report_from_json(line)], line["seconds"])
         rows.append((line["id"], line["status"], str(line["files"] or "-"), *(cells[number] for number in shown)))
     parts = ["\n".join(table(names, rows, frozenset(range(2, len(names)))))]
     if wrong := [f"{line['id']}: {line['error']}" for line in lines if _has_reason(line)]:
@@ -127,9 +127,9 @@ def batch_table(lines: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
-def summary(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarize_batch(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the sums over all tasks, as plain data."""
-    reports = [report_of(line) for line in lines]
+    reports = [report_from_json(line) for line in lines]
     known = all(report.cost_known for report in reports if report.rounds)
     return {
         "tasks": len(lines),
@@ -142,7 +142,7 @@ def summary(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def summary_line(sums: Mapping[str, Any]) -> str:
+def format_summary(sums: Mapping[str, Any]) -> str:
     """Format the sums as a sentence."""
     words = {"failed": "failed", "error": "could not run", "interrupted": "interrupted", "skipped": "not started"}
     parts = [f"{sums['passed']} of {counted(sums['tasks'], 'task')} passed"]
@@ -152,7 +152,7 @@ def summary_line(sums: Mapping[str, Any]) -> str:
 
 
 _MAX_BYTES = 1 << 30
-_MODE = 0o644
+_FILE_MODE = 0o644
 _FINAL = ("passed", "failed", "error")
 
 
@@ -181,8 +181,8 @@ class ResultsFile:
         except OSError as error:
             raise UsageError(f"{path} cannot be used: {error.strerror or error}.") from None
 
-    def drop_unfinished(self, tasks: Iterable[BatchTask], *, again: bool) -> dict[str, dict[str, Any]]:
-        """Drop the lines of tasks that are to run, and return them. again: those that did not pass are to run, too.
+    def drop_unfinished(self, tasks: Iterable[BatchTask], *, retry_failed: bool) -> dict[str, dict[str, Any]]:
+        """Drop the lines of tasks that are to run, and return them. retry_failed: also drop those that did not pass.
 
         Raises UsageError.
         """
@@ -191,7 +191,7 @@ class ResultsFile:
             line = self.lines.get(task.id)
             if line is None:
                 continue
-            final = ("passed",) if again else _FINAL
+            final = ("passed",) if retry_failed else _FINAL
             if line.get("status") not in final or line.get("digest") != task.digest:
                 dropped[task.id] = self.lines.pop(task.id)
         if dropped or self.path.exists():  # a line may be cut off
@@ -203,9 +203,9 @@ class ResultsFile:
         try:
             if patch:
                 file = self.patches / f"{line['id']}.patch"
-                write_atomic(file, patch, _MODE)
+                write_atomic(file, patch, _FILE_MODE)
                 line["patch"] = f"{self.patches.name}/{file.name}"
-            descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _MODE)
+            descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _FILE_MODE)
             with os.fdopen(descriptor, "ab") as target:
                 target.write(_bytes(line))
                 target.flush()
@@ -235,12 +235,12 @@ class ResultsFile:
 
     def _rewrite(self, lines: Iterable[dict[str, Any]]) -> None:
         try:
-            write_atomic(self.path, b"".join(map(_bytes, lines)), _MODE, keep=True)
+            write_atomic(self.path, b"".join(map(_bytes, lines)), _FILE_MODE, keep=True)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror or error}.") from None
 
 
-def result_line(task: BatchTask, result: TaskResult, attempts: int, before: float) -> dict[str, Any]:
+def result_to_json(task: BatchTask, result: TaskResult, attempts: int, before: float) -> dict[str, Any]:
     """Return a result as plain data. before: dollars of earlier attempts."""
     report = result.report
     return {
@@ -270,7 +270,7 @@ def result_line(task: BatchTask, result: TaskResult, attempts: int, before: floa
     }
 
 
-def report_of(line: Mapping[str, Any]) -> AgentReport:
+def report_from_json(line: Mapping[str, Any]) -> AgentReport:
     """Return the report in a line."""
     return AgentReport(
         rounds=line.get("turns") or 0,

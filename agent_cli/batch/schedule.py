@@ -12,14 +12,14 @@ from types import FrameType
 from typing import Any, Protocol
 
 from agent_cli.batch.host import TaskHost, TaskResult, WorkOrder
-from agent_cli.batch.results import BatchProgress, ResultsFile, result_line
+from agent_cli.batch.results import BatchProgress, ResultsFile, result_to_json
 from agent_cli.batch.tasks import BatchTask
 from agent_cli.evaluation.processes import GRACE_SECONDS, JobThreads
 from agent_tools.process.child import stop_signals
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
 
-_TICK = 1.0
+_POLL_SECONDS = 1.0
 _STOP_SECONDS = GRACE_SECONDS + 5.0
 _RETRY_PAUSE_SECONDS = 2.0
 
@@ -69,8 +69,8 @@ class LocalRunner:
         self._host.stop()
 
 
-class BatchTerms(Value):
-    """The terms that all tasks have in common.
+class BatchOptions(Value):
+    """The options that all tasks have in common.
 
     flags: options of `agent -p`, before those of the task.
     mode: of tasks that name none; "" for that of the settings.
@@ -97,32 +97,32 @@ class Batch:
         self,
         tasks: Sequence[BatchTask],
         orders: dict[str, WorkOrder],
-        terms: BatchTerms,
+        options: BatchOptions,
         file: ResultsFile,
         progress: BatchProgress,
     ) -> None:
         self._tasks = {task.id: task for task in tasks}
-        self._orders, self._terms, self._file, self._progress = orders, terms, file, progress
+        self._orders, self._options, self._file, self._progress = orders, options, file, progress
         self._spent = 0.0
         self._attempts: dict[str, int] = {}
         # Dollars of attempts before the last one.
-        self._before: dict[str, float] = {}
+        self._earlier_cost: dict[str, float] = {}
         self._running: set[str] = set()
         # How long to wait for running tasks after a signal: git may be in the middle of a long clone.
-        self._until = 0.0
+        self._deadline = 0.0
         self.caught = 0
         self.out_of_budget = False
 
     def run(self, runner: BatchRunner, dropped: dict[str, dict[str, Any]]) -> None:
         """Run all tasks that have no line in the file. dropped: lines of earlier attempts. Raises UsageError."""
         for name, line in dropped.items():
-            self._before[name] = line.get("cost_usd") or 0.0
+            self._earlier_cost[name] = line.get("cost_usd") or 0.0
         lines = self._file.lines
         self._spent = sum(lines[name].get("cost_usd") or 0.0 for name in self._tasks if name in lines)
-        self._spent += sum(self._before.values())
+        self._spent += sum(self._earlier_cost.values())
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            self._until = time.monotonic() + (_RETRY_PAUSE_SECONDS if self.caught else _STOP_SECONDS)
+            self._deadline = time.monotonic() + (_RETRY_PAUSE_SECONDS if self.caught else _STOP_SECONDS)
             self.caught = self.caught or number
             runner.stop()
 
@@ -131,10 +131,10 @@ class Batch:
             waiting = deque(task for name, task in self._tasks.items() if name not in lines)
             self._run(runner, waiting)
             for name in [name for name in self._running if name not in lines]:
-                self._end(self._tasks[name], TaskResult(id=name, status="interrupted", error="interrupted"))
+                self._record_end(self._tasks[name], TaskResult(id=name, status="interrupted", error="interrupted"))
             for task in waiting:
                 why = f"not started: {self._why_not_started()}"
-                self._end(task, TaskResult(id=task.id, status="skipped", error=why), shown=False)
+                self._record_end(task, TaskResult(id=task.id, status="skipped", error=why), shown=False)
             self._file.finish(self._tasks)
         finally:
             for number, handler in before.items():
@@ -147,12 +147,12 @@ class Batch:
                 while waiting and runner.running < runner.slots() and self._may_start():
                     task = waiting.popleft()
                     self._attempts[task.id] = self._attempts.get(task.id, 0) + 1
-                    self._progress.started(task.id)
+                    self._progress.report_start(task.id)
                     self._running.add(task.id)
-                    runner.start(self._order(task))
-                if not runner.running or (self.caught and time.monotonic() > self._until):
+                    runner.start(self._complete_order(task))
+                if not runner.running or (self.caught and time.monotonic() > self._deadline):
                     return
-                result = runner.next(_TICK)
+                result = runner.next(_POLL_SECONDS)
                 self._progress.tick(self._spent)
                 if result is None:
                     if self.caught and not reported:
@@ -160,10 +160,10 @@ class Batch:
                         self._progress.say("Interrupting the tasks; Ctrl-C again stops at once.")
                     continue
                 self._running.discard(result.id)
-                if self._again(result):
+                if self._should_retry(result):
                     waiting.append(self._tasks[result.id])
                 else:
-                    self._end(self._tasks[result.id], result)
+                    self._record_end(self._tasks[result.id], result)
         except BaseException:
             runner.stop()
             raise
@@ -174,51 +174,51 @@ class Batch:
         return "the batch was interrupted" if self.caught else "the scheduler was lost"
 
     def _may_start(self) -> bool:
-        if self._terms.budget is not None and self._spent >= self._terms.budget:
+        if self._options.budget is not None and self._spent >= self._options.budget:
             self.out_of_budget = True
         return not self.caught and not self.out_of_budget
 
-    def _order(self, task: BatchTask) -> WorkOrder:
+    def _complete_order(self, task: BatchTask) -> WorkOrder:
         """Return the order with all flags; those of the task come last, so that they take precedence."""
-        terms = self._terms
-        flags = list(terms.flags)
+        options = self._options
+        flags = list(options.flags)
         if task.settings:
             flags.append(f"--settings={json.dumps(task.settings)}")
         if task.model:
-            flags.append(f"--model={terms.model(task.model)}")
-        if mode := task.mode or terms.mode:
+            flags.append(f"--model={options.model(task.model)}")
+        if mode := task.mode or options.mode:
             flags.append(f"--permission-mode={mode}")
         if task.turns:
             flags.append(f"--max-turns={task.turns}")
         costs = [task.cost] if task.cost else []
-        if terms.budget is not None:
-            costs.append(terms.budget - self._spent)
+        if options.budget is not None:
+            costs.append(options.budget - self._spent)
         if costs:
             flags.append(f"--max-budget-usd={min(costs):.9f}")
         return self._orders[task.id].replace(flags=tuple(flags))
 
-    def _again(self, result: TaskResult) -> bool:
+    def _should_retry(self, result: TaskResult) -> bool:
         """Return True if a task should be retried; then count its cost."""
-        if not result.again or self.caught or self._attempts[result.id] > self._terms.retries:
+        if not result.retryable or self.caught or self._attempts[result.id] > self._options.retries:
             return False
         self._count(result)
-        self._before[result.id] = self._before.get(result.id, 0.0) + result.report.cost
-        self._progress.again(result.id, result.error)
+        self._earlier_cost[result.id] = self._earlier_cost.get(result.id, 0.0) + result.report.cost
+        self._progress.report_retry(result.id, result.error)
         return True
 
     def _count(self, result: TaskResult) -> None:
         self._spent += result.report.cost
 
-    def _end(self, task: BatchTask, result: TaskResult, *, shown: bool = True) -> None:
+    def _record_end(self, task: BatchTask, result: TaskResult, *, shown: bool = True) -> None:
         self._count(result)
-        over = self._terms.budget is not None and self._spent >= self._terms.budget
+        over = self._options.budget is not None and self._spent >= self._options.budget
         if result.outcome == "limit" and over and not (task.cost and result.report.cost >= task.cost):
             # With a larger budget it would continue.
             result = result.replace(status="interrupted", error="the budget of the batch is spent")
             self.out_of_budget = True
-        line = result_line(task, result, self._attempts.get(task.id, 0), self._before.get(task.id, 0.0))
+        line = result_to_json(task, result, self._attempts.get(task.id, 0), self._earlier_cost.get(task.id, 0.0))
         self._file.add(line, result.patch)
-        self._progress.ended(line, shown=shown)
+        self._progress.report_end(line, shown=shown)
 
 
 def make_orders(

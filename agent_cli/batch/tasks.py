@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.core.modes import MODE_ALIASES, MODES
-from agent_cli.evaluation.tasks import key_mistake
+from agent_cli.evaluation.tasks import find_key_error
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.process.guarded_git import GitError, GitRun, fetching_git, find_git, store_git
 from agent_tools.record import Value
@@ -28,16 +28,16 @@ from agent_tools.record import Value
 _FETCH_SECONDS = 1800.0
 _GIT_SECONDS = 600.0
 _SHALLOW = "shallow"
-_BASE = "refs/batch/base"
-_NAMES = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/remotes/*:refs/remotes/*")
-_DIFF = ("--binary", "--full-index", "--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/")
+_BASE_REF = "refs/batch/base"
+_REFSPECS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/remotes/*:refs/remotes/*")
+_DIFF_OPTIONS = ("--binary", "--full-index", "--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/")
 _AUTHOR = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "agent batch"), ("EMAIL", "batch@localhost"), ("DATE", "2026-01-01T00:00:00Z"))
 }
 # The user must not be asked for the passphrase of a signature.
-_LOCAL = {"commit.gpgsign": "false", "tag.gpgsign": "false"}
+_LOCAL_CONFIG = {"commit.gpgsign": "false", "tag.gpgsign": "false"}
 # A bundle is sent with each task to a host of a cluster, through its scheduler.
 MAX_BUNDLE_BYTES = 64 << 20
 _MAX_REFS_BYTES = 256 << 20
@@ -62,9 +62,9 @@ class SourceStore:
         """Return the bare repository with the branches of a local repository, and the commit that is checked out."""
 
         def fetch(bare: Path) -> None:
-            self._fetch(bare, path, *_NAMES, trusted=True)
+            self._fetch(bare, path, *_REFSPECS, trusted=True)
             try:
-                self._fetch(bare, path, f"+HEAD:{_BASE}", trusted=True)
+                self._fetch(bare, path, f"+HEAD:{_BASE_REF}", trusted=True)
             except GitError as error:
                 if "HEAD" in str(error):
                     raise GitError(f"{path} has no commit yet to start from: commit something first") from None
@@ -83,7 +83,7 @@ class SourceStore:
             git.run("add", "-A", "-f", "--", *every, cwd=path, env={**tree, **_GLOBS}, seconds=_GIT_SECONDS)
             made = git.run("write-tree", env=tree).decode().strip()
             commit = git.run("commit-tree", made, "-m", "Start", env=tree).decode().strip()
-            git.run("update-ref", _BASE, commit)
+            git.run("update-ref", _BASE_REF, commit)
 
         return self._make(f"copy {path}", add)
 
@@ -93,7 +93,7 @@ class SourceStore:
         The others are not there.
         """
         wanted = revision or "HEAD"
-        return self._make(f"url {url} {wanted}", lambda bare: self._fetch(bare, url, f"+{wanted}:{_BASE}"))
+        return self._make(f"url {url} {wanted}", lambda bare: self._fetch(bare, url, f"+{wanted}:{_BASE_REF}"))
 
     def of_bundle(self, data: bytes, shallow: bytes) -> Path:
         """Return the bare repository of a bundle. shallow: as returned by `bundle`."""
@@ -111,7 +111,7 @@ class SourceStore:
     def commit(self, bare: Path, revision: str) -> str:
         """Return the hash of a branch, a tag or a commit; for "" the commit that was checked out."""
         git = store_git(self._program, str(bare))
-        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision or _BASE}^{{commit}}")
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision or _BASE_REF}^{{commit}}")
         try:
             return git.run(*words).decode().strip()
         except GitError:
@@ -148,7 +148,7 @@ class SourceStore:
             write_atomic(folder / "packed-refs", read_regular(bare / "packed-refs", _MAX_REFS_BYTES), sync=False)
         if cut := _shallow(bare):
             write_atomic(folder / _SHALLOW, cut, sync=False)
-        for key, value in _LOCAL.items():
+        for key, value in _LOCAL_CONFIG.items():
             git.run("config", key, value)
         tree = {"GIT_WORK_TREE": str(work)}
         git.run("reset", "-q", "--hard", commit, cwd=str(work), env=tree, seconds=_GIT_SECONDS)
@@ -168,7 +168,7 @@ class SourceStore:
         run("add", "--all", "--ignore-errors")
         after = run("write-tree").decode().strip()
         names = run("diff-tree", "-r", "--name-only", "-z", "--no-renames", commit, after)
-        patch = run("diff-tree", "-r", "-p", *_DIFF, commit, after) if names else b""
+        patch = run("diff-tree", "-r", "-p", *_DIFF_OPTIONS, commit, after) if names else b""
         return patch, names.count(b"\0")
 
     def _fetch(self, bare: Path, source: str, *refs: str, trusted: bool = False) -> None:
@@ -211,7 +211,7 @@ def _link(source: str, target: str) -> None:
         write_atomic(Path(target), read_regular(source, _MAX_OBJECT_BYTES), sync=False)
 
 
-_KEYS: dict[str, tuple[type, ...]] = {
+_TASK_KEYS: dict[str, tuple[type, ...]] = {
     "id": (str, int),
     "name": (str, int),
     "prompt": (str,),
@@ -228,10 +228,10 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "budget": (dict,),
     "settings": (dict,),
 }
-_BUDGET: dict[str, tuple[type, ...]] = {"cost": (int, float), "turns": (int,), "seconds": (int, float)}
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_JSON = {str: "text", int: "a number", float: "a number", bool: "true or false", dict: "an object"}
-_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@{}^~+#=-]{0,254}")
+_BUDGET_KEYS: dict[str, tuple[type, ...]] = {"cost": (int, float), "turns": (int,), "seconds": (int, float)}
+_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_TYPE_NAMES = {str: "text", int: "a number", float: "a number", bool: "true or false", dict: "an object"}
+_REVISION_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@{}^~+#=-]{0,254}")
 # Nobody can approve a plan.
 _MODES = tuple(mode for mode in MODES if mode != "plan")
 
@@ -292,7 +292,7 @@ def read_batch(text: str, folder: Path, here: Path) -> tuple[list[BatchTask], di
         if not line.strip():
             continue
         try:
-            task = _task(line, number, folder, here)
+            task = _parse_task(line, number, folder, here)
             if (first := lines.setdefault(task.id, number)) != number:
                 raise BadTaskError(f"the id {task.id} is that of line {first}")
             tasks.append(task)
@@ -301,26 +301,26 @@ def read_batch(text: str, folder: Path, here: Path) -> tuple[list[BatchTask], di
     return tasks, wrong
 
 
-def _task(line: str, number: int, folder: Path, here: Path) -> BatchTask:
+def _parse_task(line: str, number: int, folder: Path, here: Path) -> BatchTask:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise BadTaskError(f"this is not JSON ({error})") from None
     if not isinstance(data, dict):
         raise BadTaskError('a task is an object, as in {"prompt": "..."}')
-    _check_types(data, _KEYS, "")
+    _check_types(data, _TASK_KEYS, "")
     budget = data.get("budget", {})
-    _check_types(budget, _BUDGET, "budget.")
+    _check_types(budget, _BUDGET_KEYS, "budget.")
     for names in (("id", "name"), ("branch", "commit")):
         if all(name in data for name in names):
             raise BadTaskError(f"{' and '.join(names)} mean the same: give one of them")
     if not data.get("prompt", "").strip():
         raise BadTaskError("there is no prompt")
     named = str(data.get("id", data.get("name", f"task-{number}")))
-    if not _ID.fullmatch(named):
+    if not _ID_PATTERN.fullmatch(named):
         raise BadTaskError("id must be letters, digits, dots and dashes, 80 at most")
     revision = str(data.get("branch", data.get("commit", "")))
-    if revision and (not _REVISION.fullmatch(revision) or ".." in revision):
+    if revision and (not _REVISION_PATTERN.fullmatch(revision) or ".." in revision):
         raise BadTaskError(f"{revision} is no name of a branch, a tag or a commit")
     if (timeout := data.get("check_timeout", 300)) <= 0:
         raise BadTaskError("check_timeout must be more than 0")
@@ -329,10 +329,10 @@ def _task(line: str, number: int, folder: Path, here: Path) -> BatchTask:
         id=named,
         line=number,
         prompt=data["prompt"],
-        **_source(data, folder, here, revision),
+        **_parse_source(data, folder, here, revision),
         **what,
         revision=revision,
-        mode=_mode(data.get("mode", "")),
+        mode=_parse_mode(data.get("mode", "")),
         check_timeout=float(timeout),
         **budget,
         digest=hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16],
@@ -340,14 +340,14 @@ def _task(line: str, number: int, folder: Path, here: Path) -> BatchTask:
 
 
 def _check_types(data: dict[str, Any], keys: dict[str, tuple[type, ...]], before: str) -> None:
-    if mistake := key_mistake(data, keys, before, types=_JSON):
+    if mistake := find_key_error(data, keys, before, types=_TYPE_NAMES):
         raise BadTaskError(mistake.rstrip("."))
     for key, value in data.items():
         if before and not 0 < float(str(value)) < 1e12:
             raise BadTaskError(f"{before}{key} must be more than 0")
 
 
-def _mode(name: str) -> str:
+def _parse_mode(name: str) -> str:
     mode = MODE_ALIASES.get(name, name)
     if mode == "plan":
         raise BadTaskError("in the mode plan nobody would be there to approve the plan; use another mode")
@@ -356,18 +356,18 @@ def _mode(name: str) -> str:
     return mode
 
 
-def _source(data: dict[str, Any], folder: Path, here: Path, revision: str) -> dict[str, Any]:
+def _parse_source(data: dict[str, Any], folder: Path, here: Path, revision: str) -> dict[str, Any]:
     """Return the fields `kind`, `source` and `subfolder`."""
     repository, inner = data.get("repository", ""), data.get("folder", "")
     if not repository:
-        return _from_folder(_path(folder, inner) if inner else here, revision)
+        return _folder_source(_resolve(folder, inner) if inner else here, revision)
     if inner and (os.path.isabs(inner) or ".." in Path(inner).parts):  # noqa: PTH117
         raise BadTaskError("folder must be a path inside of the repository")
     if _is_url(repository):
         if "://" in repository and repository.partition("://")[0] not in _SCHEMES:
             raise BadTaskError(f"{repository} cannot be cloned; a URL begins with {'://, '.join(_SCHEMES)}://")
         return {"kind": "url", "source": repository, "subfolder": inner}
-    path = _path(folder, repository)
+    path = _resolve(folder, repository)
     if not path.is_dir():
         raise BadTaskError(f"{path} is not a folder")
     if not ((path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())):
@@ -375,10 +375,10 @@ def _source(data: dict[str, Any], folder: Path, here: Path, revision: str) -> di
     return {"kind": "git", "source": str(path), "subfolder": inner}
 
 
-def _from_folder(path: Path, revision: str) -> dict[str, Any]:
+def _folder_source(path: Path, revision: str) -> dict[str, Any]:
     if not path.is_dir():
         raise BadTaskError(f"{path} is not a folder")
-    for top in _upwards(path):
+    for top in _ancestors(path):
         if (top / ".git").exists():
             inside = path.relative_to(top).as_posix()
             return {"kind": "git", "source": str(top), "subfolder": "" if inside == "." else inside}
@@ -387,12 +387,12 @@ def _from_folder(path: Path, revision: str) -> dict[str, Any]:
     return {"kind": "copy", "source": str(path)}
 
 
-def _upwards(path: Path) -> Iterator[Path]:
+def _ancestors(path: Path) -> Iterator[Path]:
     yield path
     yield from path.parents
 
 
-def _path(folder: Path, name: str) -> Path:
+def _resolve(folder: Path, name: str) -> Path:
     try:
         return Path(os.path.realpath(folder / Path(name).expanduser()))
     except (RuntimeError, ValueError):

@@ -52,7 +52,7 @@ class IdleTimes:
         write_atomic(self._path, json.dumps(data).encode("ascii"), sync=False)
 
 
-DAY = 86_400
+DAY_SECONDS = 86_400
 _MARK = "pruned"
 
 
@@ -60,7 +60,7 @@ def is_due(folder: Path, most: int, now: float) -> bool:
     """Return True if a store has not been pruned for a day, or is too large."""
     try:
         # A clock that was ahead and was corrected must not delay pruning until then.
-        return abs(now - os.stat(folder / _MARK).st_mtime) > DAY or folder_size(folder) > most  # noqa: PTH116
+        return abs(now - os.stat(folder / _MARK).st_mtime) > DAY_SECONDS or folder_size(folder) > most  # noqa: PTH116
     except OSError:
         return True
 
@@ -87,7 +87,7 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
         there = []
         for path in _manifests(folder):
             with suppress(OSError):
-                if idle.seconds(path.name, path.stat().st_mtime) > days * DAY:
+                if idle.seconds(path.name, path.stat().st_mtime) > days * DAY_SECONDS:
                     path.unlink()
                 else:
                     there.append(path.name)
@@ -113,7 +113,7 @@ def _prune_others(folder: Path, days: float, idle: IdleTimes) -> Iterator[str]:
             if other == folder:
                 continue
             changed = max(p.stat().st_mtime for p in (other, *_manifests(other)))
-            if idle.seconds(f"../{other.name}", changed) > days * DAY:
+            if idle.seconds(f"../{other.name}", changed) > days * DAY_SECONDS:
                 shutil.rmtree(other)
             else:
                 yield f"../{other.name}"

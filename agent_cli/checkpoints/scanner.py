@@ -119,7 +119,7 @@ TOO_BIG = "too large"
 TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
 NESTED = "a separate repository"
-_ONE_BY_ONE = 200
+_MAX_SINGLE_ADDS = 200
 _FILE_ERROR = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
 MAX_FILES = 100_000
 # Size limit for the store's own files.
@@ -363,7 +363,7 @@ def update(
         # A file changed meanwhile or cannot be read; git does not reliably report which one.
         if not _FILE_ERROR.search(str(error)):
             raise
-        if len(add) > _ONE_BY_ONE:
+        if len(add) > _MAX_SINGLE_ADDS:
             half = len(add) // 2
             update(git, base, index, (), add[:half], refuse)
             update(git, base, index, (), add[half:], refuse)

@@ -230,7 +230,7 @@ def _make(name: str, directory: int, want: FileState, data: bytes) -> None:
         os.close(descriptor)
 
 
-_SHOWN_BYTES = 1_000_000
+_MAX_SHOWN_BYTES = 1_000_000
 
 
 class Step(Value):
@@ -402,6 +402,6 @@ class UndoManager:
             return ""
         try:
             data = self.store.git.blob(state.oid)
-            return None if len(data) > _SHOWN_BYTES or b"\0" in data else data.decode("utf-8")
+            return None if len(data) > _MAX_SHOWN_BYTES or b"\0" in data else data.decode("utf-8")
         except (StoreError, UnicodeDecodeError):
             return None

@@ -241,13 +241,13 @@ def _through_link(folder: str) -> FileState | None:
     return None
 
 
-_SECONDS = 0.5
+_SCAN_SECONDS = 0.5
 
 
 def changed_ignored(store: Store, since: float) -> list[str]:
     """Return ignored files, and folders (ending in a slash), that changed after a time, as absolute paths."""
     found: list[str] = []
-    until = time.monotonic() + _SECONDS
+    until = time.monotonic() + _SCAN_SECONDS
     for base, scanner in store.scanners.items():
         words = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
         try:

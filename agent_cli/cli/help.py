@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import Any
 
-_WIDEST = 100
+_MAX_WIDTH = 100
 # Below this width the explanation of an option gets a line of its own.
-_TWO_COLUMNS = 60
-_COLUMN = 28
+_MIN_TWO_COLUMN_WIDTH = 60
+_COLUMN_WIDTH = 28
 # Commands in the order of the help; one that is named in no group is in the last.
 GROUPS = {
     "Session commands": ("sessions", "show", "resume", "undo", "why"),
@@ -48,7 +48,7 @@ def lay_out(command: Any) -> Any:
 
 def help_text(command: Any, ctx: Any) -> str:
     """Return the help of a command, as wide as the terminal."""
-    width = max(24, min(_WIDEST, shutil.get_terminal_size().columns))
+    width = max(24, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
     pieces = [piece.strip("{}") for piece in command.collect_usage_pieces(ctx)]
     usage = wrap(
         f"Usage: {' '.join((ctx.command_path, *pieces))}", width, subsequent_indent=" " * 7,
@@ -124,15 +124,15 @@ def _explain(parameter: Any, ctx: Any) -> str:
 
 def _option_row(names: str, text: str, width: int) -> list[str]:
     """Return the lines of one option, argument or command."""
-    if width < _TWO_COLUMNS:
+    if width < _MIN_TWO_COLUMN_WIDTH:
         # A comma ends a line of names, never the inside of a name.
         head = _wrap(names, width - 2)
         return [*(f"  {line}" for line in head), *(f"      {line}" for line in _wrap(text, width - 6))]
-    body = _wrap(text, width - _COLUMN - 2) or [""]
-    if len(names) + 4 > _COLUMN:
+    body = _wrap(text, width - _COLUMN_WIDTH - 2) or [""]
+    if len(names) + 4 > _COLUMN_WIDTH:
         head = _wrap(names, width - 2)
-        return [*(f"  {line}" for line in head), *(f"{'':{_COLUMN}}{line}" for line in body)]
-    return [f"  {names:{_COLUMN - 2}}{body[0]}".rstrip(), *(f"{'':{_COLUMN}}{line}" for line in body[1:])]
+        return [*(f"  {line}" for line in head), *(f"{'':{_COLUMN_WIDTH}}{line}" for line in body)]
+    return [f"  {names:{_COLUMN_WIDTH - 2}}{body[0]}".rstrip(), *(f"{'':{_COLUMN_WIDTH}}{line}" for line in body[1:])]
 
 
 def _wrap(text: str, width: int) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers, Origin, Where, Withheld
-from agent_cli.config.parsing import LIMIT, RULES_LIMIT, SettingsError, decode_json, key_locations, nearest_key_hint
+from agent_cli.config.parsing import MAX_BYTES, MAX_RULES, SettingsError, decode_json, key_locations, nearest_key_hint
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
@@ -91,7 +91,7 @@ def _prompts(options: RunOptions) -> dict[str, Any]:
         if getattr(options, name) is not None:
             raise SettingsError(f"{flag} and {flag.removesuffix('-file')} exclude each other")
         try:
-            found[name] = read_regular(Path(os.path.expanduser(path)), LIMIT).decode("utf-8")
+            found[name] = read_regular(Path(os.path.expanduser(path)), MAX_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{flag}: {path}: {getattr(error, 'strerror', None) or error}") from None
     return found
@@ -144,8 +144,8 @@ def add_claude_settings(layers: Layers, path: Path, origin: Origin, env: Mapping
     if not isinstance(given, dict):
         return
     base, source = path.parent.parent, str(path)
-    if sum(len(_list(given.get(kind))) for kind in _LISTS) > RULES_LIMIT - len(layers.rules):
-        layers.ignored.append(f"{path}: more than {RULES_LIMIT} rules; they are ignored, deny rules included")
+    if sum(len(_list(given.get(kind))) for kind in _LISTS) > MAX_RULES - len(layers.rules):
+        layers.ignored.append(f"{path}: more than {MAX_RULES} rules; they are ignored, deny rules included")
         return
     taken: dict[str, Any] = {}
     wrong: list[str] = []

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from agent_cli.config.parsing import (
-    LIMIT,
-    RULES_LIMIT,
+    MAX_BYTES,
+    MAX_RULES,
     SettingsError,
     check_value,
     decode_in_part,
@@ -146,7 +146,7 @@ class Layers:
         A project's file must be a regular file inside the project: no pipe, device, or link that leads out.
         """
         try:
-            return read_regular(path, LIMIT, self._boundary(path, origin)).decode("utf-8")
+            return read_regular(path, MAX_BYTES, self._boundary(path, origin)).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
@@ -318,8 +318,8 @@ class _Layer:
         return found
 
     def _add_rules(self, key: str, value: tuple[Any, ...]) -> None:
-        if len(self._layers.rules) + len(value) > RULES_LIMIT:
-            raise SettingsError(f"{self._source}: at most {RULES_LIMIT} rules are allowed, and these are more")
+        if len(self._layers.rules) + len(value) > MAX_RULES:
+            raise SettingsError(f"{self._source}: at most {MAX_RULES} rules are allowed, and these are more")
         entries = value if key == "rules" else tuple(RuleEntry(key, text) for text in value)  # type: ignore[arg-type]
         for entry in entries:
             place = self.where(entry.rule, "permissions")

@@ -13,11 +13,11 @@ from typing import Any, get_args, get_origin
 from agent_cli.config.schema import Permissions, Settings, tables
 from agent_tools.record import DecodeError, Value, describe_type, from_json, hints_of
 
-LIMIT = 1 << 20
-TOML_LIMIT = 1 << 16
+MAX_BYTES = 1 << 20
+MAX_TOML_CHARS = 1 << 16
 # Every rule is matched against every call.
-RULES_LIMIT = 2000
-_BROKEN_LINES = 20
+MAX_RULES = 2000
+_MAX_BROKEN_LINES = 20
 # Dotted keys take the TOML parser cubic time in their length: 15 s for 64 KiB.
 _LONG_KEY = r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){30}"""
 
@@ -30,8 +30,8 @@ def decode_settings(text: str, source: str) -> dict[str, Any]:
     """Parse a text: as JSON if it begins with a brace, else as TOML. Raises SettingsError."""
     if text.lstrip().startswith("{"):
         return decode_json(text, source)
-    if len(text) > TOML_LIMIT or re.search(_LONG_KEY, text):
-        raise SettingsError(f"{source}: settings in TOML have at most {TOML_LIMIT} characters and no endless keys")
+    if len(text) > MAX_TOML_CHARS or re.search(_LONG_KEY, text):
+        raise SettingsError(f"{source}: settings in TOML have at most {MAX_TOML_CHARS} characters and no endless keys")
     import tomllib
 
     try:
@@ -52,7 +52,7 @@ def _toml_reason(reason: str, text: str) -> str:
 def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any]:
     """Like `decode_settings`, but skip the lines that are not valid TOML, and add an error for each to `mistakes`."""
     lines = text.split("\n")
-    for _ in range(_BROKEN_LINES):
+    for _ in range(_MAX_BROKEN_LINES):
         try:
             return decode_settings("\n".join(lines), source)
         except SettingsError as error:

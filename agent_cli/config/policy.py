@@ -20,7 +20,7 @@ from agent_tools.record import Value
 
 FILE = "/etc/agent/policy.toml"
 VARIABLE = "AGENT_POLICY"
-_LIMIT = 1 << 20
+_MAX_BYTES = 1 << 20
 _LISTS = ("allowed_servers", "allowed_plugins", "allowed_marketplaces")
 # Keys of Claude Code's managed settings with the same meaning.
 _CLAUDE = {"allowedMcpServers": "allowed_servers", "strictKnownMarketplaces": "allowed_marketplaces"}
@@ -118,7 +118,7 @@ def _check_owner(path: Path) -> None:
 
 def _read(path: Path) -> str:
     try:
-        return read_regular(path, _LIMIT).decode("utf-8")
+        return read_regular(path, _MAX_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SettingsError(f"the policy {path} cannot be read, so nothing is run: {why}") from None

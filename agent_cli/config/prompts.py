@@ -26,7 +26,7 @@ _AFTER_TEXT = (
     "name|model|tools|disallowedTools|allowed-tools|argument-hint|color|version|license|permissionMode|hooks|skills"
     "|mcpServers|maxTurns|memory|effort|metadata|compatibility|disable-model-invocation|user-invocable"
 )
-LIMIT = 16_384
+MAX_FRONT_MATTER_CHARS = 16_384
 # Words that YAML does not read as text.
 _YAML_WORDS = frozenset("true false yes no on off null".split())
 
@@ -49,8 +49,8 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 def read_front_matter(head: str) -> dict[str, Any]:
     """Parse front matter into a table. Raises FrontMatterError."""
-    if len(head) > LIMIT:
-        raise FrontMatterError(f"the head has more than {LIMIT:,} characters")
+    if len(head) > MAX_FRONT_MATTER_CHARS:
+        raise FrontMatterError(f"the head has more than {MAX_FRONT_MATTER_CHARS:,} characters")
     quick = _read_plain(head)
     return _read_yaml(head) if quick is None else quick
 
@@ -154,7 +154,7 @@ def listed_items(value: object) -> list[str]:
 
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_GIT_LIMIT = 4096
+_MAX_GIT_FILE_BYTES = 4096
 _MAX_PROMPT_BYTES = 1 << 20
 
 
@@ -177,9 +177,15 @@ def git_branch(root: Path) -> str:
     git = root / ".git"
     try:
         if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
-            pointer = read_regular(git, _GIT_LIMIT).decode("utf-8", "replace").strip().removeprefix("gitdir:").strip()
+            pointer = (
+                read_regular(git, _MAX_GIT_FILE_BYTES)
+                .decode("utf-8", "replace")
+                .strip()
+                .removeprefix("gitdir:")
+                .strip()
+            )
             git = root / pointer
-        head = read_regular(git / "HEAD", _GIT_LIMIT).decode("utf-8", "replace").strip()
+        head = read_regular(git / "HEAD", _MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
     except (OSError, ValueError):
         return ""
     if not head.startswith("ref: "):

@@ -105,7 +105,7 @@ def _count_json_tokens(value: Any) -> int:
 
 # Larger windows count as this size when old results are cleared: tokens cost time and money long before a large window
 # is full.
-CLEARED_WINDOW = 128_000
+CLEARED_WINDOW_TOKENS = 128_000
 
 
 class Compaction(Value):

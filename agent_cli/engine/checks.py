@@ -50,7 +50,7 @@ _TRANSPARENT = frozenset("command exec nohup timeout nice time stdbuf ionice env
 # After these, the exit code of the line says nothing about its commands.
 _UNSURE = frozenset("trap eval alias enable shopt return hash".split())
 _STRICTER = re.compile(r"-[eux]*o?|\+[ux]+|pipefail|errexit|nounset|xtrace")
-_SIGPIPE = 141
+_SIGPIPE_EXIT_CODE = 141
 # A longer command is truncated in its record.
 MAX_COMMAND_CHARS = 120
 _MAX_DEPTH = 4
@@ -282,7 +282,7 @@ class _Proof:
         passed: set[int] = set()
         for number, part in enumerate(parts):
             found = self._statement(part, flags)
-            if codes and found and codes[number] not in (0, _SIGPIPE):
+            if codes and found and codes[number] not in (0, _SIGPIPE_EXIT_CODE):
                 self.hidden = self.hidden or codes[number]
             if codes[number] == 0 if codes else flags.pipefail or number == len(parts) - 1:
                 passed |= found

@@ -61,7 +61,7 @@ _FIRST_NAME = re.compile(
     r"(?:[\"'](?:name|tool|function|tool_name)[\"']\s*:\s*[\"']|<function=|invoke name=\"|<tool_call>\s*|\[TOOL_CALLS\]"
     r"|call_begin\|>\s*|sep\uff5c>|to=)([\w.:-]+)"
 )
-_BEGINNING = 500
+_BEGINNING_CHARS = 500
 _QUOTED_FRAME = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[\w+-]*[ \t]*$|</?tool_call>", re.MULTILINE)
 _FENCED = re.compile(r"(`{3,}|~{3,})[\w+-]*[ \t]*\n?(.*?)(?:\1[ \t]*+(?=\n|\Z)|\Z)", re.DOTALL)
 _ANNOUNCES = re.compile(
@@ -177,7 +177,7 @@ def _typed(text: Any, schema: Any) -> Any:
 
 def first_name(text: str) -> str:
     """Return the tool's name in the beginning of a truncated call; "" if there is none."""
-    found = _FIRST_NAME.search(text[:_BEGINNING])
+    found = _FIRST_NAME.search(text[:_BEGINNING_CHARS])
     return found[1] if found else ""
 
 

@@ -55,7 +55,7 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, to_json
 from agent_tools.registry import tool_traits
-from agent_tools.results import ASSUMED_WINDOW, TodoItem, TurnOverrides
+from agent_tools.results import ASSUMED_WINDOW_TOKENS, TodoItem, TurnOverrides
 from agent_tools.shell.state import ShellState
 
 with lazy_imports():
@@ -390,7 +390,7 @@ class Turn:
     def window_size(self) -> int:
         """The size of the model's window in tokens, assumed if unknown."""
         known = (self.options.context_window, self.deps.state.window.refused_tokens)
-        return min((size for size in known if size), default=ASSUMED_WINDOW)
+        return min((size for size in known if size), default=ASSUMED_WINDOW_TOKENS)
 
     def _limit_results(self) -> None:
         context = self.deps.context

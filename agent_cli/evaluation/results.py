@@ -12,26 +12,28 @@ from agent_tools.fs.safe_files import open_stream
 from agent_tools.record import Value
 from agent_tools.text import counted
 
-NUMBERS = ("ROUNDS", "IN", "CACHED", "OUT", "COST", "TIME")
+FIGURE_COLUMNS = ("ROUNDS", "IN", "CACHED", "OUT", "COST", "TIME")
 
 
-def progress_line(run: TaskRun, count: int, total: int) -> str:
+def format_progress(run: TaskRun, count: int, total: int) -> str:
     """Format the line about a run that has just ended."""
     width = len(str(total))
     parts = [f"[{count:>{width}}/{total}]", f"{run.verdict:<6}", _name(run), run.label]
-    parts.append(f"{counted(run.report.rounds, 'round')}, {time_cell(run.seconds)}")
+    parts.append(f"{counted(run.report.rounds, 'round')}, {format_seconds(run.seconds)}")
     return "  ".join(parts) + (f"  ({run.reason})" if run.reason else "")
 
 
-def report_text(runs: Sequence[TaskRun]) -> str:
+def format_runs(runs: Sequence[TaskRun]) -> str:
     """Return the tables as text. If several models are compared, numbers replace their names in the table of runs."""
     groups = _by_label(runs)
     several = len(groups) > 1
-    numbers = {label: str(place) for place, label in enumerate(groups, 1)}
+    numbers = {label: str(number) for number, label in enumerate(groups, 1)}
     mark = ("#",) if several else ()
-    rows = [(_name(run), *((numbers[run.label],) if several else ()), run.verdict, *_figures([run])) for run in runs]
+    rows = [
+        (_name(run), *((numbers[run.label],) if several else ()), run.verdict, *_run_figures([run])) for run in runs
+    ]
     totals = [
-        (*((numbers[label],) if several else ()), label, _passed(some), *_figures(some))
+        (*((numbers[label],) if several else ()), label, _passed(some), *_run_figures(some))
         for label, some in groups.items()
     ]
     parts = [_table(("TASK", *mark, "RESULT"), rows)]
@@ -41,11 +43,11 @@ def report_text(runs: Sequence[TaskRun]) -> str:
 
 
 def _table(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    right = frozenset(range(len(names), len(names) + len(NUMBERS)))
-    return "\n".join(table((*names, *NUMBERS), rows, right))
+    right = frozenset(range(len(names), len(names) + len(FIGURE_COLUMNS)))
+    return "\n".join(table((*names, *FIGURE_COLUMNS), rows, right))
 
 
-def summaries(runs: Sequence[TaskRun]) -> list[dict[str, Any]]:
+def summarize_runs(runs: Sequence[TaskRun]) -> list[dict[str, Any]]:
     """Return the sums for each model and its settings, as plain data."""
     return [
         {
@@ -86,12 +88,12 @@ def _passed(runs: Sequence[TaskRun]) -> str:
     return f"{passed}/{len(runs)}"
 
 
-def _figures(runs: Sequence[TaskRun]) -> tuple[str, ...]:
-    return figures([run.report for run in runs], sum(run.seconds for run in runs))
+def _run_figures(runs: Sequence[TaskRun]) -> tuple[str, ...]:
+    return format_figures([run.report for run in runs], sum(run.seconds for run in runs))
 
 
-def figures(reports: Sequence[AgentReport], seconds: float) -> tuple[str, ...]:
-    """Return the cells under `NUMBERS`."""
+def format_figures(reports: Sequence[AgentReport], seconds: float) -> tuple[str, ...]:
+    """Return the cells under `FIGURE_COLUMNS`."""
     used = [report for report in reports if report.rounds]
     known = all(report.cost_known for report in used)
     cost = sum(report.cost for report in reports)
@@ -101,7 +103,7 @@ def figures(reports: Sequence[AgentReport], seconds: float) -> tuple[str, ...]:
         _count(sum(report.cached for report in reports)),
         _count(sum(report.output for report in reports)),
         f"${cost:.4f}" if known and used else "?" if used else "-",
-        time_cell(seconds),
+        format_seconds(seconds),
     )
 
 
@@ -111,7 +113,7 @@ def _count(number: int) -> str:
     return f"{number / 1000:,.0f}k" if number < 10_000_000 else f"{number / 1_000_000:,.1f}M"
 
 
-def time_cell(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Format a duration for a table."""
     if seconds < 60:
         return f"{seconds:.1f} s"
@@ -244,7 +246,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         return
 
 
-def run_json(run: TaskRun) -> dict[str, Any]:
+def run_to_json(run: TaskRun) -> dict[str, Any]:
     """Return a run as plain data."""
     report = run.report
     return {

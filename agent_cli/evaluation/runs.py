@@ -20,7 +20,7 @@ from typing import Any
 from agent_cli.core.run_environment import UsageError
 from agent_cli.evaluation.processes import EvaluationStoppedError, JobThreads, ProcessPool
 from agent_cli.evaluation.results import AgentReport, TaskRun, Verdict
-from agent_cli.evaluation.steps import AgentTurn, CheckEnd, SandboxMaker, TaskSteps, why_turn_failed
+from agent_cli.evaluation.steps import AgentTurn, CheckEnd, SandboxMaker, TaskSteps, describe_turn_failure
 from agent_cli.evaluation.tasks import EvaluationTask
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.export import document
@@ -49,7 +49,7 @@ class Evaluation:
         self._pool = ProcessPool()
         self.caught = 0
 
-    def run(self, terms: RunTerms, jobs: int, ended: Callable[[TaskRun, int, int], None]) -> list[TaskRun]:
+    def run(self, options: EvaluationOptions, jobs: int, ended: Callable[[TaskRun, int, int], None]) -> list[TaskRun]:
         """Run everything, at most `jobs` at a time; return the results in the order of the tasks.
 
         ended: called with each result, the number of results so far, and the number of all runs.
@@ -61,23 +61,23 @@ class Evaluation:
             raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
         before = {number: signal.signal(number, self._on_signal) for number in stop_signals()}
         try:
-            return self._run(self._plan(folder, terms), TaskRunner(terms, self._pool), jobs, ended)
+            return self._run(self._plan(folder, options), TaskRunner(options, self._pool), jobs, ended)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _plan(self, folder: Path, terms: RunTerms) -> list[PlannedRun]:
+    def _plan(self, folder: Path, options: EvaluationOptions) -> list[PlannedRun]:
         """Create the repositories, and return the planned runs: task by task, with all variants of each."""
         plan: list[PlannedRun] = []
         for task in self._tasks:
             base = folder / "base" / task.name
             if not self.caught:
-                make_base(task, base, terms.env)
+                make_base(task, base, options.env)
             for attempt in range(1, self._repeat + 1):
                 for variant in self._variants:
-                    room = folder / f"{task.name}-{len(plan) + 1}"
-                    plan.append(PlannedRun(task=task, variant=variant, attempt=attempt, base=base, room=room))
+                    own = folder / f"{task.name}-{len(plan) + 1}"
+                    plan.append(PlannedRun(task=task, variant=variant, attempt=attempt, base=base, folder=own))
         return plan
 
     def _run(
@@ -119,7 +119,7 @@ _AUTHOR = {
     for part, value in (("NAME", "agent eval"), ("EMAIL", "eval@localhost"), ("DATE", "2026-01-01T00:00:00Z"))
 }
 # So that the model can commit, whatever the user's configuration demands.
-_LOCAL = {"user.name": "agent eval", "user.email": "eval@localhost", "commit.gpgsign": "false"}
+_LOCAL_CONFIG = {"user.name": "agent eval", "user.email": "eval@localhost", "commit.gpgsign": "false"}
 
 
 def make_base(task: EvaluationTask, folder: Path, env: Mapping[str, str]) -> None:
@@ -132,7 +132,7 @@ def make_base(task: EvaluationTask, folder: Path, env: Mapping[str, str]) -> Non
         program = find_git(env.get("PATH", os.defpath), str(folder))
         git = store_git(program, str(folder / ".git"))
         git.run("init", "-q", "-b", "main")
-        for key, value in _LOCAL.items():
+        for key, value in _LOCAL_CONFIG.items():
             git.run("config", key, value)
         if task.fetched:
             _fetch(task, program, folder, env)
@@ -160,8 +160,8 @@ def _commit(task: EvaluationTask, git: GitRun, folder: Path) -> None:
 def _fetch(task: EvaluationTask, program: str, folder: Path, env: Mapping[str, str]) -> None:
     """Fetch one commit, with the user's configuration and logins."""
     own = {name: value for name, value in env.items() if name not in REDIRECTING_VARIABLES}
-    place = Checkout(str(folder), str(folder / ".git"), str(folder / ".git"))
-    git = user_git(program, place, own)
+    checkout = Checkout(str(folder), str(folder / ".git"), str(folder / ".git"))
+    git = user_git(program, checkout, own)
     try:
         git.run("fetch", "-q", "--depth", "1", "--", task.repo, task.commit, seconds=_FETCH_SECONDS)
         git.run("reset", "-q", "--hard", "FETCH_HEAD", seconds=_FETCH_SECONDS)
@@ -187,8 +187,8 @@ class Variant(Value):
     argv: tuple[str, ...]
 
 
-class RunTerms(Value):
-    """The terms that all runs have in common.
+class EvaluationOptions(Value):
+    """The options that all runs have in common.
 
     argv: options of each run.
     sandbox: makes the sandbox for checks; None for none.
@@ -209,53 +209,53 @@ class PlannedRun(Value):
     """A planned run.
 
     base: the repository to copy.
-    room: a folder for this run alone, which does not exist yet.
+    folder: a folder for this run alone, which does not exist yet.
     """
 
     task: EvaluationTask
     variant: Variant
     attempt: int
     base: Path
-    room: Path
+    folder: Path
 
 
 class TaskRunner:
     """Runs tasks, from any number of threads."""
 
-    def __init__(self, terms: RunTerms, pool: ProcessPool) -> None:
-        self._terms = terms
+    def __init__(self, options: EvaluationOptions, pool: ProcessPool) -> None:
+        self._options = options
         self._pool = pool
 
     def run(self, planned: PlannedRun) -> TaskRun:
         """Run a task and return its result. Its folder is removed, or moved to the folder to keep."""
-        run = _OneRun(planned, self._terms, self._pool)
+        run = _OneRun(planned, self._options, self._pool)
         try:
             done = run.run()
-            if self._terms.keep is not None and done.verdict != "passed" and planned.room.is_dir():
-                done = done.replace(kept=self._keep(planned, self._terms.keep))
+            if self._options.keep is not None and done.verdict != "passed" and planned.folder.is_dir():
+                done = done.replace(kept=self._keep(planned, self._options.keep))
         finally:
-            shutil.rmtree(planned.room, ignore_errors=True)
+            shutil.rmtree(planned.folder, ignore_errors=True)
         return done
 
     def _keep(self, planned: PlannedRun, folder: Path) -> str:
         """Move the folder of a run, with its trajectory, to the folder to keep; return the new path."""
-        target = folder / planned.room.name
-        log = next(planned.room.glob("state/sessions/*/*.jsonl"), None)
+        target = folder / planned.folder.name
+        log = next(planned.folder.glob("state/sessions/*/*.jsonl"), None)
         try:
             if log is not None:
                 text = document(log, "atif", tool_definitions)
-                write_atomic(planned.room / "result" / "trajectory.json", text.encode())
-            shutil.move(planned.room, target)
+                write_atomic(planned.folder / "result" / "trajectory.json", text.encode())
+            shutil.move(planned.folder, target)
         except (OSError, shutil.Error, SessionNotFoundError):
             return ""
         return str(target)
 
 
 class _OneRun:
-    def __init__(self, planned: PlannedRun, terms: RunTerms, pool: ProcessPool) -> None:
+    def __init__(self, planned: PlannedRun, options: EvaluationOptions, pool: ProcessPool) -> None:
         self._planned, self._task = planned, planned.task
-        self._terms, self._pool = terms, pool
-        self._steps = TaskSteps(planned.room, terms.env, pool)
+        self._options, self._pool = options, pool
+        self._steps = TaskSteps(planned.folder, options.env, pool)
         self._turn: AgentTurn | None = None
 
     def run(self) -> TaskRun:
@@ -264,46 +264,46 @@ class _OneRun:
             steps.result.mkdir(parents=True)
             copy_base(self._planned.base, steps.work)
             if why := steps.set_up(task.setup, task.check_timeout):
-                return self._ended("error", why)
-            state = str(self._planned.room / "state")
+                return self._make_result("error", why)
+            state = str(self._planned.folder / "state")
             self._turn = steps.take_turn(self._flags(), task.prompt, self._seconds, AGENT_STATE_DIR=state)
             if self._pool.is_stopping():
-                return self._ended("interrupted", "interrupted")
-            if why := steps.not_started(self._turn):
-                return self._ended("error", why)
+                return self._make_result("interrupted", "interrupted")
+            if why := steps.startup_error(self._turn):
+                return self._make_result("error", why)
             check = self._check()
         except EvaluationStoppedError:
-            return self._ended("interrupted", "interrupted")
+            return self._make_result("interrupted", "interrupted")
         except (OSError, shutil.Error, ToolError) as error:
-            return self._ended("error", str(getattr(error, "strerror", None) or error))
+            return self._make_result("error", str(getattr(error, "strerror", None) or error))
         if self._pool.is_stopping() and check.why:
-            return self._ended("interrupted", "interrupted")
-        before = why_turn_failed(self._turn, self._seconds) if check.code is not None else ""
+            return self._make_result("interrupted", "interrupted")
+        before = describe_turn_failure(self._turn, self._seconds) if check.code is not None else ""
         why = f"{before}; {check.why}" if before and check.why else check.why
-        return self._ended("failed" if check.why else "passed", why)
+        return self._make_result("failed" if check.why else "passed", why)
 
     @property
     def _seconds(self) -> float:
-        return self._terms.timeout or self._task.timeout
+        return self._options.timeout or self._task.timeout
 
     def _flags(self) -> list[str]:
         argv = []
         if self._task.settings:
             argv += ["--settings", json.dumps(self._task.settings, default=str)]
-        argv += [*self._terms.argv, *self._planned.variant.argv]
-        if self._task.max_cost and not self._terms.budget:
+        argv += [*self._options.argv, *self._planned.variant.argv]
+        if self._task.max_cost and not self._options.budget:
             argv += ["--max-budget-usd", f"{self._task.max_cost:g}"]
         return argv
 
     def _check(self) -> CheckEnd:
         steps, task = self._steps, self._task
         names = {RESULT_VARIABLE: steps.answer, TRANSCRIPT_VARIABLE: steps.transcript, TASK_VARIABLE: task.name}
-        maker = self._terms.sandbox if task.check_sandbox else None
+        maker = self._options.sandbox if task.check_sandbox else None
         sandbox = maker(steps.work, (task.folder, steps.result)) if maker is not None else None
         variables = {name: str(value) for name, value in names.items()}
         return steps.check(task.check, task.check_timeout, variables, sandbox)
 
-    def _ended(self, verdict: Verdict, why: str) -> TaskRun:
+    def _make_result(self, verdict: Verdict, why: str) -> TaskRun:
         planned, turn = self._planned, self._turn
         report = turn.report if turn is not None else AgentReport()
         return TaskRun(

@@ -47,15 +47,15 @@ class CheckEnd(Value):
 
 
 class TaskSteps:
-    """Runs the steps in `room`: the agent works in its folder `work`; what is printed goes to its folder `result`.
+    """Runs the steps in `folder`: the agent works in its folder `work`; what is printed goes to its folder `result`.
 
     All methods raise OSError, and EvaluationStoppedError after the pool was stopped.
     """
 
-    def __init__(self, room: Path, env: Mapping[str, str], pool: ProcessPool) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str], pool: ProcessPool) -> None:
         self._env, self._pool = env, pool
-        self.work = room / "work"
-        self.result = room / "result"
+        self.work = folder / "work"
+        self.result = folder / "result"
         self.answer = self.result / "answer.txt"
         self.transcript = self.result / "transcript.jsonl"
 
@@ -88,7 +88,7 @@ class TaskSteps:
         outcome = "timeout" if end.timed_out else report.outcome or f"exit {end.code}"
         return AgentTurn(end.code, outcome, report, time.monotonic() - started)
 
-    def not_started(self, turn: AgentTurn) -> str:
+    def startup_error(self, turn: AgentTurn) -> str:
         """Return why the agent could not start; "" if it did."""
         if turn.outcome == "timeout" or turn.code != 2:
             return ""
@@ -120,14 +120,14 @@ class TaskSteps:
         return CheckEnd(code, (_last_line(out) or f"the check failed with exit code {code}") if code else "")
 
 
-def why_turn_failed(turn: AgentTurn, seconds: float) -> str:
+def describe_turn_failure(turn: AgentTurn, seconds: float) -> str:
     """Describe why a turn is not done; "" if it is. seconds: its time limit."""
     words = {"timeout": f"took more than {seconds:g} s", "limit": "a limit ended it", "done": "", "": ""}
     found = words.get(turn.outcome)
     return shorten(next(iter(turn.report.errors), turn.outcome), 160) if found is None else found
 
 
-def check_sandboxes(settings: Settings, run_env: RunEnvironment) -> SandboxMaker | None:
+def check_sandbox_maker(settings: Settings, run_env: RunEnvironment) -> SandboxMaker | None:
     """Return a function that makes the sandbox of the settings for a work tree; None if there is no sandbox."""
     workspace = Workspace(run_env.root, (), run_env.cwd)
     profile, asked = sandbox_profile(workspace, settings, run_env), settings.sandbox

@@ -19,7 +19,7 @@ from agent_tools.record import Value
 _MAX_BYTES = 1 << 20
 _FILES = ("prompt.md", "task.toml")
 # The keys of task.toml with their types.
-_KEYS: dict[str, tuple[type, ...]] = {
+_TASK_KEYS: dict[str, tuple[type, ...]] = {
     "prompt": (str,),
     "repo": (str,),
     "commit": (str,),
@@ -118,12 +118,12 @@ def _options(path: Path) -> dict[str, Any]:
         data = tomllib.loads(read_text(path, _MAX_BYTES))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: {error}.") from None
-    if mistake := key_mistake(data, _KEYS):
+    if mistake := find_key_error(data, _TASK_KEYS):
         raise UsageError(f"{path}: {mistake}")
     return data
 
 
-def key_mistake(
+def find_key_error(
     data: Mapping[str, Any],
     keys: Mapping[str, tuple[type, ...]],
     before: str = "",

@@ -20,7 +20,7 @@ from agent_cli.core.run_environment import UsageError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import StuckError, collect
-from agent_tools.process.guarded_git import MAX_OUTPUT, Checkout, GitError, find_git, user_git
+from agent_tools.process.guarded_git import MAX_OUTPUT_BYTES, Checkout, GitError, find_git, user_git
 from agent_tools.record import Value
 from agent_tools.secret_patterns import without_secrets
 
@@ -225,13 +225,13 @@ class Repository:
         try:
             process = self._git.start(*words, *listed, env=env)
             named = b"\0".join(map(os.fsencode, paths))
-            out, message = collect(process, named, _GIT_SECONDS, MAX_OUTPUT, self._git.stuck())
+            out, message = collect(process, named, _GIT_SECONDS, MAX_OUTPUT_BYTES, self._git.stuck())
         except (GitError, StuckError) as error:
             raise UsageError(f"{error}.") from None
         except TimeoutError:
             raise UsageError(f"git {words[0]} took too long.") from None
         except OverflowError:
-            raise UsageError(f"git {words[0]} printed more than {MAX_OUTPUT:,} bytes.") from None
+            raise UsageError(f"git {words[0]} printed more than {MAX_OUTPUT_BYTES:,} bytes.") from None
         return process.returncode, out, message.decode("utf-8", "replace")
 
 

@@ -32,7 +32,7 @@ from agent_cli.mcp.stdio import MAX_LINE_BYTES, ServerProcess, host_pipe, pipe
 from agent_tools.text import shorten
 
 # How much a compressed answer may grow; compression is never requested.
-_MAX_COMPRESSION = 1_000
+_MAX_COMPRESSION_RATIO = 1_000
 _CONNECT_SECONDS = 30.0
 
 
@@ -62,7 +62,9 @@ async def _limit_response(response: httpx2.Response) -> None:
         return
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _LimitedStream(response.stream, MAX_LINE_BYTES // _MAX_COMPRESSION if packed else MAX_LINE_BYTES)
+    response.stream = _LimitedStream(
+        response.stream, MAX_LINE_BYTES // _MAX_COMPRESSION_RATIO if packed else MAX_LINE_BYTES
+    )
 
 
 def make_client(

@@ -274,7 +274,7 @@ USE_SCHEMA: dict[str, Any] = {
 CLOSE_SECONDS = 1.7
 # Assumed characters per token, and window of a model of unknown size.
 _CHARS_PER_TOKEN = 4
-_ASSUMED_WINDOW = 128_000
+_ASSUMED_WINDOW_TOKENS = 128_000
 
 
 class Servers:
@@ -383,7 +383,7 @@ class Servers:
         """Return the tools for every request: those of the servers, or ToolSearch and UseTool to find them."""
         tools = list(self.tools().values())
         size = sum(tool.offer.size for tool in tools)
-        if how == "always" or (how == "auto" and size > share * (window or _ASSUMED_WINDOW) * _CHARS_PER_TOKEN):
+        if how == "always" or (how == "auto" and size > share * (window or _ASSUMED_WINDOW_TOKENS) * _CHARS_PER_TOKEN):
             return self._finders()
         known = ("ready", "disabled")
         late = any(s.status not in known and not (s.from_cache and not s.may_start) for s in self.all.values())

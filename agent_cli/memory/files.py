@@ -117,7 +117,7 @@ def _text(file: MemoryFile) -> str:
     return f'{MARK}{_name(file)}">\n{file.text}\n</project_memory>\nInstructions of the user for work here. {why}'
 
 
-LIMIT = 64 * 1024
+MAX_BYTES = 64 * 1024
 MAX_FILES = 100
 MAX_DEPTH = 5
 _AGENT_FOLDERS = (".agent", ".claude")
@@ -187,7 +187,7 @@ class Memory(Value):
         """Return the text for the system prompt; "" if there is none."""
         parts = [f"## {f.shown}{f' (imported by {f.by})' if f.by else ''}\n{f.text}" for f in self.files if f.text]
         if out := [s.path for s in self.skipped if s.why == FULL]:
-            parts.append(f"(left out, as all memory files together may have {LIMIT // 1024} KiB: {', '.join(out)})")
+            parts.append(f"(left out, as all memory files together may have {MAX_BYTES // 1024} KiB: {', '.join(out)})")
         return "\n\n".join([_HEADING, *parts]) if parts else ""
 
     @property
@@ -211,7 +211,7 @@ def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
 
 def load_memory(sources: Sources) -> Memory:
     """Load everything that applies from the start."""
-    reader = MemoryReader(sources, LIMIT)
+    reader = MemoryReader(sources, MAX_BYTES)
     for folder in sources.own:
         # A path among the names is relative to the project; here it could lead anywhere.
         reader.read_existing((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
@@ -413,7 +413,7 @@ def describe_memory(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[
     else:
         size = sum(len(f.text.encode()) for f in every)
         about = sum(estimate_tokens(f.text) for f in every)
-        rows = [f"{counted(len(every), 'memory file')}, {size:,} bytes of at most {LIMIT:,}, about {about:,} tokens"]
+        rows = [f"{counted(len(every), 'memory file')}, {size:,} of {MAX_BYTES:,} bytes, about {about:,} tokens"]
     names = [f"{'  ' * f.depth}{f.shown}" for f in every]
     width = max(map(len, names), default=0)
     for file, name in zip(every, names, strict=True):
@@ -443,7 +443,7 @@ def memory_data(memory: Memory) -> dict[str, Any]:
     return {
         "files": top,
         "bytes": sum(len(f.text.encode()) for f in memory.files),
-        "limit": LIMIT,
+        "limit": MAX_BYTES,
         "waiting": [{"path": str(path), "paths": list(patterns)} for path, patterns in memory.on_touch],
         "skipped": [{"path": s.path, "why": s.why, "by": s.by} for s in memory.skipped],
     }

@@ -124,8 +124,8 @@ def may_start_in_reads(key: str) -> bool:
     return re.fullmatch(_NEVER_IN_READS, key, re.DOTALL) is None
 
 
-LIMIT = 1 << 18
-_POINTER = 4096
+MAX_CONFIG_BYTES = 1 << 18
+_MAX_POINTER_BYTES = 4096
 _MAX_NAMES = 5_000
 _HEADER = rb'\[([A-Za-z][A-Za-z0-9-]*)(?: "([A-Za-z0-9 ./_@#:+,=~*-]+)")?\]'
 _WORD = rb"[A-Za-z0-9./_@:+,=~*^%(){}<>&|!?$\[\]'-]+"
@@ -192,7 +192,7 @@ def inspect_repository(root: Path) -> RepositoryFindings:
     entries: list[Entry] = []
     for place, name in dict.fromkeys(((common, "config"), (common, "config.worktree"), (folder, "config.worktree"))):
         try:
-            found = parse_git_config(read_regular(place / name, LIMIT), root)
+            found = parse_git_config(read_regular(place / name, MAX_CONFIG_BYTES), root)
             entries += [e for e in found if not is_harmless_entry(*e) and not _is_own_tree(e, folder, root)]
         except (FileNotFoundError, NotADirectoryError):
             continue
@@ -255,7 +255,9 @@ def parse_with_git(data: bytes, root: Path) -> list[Entry]:
     """Parse configuration with the installed git; included files are not read."""
     try:
         run = isolated_git(find_git(os.environ.get("PATH", os.defpath), str(root)))
-        out = run.run("config", "--file", "-", "--list", "-z", "--no-includes", feed=data, seconds=5.0, most=LIMIT * 4)
+        out = run.run(
+            "config", "--file", "-", "--list", "-z", "--no-includes", feed=data, seconds=5.0, most=MAX_CONFIG_BYTES * 4
+        )
     except GitError as error:
         raise NotParsedError(str(error)) from None
     rows = [row.decode("utf-8", "surrogateescape") for row in out.split(b"\0")[:-1]]
@@ -265,7 +267,7 @@ def parse_with_git(data: bytes, root: Path) -> list[Entry]:
 def _read_pointer(file: Path, prefix: str, base: Path) -> Path | None:
     """Return the directory that a one-line file names."""
     try:
-        text = os.fsdecode(read_regular(file, _POINTER))
+        text = os.fsdecode(read_regular(file, _MAX_POINTER_BYTES))
         name = text.removeprefix(prefix).strip("\r\n").removeprefix(" ")
         return Path(os.path.realpath(base / name)) if name and text.startswith(prefix) else None
     except (OSError, ValueError):
@@ -275,7 +277,7 @@ def _read_pointer(file: Path, prefix: str, base: Path) -> Path | None:
 def _is_same(file: Path) -> bool:
     """Return True for a `commondir` without effect, as the sandbox puts there while a command runs."""
     try:
-        return read_regular(file, _POINTER) == COMMONDIR_PLACEHOLDER
+        return read_regular(file, _MAX_POINTER_BYTES) == COMMONDIR_PLACEHOLDER
     except OSError:
         return False
 
@@ -284,12 +286,12 @@ def _points_back(folder: Path, common: Path, root: Path) -> bool:
     """Return True if an external git directory refers back to `root`: that of a worktree or submodule."""
     if common != folder:
         try:
-            back = os.fsdecode(read_regular(folder / "gitdir", _POINTER)).strip("\r\n")
+            back = os.fsdecode(read_regular(folder / "gitdir", _MAX_POINTER_BYTES)).strip("\r\n")
             return os.path.realpath(folder / back) == os.path.realpath(root / ".git")
         except (OSError, ValueError):
             return False
     try:
-        entries = parse_git_config(read_regular(folder / "config", LIMIT), root)
+        entries = parse_git_config(read_regular(folder / "config", MAX_CONFIG_BYTES), root)
     except (OSError, NotParsedError):
         return False
     return any(_is_own_tree(entry, folder, root) for entry in entries)
@@ -326,7 +328,7 @@ def _find_anomalies(folder: Path, root: Path) -> Iterator[str]:
         if os.stat(folder).st_uid not in (os.geteuid(), _sudo_user()) and not _is_safe_directory(root):  # noqa: PTH116
             yield f"{folder}, which belongs to another user"
         # Git reads a whole reference into memory.
-        if os.lstat(folder / "HEAD").st_size > LIMIT:
+        if os.lstat(folder / "HEAD").st_size > MAX_CONFIG_BYTES:
             yield "HEAD, which is too large"
     except OSError:
         pass
@@ -344,7 +346,7 @@ def _find_anomalies(folder: Path, root: Path) -> Iterator[str]:
         except OSError:
             continue
     try:
-        lines = os.fsdecode(read_regular(folder / "objects/info/alternates", LIMIT)).split("\n")
+        lines = os.fsdecode(read_regular(folder / "objects/info/alternates", MAX_CONFIG_BYTES)).split("\n")
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -358,7 +360,7 @@ def _find_anomalies(folder: Path, root: Path) -> Iterator[str]:
 def _branch_anomalies(folder: Path, common: Path) -> list[str]:
     """Return a phrase if the file of the checked-out branch is not readable as a file."""
     try:
-        name = os.fsdecode(read_regular(folder / "HEAD", LIMIT)).removeprefix("ref: ").strip()
+        name = os.fsdecode(read_regular(folder / "HEAD", MAX_CONFIG_BYTES)).removeprefix("ref: ").strip()
         if name.startswith("refs/") and ".." not in name and not stat.S_ISREG(os.lstat(common / name).st_mode):
             return [f"{name} is no file"]
     except (OSError, ValueError):

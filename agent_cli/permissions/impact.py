@@ -31,7 +31,7 @@ _WALK_SECONDS = 0.05
 _MAX_MARKS = 5_000
 _MARK_SECONDS = 2.0
 _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
-_NAMED = 10
+_MAX_LISTED = 10
 _MAX_MATCHES = 1_000
 _REF = re.compile(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
@@ -183,7 +183,7 @@ class _Tally:
     def _add(self, path: str, size: int) -> None:
         self.count += 1
         self.bytes += size
-        if len(self.names) < _NAMED:
+        if len(self.names) < _MAX_LISTED:
             self.names.append(path)
 
 
@@ -260,8 +260,8 @@ def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     if unknown := _unknown(danger.words):
         yield f"{_describe_target(danger)}: it is not known what it acts on: {unknown}"
     if files:
-        more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
-        listed = ", ".join(files[:_NAMED])
+        more = f" and {len(files) - _MAX_LISTED:,} more" if len(files) > _MAX_LISTED else ""
+        listed = ", ".join(files[:_MAX_LISTED])
         lines = f"+{added} -{removed} lines"
         yield f"loses the uncommitted changes of {counted(len(files), 'file')} ({lines}): {listed}{more}"
     else:
@@ -291,9 +291,9 @@ def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
             total += os.lstat(os.path.join(cwd, name)).st_size
         except OSError:
             continue
-    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    more = f" and {len(found) - _MAX_LISTED:,} more" if len(found) > _MAX_LISTED else ""
     size = _size(total) if len(found) <= _MAX_MATCHES else f"at least {_size(total)}"
-    listed = ", ".join(found[:_NAMED])
+    listed = ", ".join(found[:_MAX_LISTED])
     return f"deletes {counted(len(found), 'file')} that git has no copy of ({size}): {listed}{more}"
 
 
@@ -305,9 +305,9 @@ def _stashes(danger: Danger, cwd: str, git: GitReader) -> str:
         entries = [e for e in entries if e.startswith(f"{wanted}:")]
     if not entries:
         return f"{_describe_target(danger)}: no such stash exists"
-    more = f" and {len(entries) - _NAMED} more" if len(entries) > _NAMED else ""
+    more = f" and {len(entries) - _MAX_LISTED} more" if len(entries) > _MAX_LISTED else ""
     word = "stash entry" if len(entries) == 1 else "stash entries"
-    return f"drops {len(entries)} {word}: {'; '.join(entries[:_NAMED])}{more}"
+    return f"drops {len(entries)} {word}: {'; '.join(entries[:_MAX_LISTED])}{more}"
 
 
 def _branches(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 _CHOICE = r"\{([^{}]*,[^{}]*)\}"
-_MOST_CHOICES = 256
+_MAX_CHOICES = 256
 
 
 def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:
@@ -45,7 +45,7 @@ def path_pattern(base: str, pattern: str, strict: bool) -> re.Pattern[str]:
 def _alternatives(pattern: str) -> tuple[str, ...]:
     """Return a pattern as it stands, and with each choice of its braces."""
     found, waiting = [pattern], [pattern]
-    while waiting and len(found) <= _MOST_CHOICES:
+    while waiting and len(found) <= _MAX_CHOICES:
         text = waiting.pop()
         if "{" in text and (match := re.search(_CHOICE, text)):
             waiting += [text[: match.start()] + choice + text[match.end() :] for choice in match[1].split(",")]

@@ -25,7 +25,7 @@ from agent_cli.providers.base import Chunk, ModelError, Notice, Request
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import Timeouts
-from agent_tools.process.child import MAX_MEMORY, limit_memory
+from agent_tools.process.child import MAX_MEMORY_BYTES, limit_memory
 from agent_tools.record import from_json, to_json
 from agent_tools.secret_patterns import without_secrets
 
@@ -134,7 +134,7 @@ class LiteLLMWorker:
             env={**plain, "PYTHONPATH": os.pathsep.join(_import_path())},
             # Its own group: Ctrl-C is for us to pass on, and killing the group leaves nothing behind.
         )
-        limit_memory(self._process.pid, MAX_MEMORY)
+        limit_memory(self._process.pid, MAX_MEMORY_BYTES)
         threading.Thread(target=self._drain, daemon=True).start()
         self.send({"environment": {name: value for name, value in os.environ.items() if name not in plain}})
 

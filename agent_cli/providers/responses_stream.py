@@ -26,7 +26,7 @@ from agent_cli.providers.base import (
 )
 from agent_cli.providers.errors import error_in_stream, malformed
 
-_NOWHERE = -1
+_NO_INDEX = -1
 CALLS = ("function_call", "custom_tool_call")
 
 
@@ -99,7 +99,7 @@ class ResponsesReader:
 
     def _item(self, event: dict[str, Any]) -> _Item | None:
         """Return the item that an event is about."""
-        return self._items.get(event.get("item_id") or "") or self._items.get(event.get("output_index", _NOWHERE))
+        return self._items.get(event.get("item_id") or "") or self._items.get(event.get("output_index", _NO_INDEX))
 
     def _add_item(self, kind: str, event: dict[str, Any], phase: Any = None) -> _Item:
         """Add an item, identified by an event."""
@@ -108,7 +108,7 @@ class ResponsesReader:
         if identity:
             self._items[str(identity)] = item
         if place is not None or not identity:
-            self._items[_NOWHERE if place is None else int(place)] = item
+            self._items[_NO_INDEX if place is None else int(place)] = item
         if kind != "reasoning":
             self._thinking = False
         return item

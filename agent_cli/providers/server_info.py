@@ -141,7 +141,7 @@ LOCAL = Timeouts(connect=0.2, idle=1.0, total=1.0)
 REMOTE = Timeouts(connect=2.0, idle=2.0, total=2.0)
 _MAX_BYTES = 4 << 20
 # Ollama's context unless OLLAMA_CONTEXT_LENGTH or the model's own file sets a larger one.
-_OLLAMA_DEFAULT = 4096
+_OLLAMA_DEFAULT_TOKENS = 4096
 # Names of the number of tokens that a model takes; as loaded first.
 _WINDOW_KEYS = (
     "loaded_context_length",
@@ -247,7 +247,7 @@ def _ollama_window(root: str, model: str, key: str) -> int | None:
     shown = ask_json(f"{root}/api/show", key, body={"model": model})
     if shown is None:
         return None
-    return _configured(shown) or min(_OLLAMA_DEFAULT, _max_context(shown) or _OLLAMA_DEFAULT)
+    return _configured(shown) or min(_OLLAMA_DEFAULT_TOKENS, _max_context(shown) or _OLLAMA_DEFAULT_TOKENS)
 
 
 def ask_ollama(base_url: str, model: str, key: str = "") -> OllamaModel | None:

@@ -27,8 +27,8 @@ _WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
 _ROLES = ("admin", "write", "maintain")
 # Events that only someone with write access, or GitHub itself, can cause.
 _OWN_EVENTS = ("push", "workflow_dispatch", "schedule", "repository_dispatch", "merge_group", "release")
-_PATCH_LIMIT = 300
-_ANSWER_LIMIT = 1 << 20
+_GIT_SECONDS = 300
+_MAX_ANSWER_BYTES = 1 << 20
 
 
 class ActionError(Exception):
@@ -85,7 +85,7 @@ def _may_write(actor: str, inputs: Mapping[str, str], event: Mapping[str, Any], 
         try:
             reply = HttpClient(Timeouts(total=30.0), env).send(split_url(url), headers, None, CancelToken())
             try:
-                status, body = reply.status, reply.read_all(_ANSWER_LIMIT)
+                status, body = reply.status, reply.read_all(_MAX_ANSWER_BYTES)
             finally:
                 reply.close()
             if status == 404:
@@ -251,7 +251,7 @@ def _git(git: str, where: Path, *words: str, env: Mapping[str, str] | None = Non
     quiet = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
     done = subprocess.run(
         [git, *quiet, *words], cwd=where, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
-        capture_output=True, check=True, timeout=_PATCH_LIMIT,
+        capture_output=True, check=True, timeout=_GIT_SECONDS,
     )  # fmt: skip
     return done.stdout
 

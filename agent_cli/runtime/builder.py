@@ -52,8 +52,8 @@ from agent_cli.runtime.models import (
     wants_small_profile,
 )
 from agent_cli.runtime.session import (
-    ATTENDED_PATIENCE,
-    PATIENCE,
+    ATTENDED_LOCK_WAIT_SECONDS,
+    LOCK_WAIT_SECONDS,
     changed_memory,
     changed_presence,
     make_header,
@@ -113,7 +113,9 @@ def build_agent(
         settings = with_agent(options, run_env, layers, settings, embedded)
     servers = make_servers(options, run_env, layers, settings, warn, embedded.host)
     store = SessionStore(state_folder(run_env.env), run_env.root)
-    log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE, run_env)
+    log, restored = open_session(
+        options, settings, store, warn, ATTENDED_LOCK_WAIT_SECONDS if attended else LOCK_WAIT_SECONDS, run_env
+    )
     old = restored.header if restored is not None and not restored.rebuilt else None
     chosen = ChosenModel(model_name(options, settings, restored), settings, run_env)
     model, info = chosen.resolved, chosen.info

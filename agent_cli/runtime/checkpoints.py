@@ -30,7 +30,7 @@ with lazy_imports():
     from agent_cli.checkpoints import store as checkpoints_store
     from agent_cli.checkpoints import undo as checkpoints_undo
 
-_MB = 1_000_000
+_BYTES_PER_MB = 1_000_000
 
 
 class CheckpointKeeper(ChangeObserver):
@@ -94,8 +94,8 @@ class CheckpointKeeper(ChangeObserver):
         undo, now = self._settings.undo, time.time()
         with suppress(git_store.StoreError, OSError):
             store = self._recorder.store
-            if prune.is_due(store.where.folder, round(undo.max_store_mb * _MB), now):
-                prune.prune(store, undo.days, round(undo.max_store_mb * _MB), now)
+            if prune.is_due(store.where.folder, round(undo.max_store_mb * _BYTES_PER_MB), now):
+                prune.prune(store, undo.days, round(undo.max_store_mb * _BYTES_PER_MB), now)
 
 
 def checkpoint_keeper(run_env: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
@@ -119,7 +119,7 @@ def store_config(run_env: RunEnvironment, settings: Settings, session: str) -> S
     extra = (Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (run_env.root, *extra)))
     undo = settings.undo
-    bounds = scanner.SizeLimits(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
+    bounds = scanner.SizeLimits(round(undo.max_file_mb * _BYTES_PER_MB), round(undo.max_total_mb * _BYTES_PER_MB))
     path = run_env.env.get("PATH", os.defpath)
     # An outer folder covers those inside it.
     outer = tuple(r for r in roots if not any(r != o and r.is_relative_to(o) for o in roots))

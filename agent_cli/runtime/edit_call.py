@@ -19,7 +19,7 @@ from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import TraitsOf, tool_traits
 from agent_tools.results import Diff, Diffs, Display
-from agent_tools.text import MAX_LINE
+from agent_tools.text import MAX_LINE_CHARS
 
 _NO_END = "\\"
 
@@ -133,7 +133,7 @@ def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
                     new[-1] = new[-1].rstrip("\r\n")
                 continue
             removed = line[:1] == "-"
-            if len(line) > MAX_LINE:
+            if len(line) > MAX_LINE_CHARS:
                 return None  # the diff was truncated
             if line[:1] == "+":
                 new.append(line[1:] + _end_near(lines, at))

@@ -34,7 +34,7 @@ with lazy_imports():
     from agent_tools.shell import state as shell_env  # with the shell
 
 # How long the first message in a terminal waits for servers; ToolSearch finds the tools of slower ones.
-ATTENDED_WAIT = 3.0
+ATTENDED_WAIT_SECONDS = 3.0
 STATUS_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
          "login": "needs-auth"}  # fmt: skip
 
@@ -189,12 +189,12 @@ class SessionServers:
             attended = self._conversation.deps.attended
             if attended:
                 self.servers.start()
-            self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
+            self.servers.wait(min(settings.wait, ATTENDED_WAIT_SECONDS) if attended else settings.wait, needed=True)
             window = self._chosen.window.tokens
             offered = self.servers.request_tools(settings.tool_search, settings.schema_share, window)
             self._offer([*offered, *self._resource_tools()])
         else:
-            self.servers.restart_logged_in(ATTENDED_WAIT)
+            self.servers.restart_logged_in(ATTENDED_WAIT_SECONDS)
         self.report_changes()
 
     def _resource_tools(self) -> list[Tool[Any]]:

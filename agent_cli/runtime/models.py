@@ -25,7 +25,7 @@ from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.results import ASSUMED_WINDOW, MediaKind
+from agent_tools.results import ASSUMED_WINDOW_TOKENS, MediaKind
 
 with lazy_imports():
     from agent_cli.core import redact
@@ -38,19 +38,19 @@ with lazy_imports():
 # A local model may read a long prompt for many minutes; if its server stops, the connection ends anyway.
 LOCAL_IDLE_SECONDS = 300.0
 # Added for each KB of the request: an old processor reads about ten tokens per second.
-LOCAL_IDLE_PER_KB = 30.0
+LOCAL_IDLE_SECONDS_PER_KB = 30.0
 # Anthropic's name for the long window, and its size in tokens.
 LONG_WINDOW_BETA, LONG_WINDOW = "context-1m-2025-08-07", 1_000_000
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 # A smaller window, in tokens, has room only for few tools and a short prompt.
-SMALL_WINDOW = 20_000
+SMALL_WINDOW_TOKENS = 20_000
 # A model with fewer parameters cannot handle many tools.
 SMALL_MODEL_PARAMETERS = 8e9
 _NAMED_SIZE = r"(?i)(?<![\w.])e?(\d+(?:\.\d+)?)b(?!\w)"
-# Assumed window of a model of unknown size on a local server, in tokens; `ASSUMED_WINDOW` is that of others.
-ASSUMED_LOCAL_WINDOW = 32_000
+# Assumed window of a model of unknown size on a local server, in tokens; `ASSUMED_WINDOW_TOKENS` is that of others.
+ASSUMED_LOCAL_WINDOW_TOKENS = 32_000
 # The window that Ollama loads a model with by default: large enough to work, small enough for most memories.
-OLLAMA_WINDOW = 32_768
+OLLAMA_WINDOW_TOKENS = 32_768
 
 
 class NoAccessError(UsageError):
@@ -201,7 +201,7 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
         return ModelWindow(known, "catalog")
     # A local server with the protocol of Anthropic or Google is a proxy for a large model.
     local = model.wire in ("openai", "responses") and is_loopback_url(model.base_url)
-    return ModelWindow(ASSUMED_LOCAL_WINDOW if local else ASSUMED_WINDOW, "assumed")
+    return ModelWindow(ASSUMED_LOCAL_WINDOW_TOKENS if local else ASSUMED_WINDOW_TOKENS, "assumed")
 
 
 def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> ModelWindow:
@@ -212,8 +212,8 @@ def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> Model
     key = model.api_key.reveal() if model.api_key else ""
     about = server_info.ask_ollama(model.base_url, model.model, key) if ask else None
     if about is None:
-        return ModelWindow(own or OLLAMA_WINDOW, "settings" if own else "assumed")
-    window = own or about.configured or max(about.loaded or 0, OLLAMA_WINDOW)
+        return ModelWindow(own or OLLAMA_WINDOW_TOKENS, "settings" if own else "assumed")
+    window = own or about.configured or max(about.loaded or 0, OLLAMA_WINDOW_TOKENS)
     source: Literal["settings", "server"] = "settings" if own else "server"
     return ModelWindow(min(window, about.max_context or window), source, about.images, about.parameters)
 
@@ -225,7 +225,7 @@ def wants_small_profile(settings: Settings, model: str, window: ModelWindow) -> 
     """
     if settings.profile != "auto":
         return settings.profile == "small"
-    if window.tokens is not None and window.tokens < SMALL_WINDOW:
+    if window.tokens is not None and window.tokens < SMALL_WINDOW_TOKENS:
         return True
     sizes = re.findall(_NAMED_SIZE, model) if "b" in model.lower() else ()
     named = max((float(size) * 1e9 for size in sizes), default=None)
@@ -296,7 +296,7 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
     def open_now() -> ModelClient:
         idle, per_kb = settings.idle_timeout, 0.0
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
-            idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_PER_KB
+            idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_SECONDS_PER_KB
         timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout, per_kb)
         return create_client(
             model,

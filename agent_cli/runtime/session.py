@@ -47,9 +47,9 @@ _USER_ABSENT = (
     "finish the task. A call that needs approval is denied: continue without it and name it at the end."
 )
 # Seconds to wait for another process that has the session open, which may be about to end.
-PATIENCE = 5.0
+LOCK_WAIT_SECONDS = 5.0
 # The same if a user is present.
-ATTENDED_PATIENCE = 2.0
+ATTENDED_LOCK_WAIT_SECONDS = 2.0
 
 MAX_TITLE_CHARS = 80
 
@@ -74,7 +74,7 @@ def open_session(
     settings: Settings,
     store: SessionStore,
     warn: Callable[[str], None],
-    patience: float = PATIENCE,
+    patience: float = LOCK_WAIT_SECONDS,
     run_env: RunEnvironment | None = None,
 ) -> tuple[SessionLog | None, Restored | None]:
     """Open the session that the options resume: lock it, then read it. Raises UsageError.

@@ -66,7 +66,9 @@ def working_files(context: ToolContext) -> str:
     """Return the first files of the working directory as lines for a small model, with relative paths alone."""
     listed = ls.LS().run(ls.LSArgs("."), context).display
     lines = listed.lines if isinstance(listed, Listing) else ()
-    return "\n".join(["Paths are relative to the working directory. Its files:", *(lines[:_LISTED] or ["(none)"])])
+    return "\n".join(
+        ["Paths are relative to the working directory. Its files:", *(lines[:_MAX_LISTED_FILES] or ["(none)"])]
+    )
 
 
 def model_family(model: str) -> Family:
@@ -138,12 +140,12 @@ def _sandbox(settings: Settings) -> str:
 
 
 # For git to answer, together: a large repository must not delay the first request.
-_SECONDS = 1.5
-_LARGEST = 4 << 20
-_FILES = 10
-_LISTED = 40
-_COMMITS = 5
-_WIDTH = 80
+_GIT_SECONDS = 1.5
+_MAX_OUTPUT_BYTES = 4 << 20
+_MAX_STATUS_LINES = 10
+_MAX_LISTED_FILES = 40
+_MAX_COMMITS = 5
+_MAX_LINE_CHARS = 80
 
 
 class RepositoryState:
@@ -158,7 +160,7 @@ class RepositoryState:
             git = git_use.git_to_read(run_env.root, run_env.env, layers.trust.git_use)
             for words in (
                 ("status", "--porcelain", "--no-renames", "--untracked-files=normal"),
-                ("log", f"-{_COMMITS}", "--no-show-signature", "--format=%h %s"),
+                ("log", f"-{_MAX_COMMITS}", "--no-show-signature", "--format=%h %s"),
             ):
                 self._running.append(git.start_brief(*words))
         except (git_use.NotUsableError, guarded_git.GitError):
@@ -186,17 +188,17 @@ class RepositoryState:
     def _lines(self, process: child.BriefChild) -> list[str] | None:
         """Return the lines of git's output, None if it failed. Raises ValueError if it did not come in time."""
         try:
-            out, _ = child.collect(process, b"", _SECONDS, _LARGEST)
+            out, _ = child.collect(process, b"", _GIT_SECONDS, _MAX_OUTPUT_BYTES)
         except (TimeoutError, OverflowError, child.StuckError):
             raise ValueError from None
         if process.returncode:
             return None
-        return [escape_controls(line)[:_WIDTH] for line in out.decode("utf-8", "replace").split("\n") if line]
+        return [escape_controls(line)[:_MAX_LINE_CHARS] for line in out.decode("utf-8", "replace").split("\n") if line]
 
     def _stop(self) -> None:
         for process in self._running:
             if process.returncode is None:
-                child.read_until_exit(process, b"", 0, _LARGEST)
+                child.read_until_exit(process, b"", 0, _MAX_OUTPUT_BYTES)
         self._running = []
 
 
@@ -205,5 +207,5 @@ def _count(files: int) -> str:
 
 
 def _some(status: Sequence[str]) -> list[str]:
-    more = [f"... and {len(status) - _FILES} more"] if len(status) > _FILES else []
-    return [*status[:_FILES], *more]
+    more = [f"... and {len(status) - _MAX_STATUS_LINES} more"] if len(status) > _MAX_STATUS_LINES else []
+    return [*status[:_MAX_STATUS_LINES], *more]

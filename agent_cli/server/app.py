@@ -1,4 +1,4 @@
-"""The server: the API as one table of what is served and who may ask, the page, and uvicorn to listen."""
+"""The server: the table of API routes and the role that each needs, the page, and uvicorn."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_cli.core.run_environment import UsageError
 from agent_cli.core.version import __version__
-from agent_cli.server import acting, coding, reading, schemas
+from agent_cli.server import actions, coding, queries, schemas
 from agent_cli.server.guard import AccessTokenStore, FailureLimit, RequestGuard, RequestRefusedError, Role
 from agent_cli.server.hub import Hub
 from agent_cli.server.notify import Notifier
@@ -40,7 +40,7 @@ from agent_tools.text import one_line
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "format": "uuid"}}
 # What any request can be answered with.
-_USUAL = (400, 401, 403, 405, 408, 413, 415, 421, 429, 503)
+_COMMON_ERRORS = (400, 401, 403, 405, 408, 413, 415, 421, 429, 503)
 _REASONS = {
     400: "The request cannot be read.", 401: "The token is missing or not valid.",
     403: "The token's role, the address or the mode does not allow it.", 404: "It does not exist here.",
@@ -71,66 +71,66 @@ class ApiRoute(Value):
 
 
 _STATES = {"type": "string", "enum": ["", *schemas.SessionState.__args__]}  # type: ignore[attr-defined]
-_AT = "/v1/sessions/{id}"
-_ACT = (404, 409, 422, 507)
+_SESSION = "/v1/sessions/{id}"
+_ERRORS = (404, 409, 422, 507)
 # fmt: off
 ROUTES: tuple[ApiRoute, ...] = (
-    ApiRoute("GET", "/v1/me", "read", "Name and role of the token.", reading.me, schemas.TokenItem),
-    ApiRoute("GET", "/v1/projects", "read", "The folders that work can be started in.", reading.projects,
+    ApiRoute("GET", "/v1/me", "read", "Name and role of the token.", queries.get_identity, schemas.TokenItem),
+    ApiRoute("GET", "/v1/projects", "read", "The folders that work can be started in.", queries.list_projects,
              schemas.ProjectList),
-    ApiRoute("GET", "/v1/models", "read", "The known models that have a key.", reading.models, schemas.ModelList,
+    ApiRoute("GET", "/v1/models", "read", "The known models that have a key.", queries.list_models, schemas.ModelList,
              errors=(409,), query={"project": {"type": "string"}}),
-    ApiRoute("GET", "/v1/sessions", "read", "List and search sessions, those that wait first.", reading.sessions,
+    ApiRoute("GET", "/v1/sessions", "read", "List and search sessions, those that wait first.", queries.list_sessions,
              schemas.SessionPage,
              query={"state": _STATES, "project": {"type": "string"}, "query": {"type": "string"},
                     "limit": _NUMBER, "cursor": {"type": "string"}}),
-    ApiRoute("POST", "/v1/sessions", "start", "Start a task; answers with its session at once.", acting.start,
+    ApiRoute("POST", "/v1/sessions", "start", "Start a task; answers with its session at once.", actions.start_session,
              schemas.SessionItem, schemas.StartBody, 201, (404, 409, 422, 507)),
-    ApiRoute("GET", "/v1/events", "read", "Sessions as they change, as server-sent events.", reading.all_events,
+    ApiRoute("GET", "/v1/events", "read", "Sessions as they change, as server-sent events.", queries.stream_sessions,
              media=(_SSE,)),
-    ApiRoute("GET", _AT, "read", "A session with its plan, questions and usage.", reading.session,
+    ApiRoute("GET", _SESSION, "read", "A session with its plan, questions and usage.", queries.get_session,
              schemas.SessionDetail, errors=(404,)),
-    ApiRoute("GET", _AT + "/history", "read", "Records of the log, a page at a time.", reading.history,
+    ApiRoute("GET", _SESSION + "/history", "read", "Records of the log, a page at a time.", queries.get_history,
              schemas.HistoryPage, errors=(404,), query={"before": _NUMBER, "after": _NUMBER, "limit": _NUMBER}),
-    ApiRoute("GET", _AT + "/events", "read", "Records as they are written, as server-sent events.", reading.events,
-             errors=(404,), query={"after": _NUMBER}, media=(_SSE,)),
-    ApiRoute("GET", _AT + "/pending", "read", "What waits for a decision.", reading.pending, schemas.PendingItems,
-             errors=(404,)),
-    ApiRoute("GET", _AT + "/diff", "read", "What the session changed.", reading.diff, schemas.SessionDiff,
+    ApiRoute("GET", _SESSION + "/events", "read", "Records as they are written, as server-sent events.",
+             queries.stream_session, errors=(404,), query={"after": _NUMBER}, media=(_SSE,)),
+    ApiRoute("GET", _SESSION + "/pending", "read", "What waits for a decision.", queries.list_pending,
+             schemas.PendingItems, errors=(404,)),
+    ApiRoute("GET", _SESSION + "/diff", "read", "What the session changed.", queries.get_diff, schemas.SessionDiff,
              errors=(404, 409)),
-    ApiRoute("GET", _AT + "/undo", "read", "The turns that can be undone.", reading.undo_points, schemas.UndoPoints,
-             errors=(404, 409)),
-    ApiRoute("GET", _AT + "/export", "read", "The session as a document.", reading.exported, errors=(404, 409),
-             query={"format": {"type": "string", "enum": ["markdown", "html", "json"]}},
+    ApiRoute("GET", _SESSION + "/undo", "read", "The turns that can be undone.", queries.list_undo_points,
+             schemas.UndoPoints, errors=(404, 409)),
+    ApiRoute("GET", _SESSION + "/export", "read", "The session as a document.", queries.export_session,
+             errors=(404, 409), query={"format": {"type": "string", "enum": ["markdown", "html", "json"]}},
              media=("text/markdown", "text/html", "application/json")),
-    ApiRoute("POST", _AT + "/messages", "start", "Send a message, now or after the turn.", acting.say,
-             schemas.AcceptedAnswer, schemas.MessageBody, 202, _ACT),
-    ApiRoute("POST", _AT + "/interrupt", "start", "Stop the running turn.", acting.interrupt, schemas.AcceptedAnswer,
-             schemas.EmptyBody, 202, _ACT),
-    ApiRoute("POST", _AT + "/resume", "start", "Continue a turn that was cut off.", acting.resume,
-             schemas.AcceptedAnswer, schemas.EmptyBody, 202, _ACT),
-    ApiRoute("POST", _AT + "/decisions", "decide", "Decide about what waits.", acting.decide, schemas.DecidedAnswer,
-             schemas.DecisionBody, 200, _ACT),
-    ApiRoute("POST", _AT + "/approve", "decide", "Approve what waits.", acting.approve, schemas.DecidedAnswer,
-             schemas.DecisionFields, 200, _ACT),
-    ApiRoute("POST", _AT + "/reject", "decide", "Reject what waits, with words for the model.", acting.reject,
-             schemas.DecidedAnswer, schemas.DecisionFields, 200, _ACT),
-    ApiRoute("POST", _AT + "/answer", "decide", "Answer a question, or ask for a change of a plan.", acting.answer,
-             schemas.DecidedAnswer, schemas.DecisionFields, 200, _ACT),
-    ApiRoute("POST", _AT + "/undo", "start", "Undo a turn and all after it.", acting.undo, schemas.UndoAnswer,
-             schemas.UndoBody, 200, _ACT),
-    ApiRoute("POST", "/coding/start", "start", "Start a request, by default with a plan.", coding.start,
-             schemas.CodingState, schemas.CodingStart, 201, _ACT),
-    ApiRoute("GET", "/coding/{session_id}", "read", "The state of a request.", coding.state, schemas.CodingState,
+    ApiRoute("POST", _SESSION + "/messages", "start", "Send a message, now or after the turn.", actions.send_message,
+             schemas.AcceptedAnswer, schemas.MessageBody, 202, _ERRORS),
+    ApiRoute("POST", _SESSION + "/interrupt", "start", "Stop the running turn.", actions.interrupt_turn,
+             schemas.AcceptedAnswer, schemas.EmptyBody, 202, _ERRORS),
+    ApiRoute("POST", _SESSION + "/resume", "start", "Continue a turn that was cut off.", actions.resume_turn,
+             schemas.AcceptedAnswer, schemas.EmptyBody, 202, _ERRORS),
+    ApiRoute("POST", _SESSION + "/decisions", "decide", "Decide about what waits.", actions.decide,
+             schemas.DecidedAnswer, schemas.DecisionBody, 200, _ERRORS),
+    ApiRoute("POST", _SESSION + "/approve", "decide", "Approve what waits.", actions.approve, schemas.DecidedAnswer,
+             schemas.DecisionFields, 200, _ERRORS),
+    ApiRoute("POST", _SESSION + "/reject", "decide", "Reject what waits, with words for the model.", actions.reject,
+             schemas.DecidedAnswer, schemas.DecisionFields, 200, _ERRORS),
+    ApiRoute("POST", _SESSION + "/answer", "decide", "Answer a question, or ask for a change of a plan.",
+             actions.answer, schemas.DecidedAnswer, schemas.DecisionFields, 200, _ERRORS),
+    ApiRoute("POST", _SESSION + "/undo", "start", "Undo a turn and all after it.", actions.undo_turns,
+             schemas.UndoAnswer, schemas.UndoBody, 200, _ERRORS),
+    ApiRoute("POST", "/coding/start", "start", "Start a request, by default with a plan.", coding.start_coding,
+             schemas.CodingState, schemas.CodingStart, 201, _ERRORS),
+    ApiRoute("GET", "/coding/{session_id}", "read", "The state of a request.", coding.get_coding, schemas.CodingState,
              errors=(404,)),
     ApiRoute("POST", "/coding/{session_id}/approve", "decide", "Decide about the plan, or its calls.",
-             coding.approve, schemas.CodingState, schemas.CodingApprove, 200, _ACT),
+             coding.approve_coding, schemas.CodingState, schemas.CodingApprove, 200, _ERRORS),
 )
 # fmt: on
 
 
-def starlette_routes(hub: Hub) -> list[Route]:
-    """Return the routes of the table."""
+def make_routes(hub: Hub) -> list[Route]:
+    """Return the routes of `ROUTES`."""
     by_path: dict[str, list[ApiRoute]] = {}
     for row in ROUTES:
         by_path.setdefault(row.path, []).append(row)
@@ -144,7 +144,7 @@ def _endpoint(hub: Hub, rows: dict[str, ApiRoute]) -> Callable[[Request], Awaita
     async def endpoint(request: Request) -> Response:
         row = rows["GET" if request.method == "HEAD" else request.method]
         try:
-            token = reading.token_of(request)
+            token = queries.token_of(request)
             if not token.may(row.role):
                 raise RequestRefusedError(
                     403, "role", f"{token.name} has the role {token.role}, and this needs {row.role}."
@@ -152,21 +152,21 @@ def _endpoint(hub: Hub, rows: dict[str, ApiRoute]) -> Callable[[Request], Awaita
             if row.body is None:
                 made = await row.handler(hub, request)
             else:
-                made = await row.handler(hub, request, await _read(row.body, request))
+                made = await row.handler(hub, request, await _parse_body(row.body, request))
         except RequestRefusedError as refusal:
-            return answer_of(refusal)
+            return refusal_response(refusal)
         except (ClientDisconnect, HTTPException):
             raise
         except Exception as error:  # noqa: BLE001 - costs one request, not the server; shown on stderr
             where = write_crash_report(error, hub.env)
             sys.stderr.write(f"agent: {request.method} {row.path} failed: {type(error).__name__}. See {where}\n")
-            return answer_of(RequestRefusedError(500, "program", "The server failed; its log has a report."))
+            return refusal_response(RequestRefusedError(500, "program", "The server failed; its log has a report."))
         return made if isinstance(made, Response) else JSONResponse(made, row.status)
 
     return endpoint
 
 
-async def _read(model: type[BaseModel], request: Request) -> BaseModel:
+async def _parse_body(model: type[BaseModel], request: Request) -> BaseModel:
     body = await request.body()
     try:
         # Text that no file could hold would fail where it is stored.
@@ -181,13 +181,13 @@ async def _read(model: type[BaseModel], request: Request) -> BaseModel:
         raise RequestRefusedError(code, "body", f"{at}: {first['msg']}" if at else first["msg"]) from None
 
 
-def answer_of(refusal: RequestRefusedError) -> Response:
-    """Return a refusal as an answer."""
+def refusal_response(refusal: RequestRefusedError) -> Response:
+    """Return the HTTP response to a refused request."""
     return Response(refusal.body(), refusal.status, media_type="application/json")
 
 
-def openapi() -> dict[str, Any]:
-    """Return the OpenAPI document of the table."""
+def build_openapi() -> dict[str, Any]:
+    """Return the OpenAPI document of `ROUTES`."""
     models = {m for row in ROUTES for m in (row.answer, row.body) if m is not None} | {schemas.ErrorAnswer}
     listed = sorted(models, key=lambda m: m.__name__)
     _, made = models_json_schema(
@@ -216,9 +216,9 @@ def _operation(row: ApiRoute) -> dict[str, Any]:
         parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"}})
     answers: dict[str, Any] = {str(row.status): {"description": row.summary, "content": _content(row)}}
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}
-    for status in sorted({*_USUAL, *row.errors, *((422,) if row.body else ())}):
+    for status in sorted({*_COMMON_ERRORS, *row.errors, *((422,) if row.body else ())}):
         answers[str(status)] = {"description": _REASONS[status], "content": error}
-    made = {"summary": row.summary, "operationId": _name(row), "parameters": parameters, "responses": answers}
+    made = {"summary": row.summary, "operationId": _operation_id(row), "parameters": parameters, "responses": answers}
     made["description"] = f"Needs the role {row.role}."
     if row.body is not None:
         schema = {"$ref": f"#/components/schemas/{row.body.__name__}"}
@@ -235,23 +235,23 @@ def _content(row: ApiRoute) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{row.answer.__name__}"}}}
 
 
-def _name(row: ApiRoute) -> str:
+def _operation_id(row: ApiRoute) -> str:
     words = [part.strip("{}") for part in row.path.split("/") if part not in ("", "v1")]
     return "_".join([row.method.lower(), *words])
 
 
-def openapi_text() -> str:
-    """Return the document as it is served."""
-    return json.dumps(openapi(), indent=1)
+def format_openapi() -> str:
+    """Return the OpenAPI document as JSON text."""
+    return json.dumps(build_openapi(), indent=1)
 
 
 _PAGE = Path(__file__).parent / "page"
 # Seconds until a connection has sent its first whole request line and headers.
 _HEADER_SECONDS = 15.0
 # Connections at once; beyond them a request is answered with 503.
-_CONNECTIONS = 1_000
+_MAX_CONNECTIONS = 1_000
 # Seconds that open streams have when the server ends.
-_GRACE = 2
+_GRACE_SECONDS = 2
 _CODES = {404: ("path", "There is nothing at this address."), 405: ("method", "This method is not answered here.")}
 
 
@@ -276,40 +276,40 @@ def make_app(hub: Hub, hosts: Iterable[str], tokens: AccessTokenStore, notifier:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        hub.pool.find_again(hub.is_ready)
+        hub.pool.recover(hub.is_ready)
         if notifier is not None:
             notifier.start()
         yield
         if notifier is not None:
             await notifier.stop()
 
-    async def failed(request: Request, error: Exception) -> Response:
+    async def handle_error(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         code, message = _CODES.get(status, ("request", "The request cannot be answered."))
-        answer = answer_of(RequestRefusedError(status, code, message))
+        answer = refusal_response(RequestRefusedError(status, code, message))
         for name, value in ((error.headers or {}) if isinstance(error, HTTPException) else {}).items():
             answer.headers[name] = value
         return answer
 
     routes = [
         Route("/", _index),
-        Route("/page/{name}", _file),
+        Route("/page/{name}", _page_file),
         Route("/v1/openapi.json", _openapi),
-        *starlette_routes(hub),
+        *make_routes(hub),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: failed})
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: handle_error})
     return RequestGuard(app, hosts, tokens, FailureLimit(time.monotonic))
 
 
 async def _openapi(request: Request) -> Response:
-    return Response(openapi_text(), media_type="application/json")
+    return Response(format_openapi(), media_type="application/json")
 
 
 async def _index(request: Request) -> Response:
     return _serve_file(request, "index.html")
 
 
-async def _file(request: Request) -> Response:
+async def _page_file(request: Request) -> Response:
     return _serve_file(request, request.path_params["name"])
 
 
@@ -317,7 +317,7 @@ def _serve_file(request: Request, name: str) -> Response:
     """Return a file of the page; only the names in its folder are served."""
     path = _PAGE / name
     if name.startswith(".") or "/" in name or "\\" in name or "\0" in name or not path.is_file():
-        return answer_of(RequestRefusedError(404, "path", "There is nothing at this address."))
+        return refusal_response(RequestRefusedError(404, "path", "There is nothing at this address."))
     data = path.read_bytes()
     mark = f'"{blake2b(data, digest_size=8).hexdigest()}"'
     headers = {"cache-control": "no-cache", "etag": mark}
@@ -360,7 +360,7 @@ def lock_state(state: Path, link: str) -> int:
     return fd
 
 
-def last_link(state: Path) -> str:
+def read_last_link(state: Path) -> str:
     """Return the address of the server of a state folder that runs or ran last; "" if there was none."""
     with suppress(OSError):
         return one_line(read_regular(state / "serve" / "lock", 400).decode("utf-8", "replace"))
@@ -373,8 +373,8 @@ def run_server(app: Any, on: socket.socket, tls: Mapping[str, str | None]) -> No
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     config = uvicorn.Config(
         app, http=TimedProtocol, ws="none", loop="asyncio", log_level="error", access_log=False, server_header=False,
-        date_header=True, limit_concurrency=_CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=_GRACE,
-        proxy_headers=False, h11_max_incomplete_event_size=64 << 10, **tls,  # type: ignore[arg-type]
+        date_header=True, limit_concurrency=_MAX_CONNECTIONS, timeout_keep_alive=30,
+        timeout_graceful_shutdown=_GRACE_SECONDS, proxy_headers=False, h11_max_incomplete_event_size=64 << 10, **tls,  # type: ignore[arg-type]
     )  # fmt: skip
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[on])

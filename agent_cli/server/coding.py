@@ -10,11 +10,11 @@ from typing import Any
 
 from starlette.requests import Request
 
-from agent_cli.server.acting import decide_call, start_task
-from agent_cli.server.answers import UserVerdict
+from agent_cli.server.actions import decide_call, start_task
+from agent_cli.server.decisions import UserVerdict
 from agent_cli.server.guard import RequestRefusedError
 from agent_cli.server.hub import Hub
-from agent_cli.server.reading import missing, session_log, token_of
+from agent_cli.server.queries import session_log, session_not_found, token_of
 from agent_cli.server.schemas import CodingApprove, CodingStart, StartBody
 from agent_cli.server.views import read_lines
 from agent_cli.session.timeline import stage_of
@@ -24,34 +24,35 @@ _PLAN = ("files_to_create", "files_to_modify", "commands", "dependencies", "test
 _STAGES = {"queued": "queued", "running": "executing", "failed": "failed", "interrupted": "interrupted"}
 
 
-async def start(hub: Hub, request: Request, body: CodingStart) -> dict[str, Any]:
+async def start_coding(hub: Hub, request: Request, body: CodingStart) -> dict[str, Any]:
     """Start a request; answers at once with its state."""
     chosen = body.project or next(iter(hub.views.projects))
     mode = "plan" if body.mode == "plan" else None
     task = await start_task(hub, StartBody(prompt=body.query, project=chosen, mode=mode), token_of(request).name)
-    return await state_of(hub, task.session_id)
+    return await coding_state(hub, task.session_id)
 
 
-async def state(hub: Hub, request: Request) -> dict[str, Any]:
-    return await state_of(hub, request.path_params["session_id"])
+async def get_coding(hub: Hub, request: Request) -> dict[str, Any]:
+    """Return the state of a request."""
+    return await coding_state(hub, request.path_params["session_id"])
 
 
-async def approve(hub: Hub, request: Request, body: CodingApprove) -> dict[str, Any]:
+async def approve_coding(hub: Hub, request: Request, body: CodingApprove) -> dict[str, Any]:
     """Approve or reject what waits; feedback on a rejected plan has it revised."""
     session_id, user = request.path_params["session_id"], token_of(request).name
     detail = await hub.detail(session_id)
     if detail is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     items = [i for i in detail["pending_items"] if "decided" not in i]
     chosen = [i for i in items if not body.call_ids or i["call_id"] in body.call_ids]
     if not chosen:
         raise RequestRefusedError(409, "idle", "Nothing waits for a decision in this session.")
     for item in chosen:
-        await decide_call(hub, session_id, _verdict(item, body), user)
-    return await state_of(hub, session_id)
+        await decide_call(hub, session_id, _make_verdict(item, body), user)
+    return await coding_state(hub, session_id)
 
 
-def _verdict(item: dict[str, Any], body: CodingApprove) -> UserVerdict:
+def _make_verdict(item: dict[str, Any], body: CodingApprove) -> UserVerdict:
     """Return the decision about one item, in the words of the engine."""
     call_id, binding, text = item["call_id"], item["binding"], body.feedback
     if item["kind"] == "question":
@@ -66,11 +67,11 @@ def _verdict(item: dict[str, Any], body: CodingApprove) -> UserVerdict:
     return UserVerdict(call_id, binding, "reject", text)
 
 
-async def state_of(hub: Hub, session_id: str) -> dict[str, Any]:
+async def coding_state(hub: Hub, session_id: str) -> dict[str, Any]:
     """Return the state of a request, as these two calls answer it."""
     detail = await hub.detail(session_id)
     if detail is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     return await asyncio.to_thread(_state, hub, session_id, detail)
 
 

@@ -123,18 +123,18 @@ def _digest(secret: str) -> str:
 
 
 class FailureLimit:
-    """Counts failed tokens by address: beyond so many in a minute, further ones are refused without a look."""
+    """Counts failed attempts by address; after `limit` of them within `seconds`, others are refused unchecked."""
 
-    def __init__(self, clock: Callable[[], float], most: int = 20, seconds: float = 60.0) -> None:
-        self._clock, self._most, self._seconds = clock, most, seconds
+    def __init__(self, clock: Callable[[], float], limit: int = 20, seconds: float = 60.0) -> None:
+        self._clock, self._limit, self._seconds = clock, limit, seconds
         self._failed: dict[str, deque[float]] = {}
 
-    def wait(self, address: str) -> float:
+    def retry_after(self, address: str) -> float:
         """Return the seconds until another attempt counts; 0 if it does now."""
         times = self._recent(address)
-        return max(0.0, times[0] + self._seconds - self._clock()) if len(times) >= self._most else 0.0
+        return max(0.0, times[0] + self._seconds - self._clock()) if len(times) >= self._limit else 0.0
 
-    def failed(self, address: str) -> None:
+    def record_failure(self, address: str) -> None:
         """Count a failed attempt."""
         times = self._recent(address)
         times.append(self._clock())
@@ -143,7 +143,7 @@ class FailureLimit:
             self._failed = {a: t for a in list(self._failed) if (t := self._recent(a))}
 
     def _recent(self, address: str) -> deque[float]:
-        times = self._failed.get(address, deque(maxlen=self._most))
+        times = self._failed.get(address, deque(maxlen=self._limit))
         while times and times[0] <= self._clock() - self._seconds:
             times.popleft()
         return times
@@ -162,9 +162,9 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
 }
-MAX_BODY = 1 << 20
-_DRAINED, _DRAIN_SECONDS = 8 * MAX_BODY, 2.0
-# Seconds for a whole body.
+MAX_BODY_BYTES = 1 << 20
+_MAX_DRAINED_BYTES, _DRAIN_SECONDS = 8 * MAX_BODY_BYTES, 2.0
+# Time limit for receiving a whole body.
 BODY_SECONDS = 15.0
 
 
@@ -195,7 +195,7 @@ class RequestGuard:
                 await self._app(scope, receive, send)
             return
 
-        async def sent(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
@@ -207,12 +207,12 @@ class RequestGuard:
         try:
             self._check_address(Headers(scope=scope), scope["method"])
             if scope["path"].startswith(("/v1/", "/coding/")) and scope["path"] != "/v1/openapi.json":
-                scope["state"] = {**scope.get("state", {}), "token": self._token(scope)}
-                receive = await self._whole_body(scope, receive)
+                scope["state"] = {**scope.get("state", {}), "token": self._authenticate(scope)}
+                receive = await self._buffer_body(scope, receive)
         except RequestRefusedError as refusal:
-            await send_refusal(refusal, sent)
+            await send_refusal(refusal, send_with_headers)
             return
-        await self._app(scope, receive, sent)
+        await self._app(scope, receive, send_with_headers)
 
     def _check_address(self, headers: Headers, method: str) -> None:
         host = headers.get("host", "").lower()
@@ -224,8 +224,8 @@ class RequestGuard:
         if headers.get("sec-fetch-site", "") == "cross-site" and method != "GET":
             raise RequestRefusedError(403, "origin", "Requests of other web sites are refused.")
 
-    def _token(self, scope: Scope) -> Any:
-        """Return the token of a request."""
+    def _authenticate(self, scope: Scope) -> Any:
+        """Return the valid token of a request. Raises RequestRefusedError."""
         scheme, _, secret = Headers(scope=scope).get("authorization", "").partition(" ")
         address = (scope.get("client") or ("", 0))[0]
         try:
@@ -234,13 +234,13 @@ class RequestGuard:
             raise RequestRefusedError(503, "tokens", str(error)) from None
         if token is not None:
             return token
-        if wait := self._limit.wait(address):
+        if wait := self._limit.retry_after(address):
             raise RequestRefusedError(429, "attempts", "Too many failed attempts.", retry_after=int(wait) + 1)
-        self._limit.failed(address)
+        self._limit.record_failure(address)
         raise RequestRefusedError(401, "token", "This needs a valid token, as in: Authorization: Bearer TOKEN")
 
-    async def _whole_body(self, scope: Scope, receive: Receive) -> Receive:
-        """Read the body, within its limits; return what hands it on."""
+    async def _buffer_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Read the whole body within its limits; return a `receive` that replays it. Raises RequestRefusedError."""
         headers = Headers(scope=scope)
         body, size, drained = bytearray(), 0, False
         try:
@@ -250,36 +250,36 @@ class RequestGuard:
                     if message["type"] == "http.disconnect":
                         break
                     size += len(message.get("body", b""))
-                    if size <= MAX_BODY:
+                    if size <= MAX_BODY_BYTES:
                         body += message.get("body", b"")
-                    # What is too large is read for a while, or the client would miss the answer.
-                    if size > MAX_BODY and not drained:
+                    # Read on for a while if it is too large; otherwise the client would not see the response.
+                    if size > MAX_BODY_BYTES and not drained:
                         drained = True
                         limit.reschedule(asyncio.get_running_loop().time() + _DRAIN_SECONDS)
-                    if size > _DRAINED or not message.get("more_body", False):
+                    if size > _MAX_DRAINED_BYTES or not message.get("more_body", False):
                         break
         except TimeoutError:
             if drained:
                 raise _too_large() from None
             raise RequestRefusedError(408, "slow", "The request did not arrive in time.") from None
-        if size > MAX_BODY:
+        if size > MAX_BODY_BYTES:
             raise _too_large()
         if body and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise RequestRefusedError(415, "type", "A body is JSON: send it with Content-Type: application/json.")
-        handed = False
+        replayed = False
 
-        async def again() -> Message:
-            nonlocal handed
-            if not handed:
-                handed = True
+        async def replay() -> Message:
+            nonlocal replayed
+            if not replayed:
+                replayed = True
                 return {"type": "http.request", "body": bytes(body), "more_body": False}
             return await receive()
 
-        return again
+        return replay
 
 
 def _too_large() -> RequestRefusedError:
-    return RequestRefusedError(413, "size", f"A request has at most {MAX_BODY} bytes.")
+    return RequestRefusedError(413, "size", f"A request has at most {MAX_BODY_BYTES} bytes.")
 
 
 async def send_refusal(refusal: RequestRefusedError, send: Send) -> None:

@@ -36,7 +36,7 @@ class Hub:
         self.env, self.options = env, options
         self.state = state_folder(env)
         self.tasks = TaskStore(self.state)
-        self.pool = Pool(self.tasks, options.workers, env, self.changed)
+        self.pool = Pool(self.tasks, options.workers, env, self.notify_changed)
         self.views = Views(env, [ServedProject(folder) for folder in projects], self.tasks, self.pool)
         self.watch = FileWatch()
         self.listeners: set[asyncio.Queue[str]] = set()
@@ -51,13 +51,13 @@ class Hub:
         return find_environment(self.env, folder)
 
     def is_ready(self, task: ServerTask) -> bool:
-        """Return True if a worker could do something: a message is open, or every decision is there."""
+        """Return True if a worker has something to do: a message is open, or no decision is missing."""
         if any(entry.kind != "decision" for entry in task.open_entries()):
             return True
         return all("decided" in item for item in self.views.pending_items(task.log(self.state), task))
 
-    def changed(self, session_id: str) -> None:
-        """Tell all who look at a session that something beside its log changed."""
+    def notify_changed(self, session_id: str) -> None:
+        """Notify the clients and listeners of a session of a change that is not in its log."""
         self._versions[session_id] += 1
         for event in self._feeds.get(session_id, ()):
             event.set()
@@ -78,18 +78,18 @@ class Hub:
         self._feeds.get(session_id, set()).discard(event)
 
     async def detail(self, session_id: str) -> dict[str, Any] | None:
-        """Return a session as its view shows it; made once for all who ask while nothing changes."""
+        """Return a session as its page shows it; cached until something changes."""
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
-            mark = await asyncio.to_thread(self._mark, session_id)
+            signature = await asyncio.to_thread(self._signature, session_id)
             known = self._details.get(session_id)
-            if known is None or known[0] != mark:
-                known = self._details[session_id] = mark, await asyncio.to_thread(self.views.detail, session_id)
+            if known is None or known[0] != signature:
+                known = self._details[session_id] = signature, await asyncio.to_thread(self.views.detail, session_id)
                 while len(self._details) > 64:
                     self._details.pop(next(iter(self._details)))
             return known[1]
 
-    def _mark(self, session_id: str) -> Any:
+    def _signature(self, session_id: str) -> Any:
         log = self.views.session_log(session_id)
         task = self.tasks.get(session_id)
         paths = [log] if log is not None else []

@@ -1,4 +1,4 @@
-"""Tell a command or a web hook when a session waits for a decision, or ends.
+"""Notify a command or a web hook when a session waits for a decision, or ends.
 
 A web hook gets `X-Agent-Timestamp` and `X-Agent-Signature: sha256=HEX`, the HMAC-SHA256 with the secret of the
 timestamp, a dot and the body. What is not answered with 2xx is sent again, a few times, at growing intervals.
@@ -25,18 +25,17 @@ from agent_tools.process.child import run_child
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import one_line
 
-# States that the user wants to know of.
-_TELLING = ("waiting", "done", "failed", "interrupted")
+_NOTIFIED_STATES = ("waiting", "done", "failed", "interrupted")
 # Seconds between attempts.
-WAITS = (1.0, 5.0, 30.0, 120.0)
-# Seconds that a command may take.
-_SECONDS = 30.0
+RETRY_SECONDS = (1.0, 5.0, 30.0, 120.0)
+# Time limit of a command.
+_TIMEOUT_SECONDS = 30.0
 
 
 class Notifier:
     """Sends a notice for each change to such a state. waits: seconds between attempts."""
 
-    def __init__(self, hub: Hub, settings: ServeSettings, waits: tuple[float, ...] = WAITS) -> None:
+    def __init__(self, hub: Hub, settings: ServeSettings, waits: tuple[float, ...] = RETRY_SECONDS) -> None:
         self._hub, self._settings, self._waits = hub, settings, waits
         self._states: dict[str, str] = {}
         self._changed: asyncio.Queue[str] = asyncio.Queue()
@@ -68,9 +67,9 @@ class Notifier:
             if entry is None or self._states.get(session_id) == entry["state"]:
                 continue
             self._states[session_id] = entry["state"]
-            if entry["state"] in _TELLING:
+            if entry["state"] in _NOTIFIED_STATES:
                 detail = await self._hub.detail(session_id)
-                self._run(self._send(session_notice(entry, detail or {}, self._hub.options.link)))
+                self._run(self._send(make_notice(entry, detail or {}, self._hub.options.link)))
 
     async def _send(self, data: Mapping[str, Any]) -> None:
         body = json.dumps(data, ensure_ascii=False).encode()
@@ -93,11 +92,11 @@ class Notifier:
     def _run_command(self, command: str, body: bytes) -> str:
         try:
             env = without_secrets(self._hub.env)
-            done = run_child(["/bin/sh", "-c", command], seconds=_SECONDS, feed=body, env=env)
+            done = run_child(["/bin/sh", "-c", command], seconds=_TIMEOUT_SECONDS, feed=body, env=env)
         except OSError as error:
             return f"{command} cannot be run: {error.strerror or error}"
         except TimeoutError:
-            return f"{command} took longer than {_SECONDS:.0f} s"
+            return f"{command} took longer than {_TIMEOUT_SECONDS:.0f} s"
         except OverflowError:
             return ""
         return f"{command} ended with {done.code}" if done.code else ""
@@ -106,7 +105,7 @@ class Notifier:
         stamp = str(int(time.time()))
         headers = {"content-type": "application/json", "x-agent-timestamp": stamp}
         if secret := self._settings.notify_secret:
-            headers["x-agent-signature"] = sign(secret, stamp, body)
+            headers["x-agent-signature"] = sign_notice(secret, stamp, body)
         try:
             client = WebClient(WebLimits(timeout=20.0), self._hub.env, None, CancelToken())
             reply = client.send(split_url(target), headers, body)
@@ -115,12 +114,12 @@ class Notifier:
         return "" if 200 <= reply.status < 300 else f"{target} answered {reply.status}"
 
 
-def sign(secret: str, stamp: str, body: bytes) -> str:
+def sign_notice(secret: str, stamp: str, body: bytes) -> str:
     """Return the signature of a notice."""
     return f"sha256={hmac.new(secret.encode(), stamp.encode() + b'.' + body, 'sha256').hexdigest()}"
 
 
-def session_notice(entry: Mapping[str, Any], detail: Mapping[str, Any], link: str) -> dict[str, Any]:
+def make_notice(entry: Mapping[str, Any], detail: Mapping[str, Any], link: str) -> dict[str, Any]:
     """Return what is sent about a session."""
     names = ("id", "title", "state", "folder", "model", "cost", "updated")
     return {

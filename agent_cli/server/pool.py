@@ -17,21 +17,21 @@ from contextlib import suppress
 from agent_cli.server.tasks import ServerTask, TaskStore
 from agent_tools.fs.safe_files import open_regular
 
-# Seconds between looks at a worker; at one of an earlier server, which is not our child.
-_TICK, _POLL_SECONDS = 0.05, 0.2
+# Interval of checking a worker: our child, and one that an earlier server started.
+_CHILD_POLL_SECONDS, _POLL_SECONDS = 0.05, 0.2
 # How often a message is tried whose workers were killed before they could record it.
-_TRIES = 3
+_MAX_TRIES = 3
 _KILLED = "The process of this session was killed {count} times before it could begin. The message was not sent."
 
 
 class Pool:
     """Starts workers. changed: called with a session's ID when one starts, ends or is queued."""
 
-    def __init__(self, tasks: TaskStore, most: int, env: Mapping[str, str], changed: Callable[[str], None]) -> None:
-        self._tasks, self._most, self._env, self._changed = tasks, most, env, changed
+    def __init__(self, tasks: TaskStore, limit: int, env: Mapping[str, str], changed: Callable[[str], None]) -> None:
+        self._tasks, self._limit, self._env, self._changed = tasks, limit, env, changed
         self._running: dict[str, subprocess.Popen[bytes] | None] = {}
         self._queue: dict[str, None] = {}
-        self._again: set[str] = set()
+        self._rerun: set[str] = set()
         self._killed: Counter[str] = Counter()
         self._watching: set[asyncio.Task[None]] = set()
 
@@ -44,7 +44,7 @@ class Pool:
         """Return the sessions waiting for a worker, in order."""
         return tuple(self._queue)
 
-    def find_again(self, ready: Callable[[ServerTask], bool]) -> None:
+    def recover(self, ready: Callable[[ServerTask], bool]) -> None:
         """Find the workers of an earlier server, and start those that it could not start any more.
 
         ready: returns True if a worker could do something for a task.
@@ -57,24 +57,24 @@ class Pool:
                 self.wake(task)
 
     def wake(self, task: ServerTask) -> None:
-        """See that a worker carries out the inbox of a task."""
+        """Start a worker for the inbox of a task, or queue the task."""
         session_id = task.session_id
         if session_id in self._running:
-            # It may be about to end, so another follows unless nothing is open then.
-            self._again.add(session_id)
+            # It may be about to end: then start another one if entries are still open.
+            self._rerun.add(session_id)
         elif session_id not in self._queue:
             self._queue[session_id] = None
-            self._fill()
+            self._start_queued()
         self._changed(session_id)
 
-    def forget(self, session_id: str) -> bool:
-        """Take a session off the queue; False if it is not there."""
+    def remove_queued(self, session_id: str) -> bool:
+        """Remove a session from the queue; return False if it is not in it."""
         there = session_id in self._queue
         self._queue.pop(session_id, None)
         return there
 
-    def _fill(self) -> None:
-        while self._queue and len(self._running) < self._most:
+    def _start_queued(self) -> None:
+        while self._queue and len(self._running) < self._limit:
             session_id = next(iter(self._queue))
             del self._queue[session_id]
             task = self._tasks.get(session_id)
@@ -82,7 +82,7 @@ class Pool:
                 self._start(task)
 
     def _start(self, task: ServerTask) -> None:
-        self._again.discard(task.session_id)
+        self._rerun.discard(task.session_id)
         try:
             # What a worker says on standard error goes to its task's folder.
             errors = open_regular(task.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -103,33 +103,33 @@ class Pool:
         self._changed(task.session_id)
 
     def _watch(self, task: ServerTask) -> None:
-        watching = asyncio.get_running_loop().create_task(self._until_end(task))
+        watching = asyncio.get_running_loop().create_task(self._wait_for_end(task))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
 
-    async def _until_end(self, task: ServerTask) -> None:
+    async def _wait_for_end(self, task: ServerTask) -> None:
         session_id = task.session_id
         process = self._running.get(session_id)
         code = 0
         if process is not None:
             while (ended := process.poll()) is None:
-                await asyncio.sleep(_TICK)
+                await asyncio.sleep(_CHILD_POLL_SECONDS)
             code = ended
         else:
             while task.is_running():
                 await asyncio.sleep(_POLL_SECONDS)
         del self._running[session_id]
-        self._ended(task, killed=code < 0)
+        self._on_end(task, killed=code < 0)
         self._changed(session_id)
-        self._fill()
+        self._start_queued()
 
-    def _ended(self, task: ServerTask, *, killed: bool) -> None:
-        """Start another worker where something was asked for while one ended."""
+    def _on_end(self, task: ServerTask, *, killed: bool) -> None:
+        """Queue the session again if entries are open that the worker that ended did not handle."""
         session_id = task.session_id
         self._killed[session_id] = self._killed[session_id] + 1 if killed else 0
         messages = any(entry.kind in ("message", "resume") for entry in task.open_entries())
-        if killed and self._killed[session_id] >= _TRIES and messages:
+        if killed and self._killed[session_id] >= _MAX_TRIES and messages:
             with suppress(OSError):
-                task.fail(_KILLED.format(count=_TRIES))
-        elif (killed and messages) or (session_id in self._again and task.open_entries()):
+                task.fail(_KILLED.format(count=_MAX_TRIES))
+        elif (killed and messages) or (session_id in self._rerun and task.open_entries()):
             self._queue[session_id] = None

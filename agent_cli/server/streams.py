@@ -18,27 +18,27 @@ from agent_cli.server.views import public_event
 from agent_cli.session.files import open_log, read_bytes
 from agent_tools.fs.safe_files import open_regular
 
-# Seconds between looks at the files that somebody watches.
-TICK = 0.04
-# Seconds between looks at the state of a session whose log grows.
+# Interval of checking the watched files for changes.
+POLL_SECONDS = 0.04
+# Interval of sending the state of a session while its log grows.
 STATE_SECONDS = 1.0
-# Seconds between comments that keep a connection open.
-PING = 15.0
+# Interval of the comments that keep a connection open.
+PING_SECONDS = 15.0
 # Bytes read at once.
 _READ_BYTES = 1 << 20
-# Bytes that the first line of a live file has at most.
-_HEAD = 128
+# Maximum length of the first line of a live file.
+_MAX_HEAD_BYTES = 128
 
 
 class FileWatch:
-    """Wakes those who wait for a change of files. One task looks at all of them."""
+    """Sets events when files change. One task polls all watched files."""
 
     def __init__(self) -> None:
         self._waiting: dict[Path, tuple[set[asyncio.Event], tuple[int, int, int]]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def add(self, path: Path, event: asyncio.Event) -> None:
-        events, _ = self._waiting.setdefault(path, (set(), _mark(path)))
+        events, _ = self._waiting.setdefault(path, (set(), _file_signature(path)))
         events.add(event)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -51,15 +51,15 @@ class FileWatch:
 
     async def _run(self) -> None:
         while self._waiting:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(POLL_SECONDS)
             for path, (events, mark) in list(self._waiting.items()):
-                if (now := _mark(path)) != mark and path in self._waiting:
+                if (now := _file_signature(path)) != mark and path in self._waiting:
                     self._waiting[path] = events, now
                     for event in events:
                         event.set()
 
 
-def _mark(path: Path) -> tuple[int, int, int]:
+def _file_signature(path: Path) -> tuple[int, int, int]:
     try:
         stat = path.stat()
     except OSError:
@@ -119,7 +119,7 @@ class LiveReader:
             return []
         try:
             # Its first line names the worker: the inode of a file that was removed can be the next one's.
-            head, whole_line, _ = os.pread(fd, _HEAD, 0).partition(b"\n")
+            head, whole_line, _ = os.pread(fd, _MAX_HEAD_BYTES, 0).partition(b"\n")
             if not whole_line:
                 return []
             if head != self._head:
@@ -157,7 +157,7 @@ class LiveReader:
             self._lengths[kind] += len(text)
 
 
-def sse(event: str, data: Any, seq: int | None = None) -> bytes:
+def encode_event(event: str, data: Any, seq: int | None = None) -> bytes:
     """Encode a server-sent event."""
     head = f"id: {seq}\n" if seq is not None else ""
     return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
@@ -191,7 +191,7 @@ async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> Asy
     try:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, due - clock()) if stale else PING):
+                async with asyncio.timeout(max(0.0, due - clock()) if stale else PING_SECONDS):
                     await feed.changed.wait()
             if not feed.changed.is_set() and not stale:
                 yield b": ping\n\n"
@@ -199,11 +199,11 @@ async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> Asy
             feed.changed.clear()
             # Before the records, whose message is the end of what was written; but not before those of earlier turns.
             for piece in text.read() if text is not None and begun else ():
-                yield sse("live", piece)
+                yield encode_event("live", piece)
             while found := records.read():
                 stale = True
                 for event in found:
-                    yield sse("record", event, event["seq"])
+                    yield encode_event("record", event, event["seq"])
             if not begun:
                 begun = True
                 feed.changed.set()
@@ -214,7 +214,7 @@ async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> Asy
                     return
                 if now != shown:
                     shown = now
-                    yield sse("session", now)
+                    yield encode_event("session", now)
     finally:
         for path in feed.paths:
             watch.remove(path, feed.changed)

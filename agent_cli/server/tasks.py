@@ -79,7 +79,7 @@ class ServerTask:
         self.folder = folder
         self._spec: TaskSpec | None = None
         self._entries: tuple[int, list[InboxEntry]] = (-1, [])
-        self._taken: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._done: tuple[int, frozenset[str]] = (-1, frozenset())
         self._lock = -1
 
     @property
@@ -114,7 +114,7 @@ class ServerTask:
         _append(self.folder / "inbox.jsonl", line)
 
     def entries(self) -> list[InboxEntry]:
-        """Return all that was asked for, in order."""
+        """Return all entries of the inbox, in order."""
         size, data = self._read("inbox.jsonl", self._entries[0])
         if data is not None:
             found = []
@@ -124,29 +124,29 @@ class ServerTask:
             self._entries = size, found
         return self._entries[1]
 
-    def taken(self) -> frozenset[str]:
+    def done_ids(self) -> frozenset[str]:
         """Return the IDs of the entries that were carried out."""
-        size, data = self._read("taken", self._taken[0])
+        size, data = self._read("taken", self._done[0])
         if data is not None:
-            self._taken = size, frozenset(data.decode("ascii", "replace").split())
-        return self._taken[1]
+            self._done = size, frozenset(data.decode("ascii", "replace").split())
+        return self._done[1]
 
     def open_entries(self) -> list[InboxEntry]:
         """Return the entries that were not carried out yet."""
-        taken = self.taken()
-        return [entry for entry in self.entries() if entry.id not in taken]
+        done = self.done_ids()
+        return [entry for entry in self.entries() if entry.id not in done]
 
-    def take(self, *ids: str) -> None:
-        """Note that entries were carried out. Raises OSError."""
+    def mark_done(self, *ids: str) -> None:
+        """Record that entries were carried out. Raises OSError."""
         if ids:
             _append(self.folder / "taken", "".join(f"{i}\n" for i in ids).encode("ascii"))
 
     def fail(self, why: str) -> None:
-        """Note that the worker cannot carry out what is open, and why; "" takes an earlier note away."""
+        """Record why the worker cannot carry out the open entries, and close them; "" removes the record."""
         path = self.folder / "failure"
         if why:
             write_atomic(path, why.encode())
-            self.take(*(entry.id for entry in self.open_entries()))
+            self.mark_done(*(entry.id for entry in self.open_entries()))
         else:
             with suppress(OSError):
                 path.unlink()

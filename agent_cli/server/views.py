@@ -1,4 +1,4 @@
-"""What the server shows of sessions, read from their logs and task folders. Nothing is held but caches by file size.
+"""Sessions as the server shows them, read from their logs and task folders; cached by the files' time and size.
 
 A session belongs to a project if its folder is one of those that the settings allow, or if the server started it there.
 """
@@ -20,7 +20,7 @@ from agent_cli.headless.pending import has_expired
 from agent_cli.providers.catalog import lookup
 from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.pending import pending_of, saved_environment, session_holder
-from agent_cli.server.answers import binding_of, decision_about
+from agent_cli.server.decisions import find_decision, question_binding
 from agent_cli.server.pool import Pool
 from agent_cli.server.tasks import ServerTask, TaskStore
 from agent_cli.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
@@ -34,11 +34,11 @@ from agent_tools.text import shorten
 T = TypeVar("T")
 # Time and size of a file.
 Mark = tuple[int, int]
-_CACHED = 4_000
+_MAX_CACHED = 4_000
 # The states, in the order of the list.
 STATES = ("waiting", "running", "queued", "interrupted", "failed", "done", "idle")
-# Fields of records that are for the program: the system prompt, settings of the turn, its inner state.
-_INNER = {"Header": ("system",), "TurnStarted": ("saved",), "TurnPaused": ("kept",), "Checkpoint": ("kept",)}
+# Fields of records that clients do not get: the system prompt, the settings of a turn, its state.
+_PRIVATE_FIELDS = {"Header": ("system",), "TurnStarted": ("saved",), "TurnPaused": ("kept",), "Checkpoint": ("kept",)}
 
 
 class ServedProject:
@@ -56,7 +56,7 @@ class Views:
         self.env, self.state = env, state_folder(env)
         self.projects = {project.id: project for project in projects}
         self.tasks, self.pool = tasks, pool
-        self._glances: OrderedDict[Path, tuple[Mark, SessionSummary | None]] = OrderedDict()
+        self._summaries: OrderedDict[Path, tuple[Mark, SessionSummary | None]] = OrderedDict()
         self._pending: OrderedDict[Path, tuple[Mark, Restored | None]] = OrderedDict()
 
     def project_of(self, path: Path) -> ServedProject | None:
@@ -85,7 +85,7 @@ class Views:
             return task if self.project_of(Path(task.spec.project)) is not None else None
         return None
 
-    def everything(self) -> list[dict[str, Any]]:
+    def all_sessions(self) -> list[dict[str, Any]]:
         """Return all sessions as lists show them: by state, then the latest changed first."""
         found = {}
         for project in self.projects.values():
@@ -104,16 +104,16 @@ class Views:
         if path is None:
             return None
         task = self.task(session_id)
-        seen = self._glance(path)
+        seen = self._summary(path)
         if seen is None and task is None:
             return None
         # The header of a damaged log may be lost; the log still lies with its project.
-        folder = task.spec.cwd if task else (seen.cwd if seen else "") or self._filed_under(path)
+        folder = task.spec.cwd if task else (seen.cwd if seen else "") or self._project_of_log(path)
         project = self.project_of(Path(task.spec.project if task else folder))
         if project is None:
             return None
-        left = self._left(path, seen, task)
-        elsewhere = self._elsewhere(path, session_id)
+        left = self._count_undecided(path, seen, task)
+        elsewhere = self._other_holder(path, session_id)
         state = self._state(session_id, seen, task, left, elsewhere)
         failure = task.failure if task else ""
         title = seen.title if seen and (seen.name or seen.first) else task.spec.title if task else ""
@@ -138,7 +138,7 @@ class Views:
             "error": failure,
         }  # fmt: skip
 
-    def _filed_under(self, path: Path) -> str:
+    def _project_of_log(self, path: Path) -> str:
         stores = (p for p in self.projects.values() if SessionStore(self.state, p.folder).folder == path.parent)
         return str(next((p.folder for p in stores), ""))
 
@@ -159,7 +159,7 @@ class Views:
             seen.ended, seen.ended if seen.messages else "idle"
         )
 
-    def _elsewhere(self, path: Path, session_id: str) -> str:
+    def _other_holder(self, path: Path, session_id: str) -> str:
         """Describe another process, such as a terminal, that has the session open; "" for none, or our worker."""
         if session_id in self.pool.running or not owner_file(path).exists() or not is_open(path):
             return ""
@@ -169,8 +169,8 @@ class Views:
         store = SessionStore.at(path.parent)
         return f"It is open in {session_holder(store, session_id) or 'another process'}."
 
-    def _glance(self, path: Path) -> SessionSummary | None:
-        return _cached(self._glances, path, lambda: summarize_session(path), _CACHED)
+    def _summary(self, path: Path) -> SessionSummary | None:
+        return _cached(self._summaries, path, lambda: summarize_session(path), _MAX_CACHED)
 
     def restored(self, path: Path) -> Restored | None:
         """Return a session as its log has it; None if there is none."""
@@ -182,8 +182,8 @@ class Views:
 
         return _cached(self._pending, path, load, 16)
 
-    def _left(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> int:
-        """Return how many decisions are missing."""
+    def _count_undecided(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> int:
+        """Return how many decisions are session_not_found."""
         if seen is None or seen.ended not in ("waiting", "open") or path.stem in self.pool.running:
             return 0
         return sum("decided" not in item for item in self.pending_items(path, task))
@@ -205,9 +205,9 @@ class Views:
                 continue
             if isinstance(asked, ApprovalRequested):
                 item |= _approval_fields(asked, workspace)
-            item["binding"] = binding_of(asked)
+            item["binding"] = question_binding(asked)
             item["expired"] = has_expired(item)
-            if (found := decision_about(asked, entries)) is not None:
+            if (found := find_decision(asked, entries)) is not None:
                 item["decided"] = f"{found[1].past} by {found[0].user}"
                 item["decided_by"] = found[0].user
             items.append(item)
@@ -246,7 +246,7 @@ class Views:
             "queued": queued,
             "usage": to_json(usage) if usage is not None else {},
             "tokens": restored.tokens if restored is not None else 0,
-            "window": _window(entry["model"]),
+            "window": _context_window(entry["model"]),
             "answer": turn["answer"],
             "outcome": turn["outcome"] or entry["outcome"],
             "changed_files": turn["changed"],
@@ -276,8 +276,8 @@ def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str
     }
 
 
-def _cached(cache: OrderedDict[Path, tuple[Mark, T]], path: Path, make: Callable[[], T], most: int) -> T | None:
-    """Return what was made of a file when it had the size and time it has now; None if there is no file."""
+def _cached(cache: OrderedDict[Path, tuple[Mark, T]], path: Path, make: Callable[[], T], limit: int) -> T | None:
+    """Return `make()` for a file, cached while its time and size stay the same; None if there is no file."""
     try:
         stat = path.stat()
     except OSError:
@@ -285,7 +285,7 @@ def _cached(cache: OrderedDict[Path, tuple[Mark, T]], path: Path, make: Callable
     mark = stat.st_mtime_ns, stat.st_size
     if (found := cache.get(path)) is None or found[0] != mark:
         found = cache[path] = (mark, make())
-        if len(cache) > most:
+        if len(cache) > limit:
             cache.popitem(last=False)
     return found[1]
 
@@ -299,9 +299,9 @@ def read_lines(path: Path) -> list[LogLine]:
 
 
 def public_event(line: LogLine) -> dict[str, Any]:
-    """Return a record as it is sent: without what is for the program only."""
+    """Return a record as clients get it: without the fields that only the program needs."""
     data = line.data
-    for name in _INNER.get(line.type, ()):
+    for name in _PRIVATE_FIELDS.get(line.type, ()):
         data.pop(name, None)
     return {"seq": line.seq, "time": line.time, "type": line.type, "data": data}
 
@@ -327,7 +327,7 @@ def _last_turn(lines: list[LogLine]) -> dict[str, Any]:
             case "TurnFinished":
                 data = line.data
                 found["answer"] = data.get("text", "")
-                found["outcome"] = outcome_word(data)
+                found["outcome"] = describe_outcome(data)
             case "ToolFinished":
                 display = line.data.get("display") or {}
                 for diff in [display, *display.get("files", ())]:
@@ -345,14 +345,14 @@ def _last_turn(lines: list[LogLine]) -> dict[str, Any]:
     return found
 
 
-def _window(model: str) -> int | None:
+def _context_window(model: str) -> int | None:
     """Return the context window of a model in tokens; None if it is not known."""
     provider, _, name = model.partition("/")
     known = lookup(provider, name) if name else None
     return known.context_window if known is not None else None
 
 
-def outcome_word(data: Mapping[str, Any]) -> str:
+def describe_outcome(data: Mapping[str, Any]) -> str:
     """Return how a turn ended, in the words of `agent -p`."""
     if data.get("degraded"):
         return "degraded"

@@ -39,7 +39,7 @@ from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.pending import project_store, reopen
-from agent_cli.server.answers import UserVerdict, answer_approval, answer_question, decision_about
+from agent_cli.server.decisions import UserVerdict, answer_approval, answer_question, find_decision
 from agent_cli.server.tasks import InboxEntry, ServerTask
 from agent_cli.session.files import read_log
 from agent_cli.session.pending_plans import claim_plan, expired_words
@@ -49,10 +49,10 @@ from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.text import one_line
 
-# Seconds between looks at the inbox while a turn runs.
+# Interval of checking the inbox while a turn runs.
 _POLL_SECONDS = 0.1
-FAILED = 1
-_NICE = 5
+FAILED_EXIT_CODE = 1
+_NICENESS = 5
 
 
 class LiveFileWriter:
@@ -106,12 +106,12 @@ class TaskWorker:
         return 0
 
     def _next_step(self) -> Callable[[], TurnResult | None] | None:
-        """Return what to do next; None if nothing is left, or a decision is missing."""
-        restored = self._restored()
-        entries = self._open(restored)
+        """Return what to do next; None if nothing is left, or a decision is session_not_found."""
+        restored = self._load_session()
+        entries = self._open_entries(restored)
         waiting = restored.waiting if restored is not None else None
         if waiting is not None:
-            return self._step_of_waiting(waiting, entries)
+            return self._next_waiting_step(waiting, entries)
         for entry in entries:
             if entry.kind == "message":
                 return lambda entry=entry: self._send(entry)  # type: ignore[misc]
@@ -119,23 +119,23 @@ class TaskWorker:
                 return lambda entry=entry: self._rewind(entry)  # type: ignore[misc]
             if entry.kind == "resume" and restored is not None:
                 turn = restored.interrupted
-                self.task.take(entry.id)
+                self.task.mark_done(entry.id)
                 if turn is not None:
                     return lambda turn=turn: self._resume(turn, pick_up=True)  # type: ignore[misc]
         return None
 
-    def _step_of_waiting(
+    def _next_waiting_step(
         self, waiting: WaitingTurn, entries: list[InboxEntry]
     ) -> Callable[[], TurnResult | None] | None:
         for entry in entries:
             if entry.kind == "expire":
                 return lambda: self._expire(entry)
         left = [asked for i in waiting.undecided if (asked := waiting.requests.get(i) or waiting.questions.get(i))]
-        if any(decision_about(asked, entries) is None for asked in left):
+        if any(find_decision(asked, entries) is None for asked in left):
             return None
         return lambda: self._resume(waiting)
 
-    def _restored(self) -> Restored | None:
+    def _load_session(self) -> Restored | None:
         if self.agent is not None:
             store = project_store(self.agent.run_env)
         else:
@@ -144,8 +144,8 @@ class TaskWorker:
             return store.load(self.spec.session_id)
         return None
 
-    def _open(self, restored: Restored | None) -> list[InboxEntry]:
-        """Return what is open in the inbox, after closing what was done before a crash, or has no object any more."""
+    def _open_entries(self, restored: Restored | None) -> list[InboxEntry]:
+        """Return the open entries; first mark those done that were handled before a crash, or that are void."""
         entries = self.task.open_entries()
         log = b""
         if restored is not None and any(entry.kind == "message" for entry in entries):
@@ -161,33 +161,33 @@ class TaskWorker:
             or entry.kind == "interrupt"
             or (entry.kind == "expire" and waiting is None)
         ]
-        self.task.take(*gone)
+        self.task.mark_done(*gone)
         return [entry for entry in entries if entry.id not in gone]
 
     def _send(self, entry: InboxEntry) -> TurnResult | None:
-        agent = self._opened()
+        agent = self._open_agent()
         conversation = agent.conversation
         for note in [e for e in self.task.open_entries() if e.kind == "note"]:
             conversation.inbox.append(note.text)
-            self.task.take(note.id)
+            self.task.mark_done(note.id)
         media = attach_mentioned(entry.text, conversation.deps.context, agent.model.name)
 
         def show(event: Event) -> None:
             if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage):
-                self.task.take(entry.id)
+                self.task.mark_done(entry.id)
             self._show(event)
 
         try:
-            return self._turn(lambda: conversation.send(entry.text, show, media, entry.id))
+            return self._run_turn(lambda: conversation.send(entry.text, show, media, entry.id))
         except ToolError as error:
-            # The message cannot be expanded, so it never will be.
+            # The message cannot be expanded now or later.
             print_notice(one_line(str(error)))
             return None
         finally:
-            self.task.take(entry.id)
+            self.task.mark_done(entry.id)
 
     def _resume(self, turn: WaitingTurn, *, pick_up: bool = False) -> TurnResult:
-        agent = self._reopened()
+        agent = self._reopen_agent()
         restored = agent.restored
         today = (restored.waiting or restored.interrupted) if restored is not None else None
         if pick_up:
@@ -195,19 +195,19 @@ class TaskWorker:
         else:
             claim_plan(project_store(agent.run_env).folder, self.spec.session_id)
         spent = (today or turn).spent
-        return self._turn(lambda: agent.conversation.resume(self._show, spent))
+        return self._run_turn(lambda: agent.conversation.resume(self._show, spent))
 
     def _rewind(self, entry: InboxEntry) -> None:
-        self._opened().conversation.rewind(int(entry.data["messages"]))
-        self.task.take(entry.id)
+        self._open_agent().conversation.rewind(int(entry.data["messages"]))
+        self.task.mark_done(entry.id)
 
     def _expire(self, entry: InboxEntry) -> None:
-        agent = self._reopened()
+        agent = self._reopen_agent()
         claim_plan(project_store(agent.run_env).folder, self.spec.session_id)
         agent.conversation.abandon(expired_words(agent.settings.plan_ttl))
-        self.task.take(entry.id)
+        self.task.mark_done(entry.id)
 
-    def _turn(self, run: Callable[[], TurnResult]) -> TurnResult:
+    def _run_turn(self, run: Callable[[], TurnResult]) -> TurnResult:
         self._running.set()
         try:
             return run()
@@ -229,23 +229,23 @@ class TaskWorker:
                 sent = [i for i, text in self._steering.items() if text not in inbox]
                 for i in sent:
                     del self._steering[i]
-            self.task.take(*sent)
+            self.task.mark_done(*sent)
 
     def _watch(self) -> None:
-        """Look at the inbox while a turn runs: messages for it, and interrupts."""
+        """Forward messages and interrupts from the inbox to the running turn."""
         seen: set[str] = set()
         while True:
             threading.Event().wait(_POLL_SECONDS)
             if self._running.is_set() and self.agent is not None:
                 for entry in self.task.open_entries():
                     if entry.id not in seen:
-                        self._pass_on(entry, seen)
+                        self._forward(entry, seen)
 
-    def _pass_on(self, entry: InboxEntry, seen: set[str]) -> None:
+    def _forward(self, entry: InboxEntry, seen: set[str]) -> None:
         assert self.agent is not None
         if entry.kind == "interrupt":
             seen.add(entry.id)
-            self.task.take(entry.id)
+            self.task.mark_done(entry.id)
             self.agent.conversation.interrupt()
         elif entry.kind == "message" and entry.how == "steer":
             seen.add(entry.id)
@@ -253,8 +253,8 @@ class TaskWorker:
                 self._steering[entry.id] = entry.text
                 self.agent.conversation.inbox.append(entry.text)
 
-    def _opened(self) -> Agent:
-        """Return the agent of the session, new or as it was left. Raises UsageError."""
+    def _open_agent(self) -> Agent:
+        """Return the agent of the session, which is started or resumed first if needed. Raises UsageError."""
         if self.agent is None:
             run_env = find_environment(self.env, self.spec.cwd)
             store = project_store(run_env)
@@ -265,7 +265,7 @@ class TaskWorker:
             self.agent = build_agent(options, run_env, layers, self._approve, _warn, asker=self._answer)
         return self.agent
 
-    def _reopened(self) -> Agent:
+    def _reopen_agent(self) -> Agent:
         """Return the agent of a session whose turn was cut off or waits. Raises UsageError."""
         if self.agent is not None:
             self.agent.close()
@@ -277,32 +277,32 @@ class TaskWorker:
         return self.agent
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        found = self._decided(request) or self._edited_before(request)
+        found = self._find_decision(request) or self._find_earlier_edit(request)
         if found is None or self.agent is None:
             return Defer()
         entry, verdict = found
         answer = answer_approval(request, verdict, entry.user, self.agent.conversation.deps.context.workspace)
-        self.task.take(entry.id)
+        self.task.mark_done(entry.id)
         return answer
 
-    def _edited_before(self, request: ApprovalRequested) -> tuple[InboxEntry, UserVerdict] | None:
-        """Return the change of a call's arguments that was carried out before, up to the question about the new ones.
+    def _find_earlier_edit(self, request: ApprovalRequested) -> tuple[InboxEntry, UserVerdict] | None:
+        """Return an earlier edit of the call's arguments, which led to the question about the new ones.
 
-        The history has the arguments of the model, so a resumed turn comes to the first question again.
+        The history has the model's arguments, so a resumed turn asks the first question again.
         """
-        found = decision_about(request, reversed(self.task.entries()))
+        found = find_decision(request, reversed(self.task.entries()))
         return found if found is not None and (found[1].arguments or found[1].hunks) else None
 
     def _answer(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        found = self._decided(asked)
+        found = self._find_decision(asked)
         if found is None:
             return Defer()
         entry, verdict = found
-        self.task.take(entry.id)
+        self.task.mark_done(entry.id)
         return answer_question(asked, verdict, entry.user)
 
-    def _decided(self, asked: ApprovalRequested | QuestionAsked) -> tuple[InboxEntry, UserVerdict] | None:
-        return decision_about(asked, self.task.open_entries())
+    def _find_decision(self, asked: ApprovalRequested | QuestionAsked) -> tuple[InboxEntry, UserVerdict] | None:
+        return find_decision(asked, self.task.open_entries())
 
 
 def _warn(text: str) -> None:
@@ -319,17 +319,17 @@ def make_worktree(folder: str, name: str) -> int:
         apply_project_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)
     except UsageError as error:
         print_notice(str(error))
-        return FAILED
+        return FAILED_EXIT_CODE
     echo(str(Path.cwd()))
     return 0
 
 
 def main(folder: str) -> int:
     """Carry out the task in a folder; return the exit code."""
-    # The server's terminal is not this process's business.
+    # Ctrl-C in the terminal of the server must not end the worker.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Where all processors are busy with work, the page still answers at once.
-    os.nice(_NICE)
+    # The page must respond at once even if the workers keep all processors busy.
+    os.nice(_NICENESS)
     task = ServerTask(Path(folder))
     if not task.acquire():
         return 0
@@ -339,12 +339,12 @@ def main(folder: str) -> int:
     except UsageError as error:
         print_notice(str(error))
         task.fail(str(error))
-        return FAILED
+        return FAILED_EXIT_CODE
     except Exception as error:  # noqa: BLE001 - no error is lost with the worker; shown as the failure of its session
         text = f"The program failed: {type(error).__name__}. The report is in {write_crash_report(error, os.environ)}"
         print_notice(text)
         task.fail(text)
-        return FAILED
+        return FAILED_EXIT_CODE
 
 
 if __name__ == "__main__":

@@ -96,14 +96,14 @@ def write_document(path: Path, text: str, *, replace: bool) -> None:
         raise
 
 
-FORMAT = 1
+FORMAT_VERSION = 1
 
 
 def data(session: Document) -> str:
     """Export as JSON: ASCII, indented."""
     header = {name: getattr(session.header, name) for name in session.header._fields}
     known = {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "title": title_of(session),
         "name": session.name,
         "created": session.created,
@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 _LINKS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
-_TRIES = 3
+_MAX_TRIES = 3
 
 
 @lru_cache(1)
@@ -160,7 +160,7 @@ def _all(tokens: Sequence[Token]) -> list[Token]:
 def as_markdown(text: str) -> str:
     """Escape HTML in markdown and close its last fence; if that fails, put the whole text in a fence."""
     text = escape_controls(text).strip("\n")
-    for _ in range(_TRIES):
+    for _ in range(_MAX_TRIES):
         tokens = _with_html().parse(text)
         marked = _lines_with_html(tokens)
         if not marked:

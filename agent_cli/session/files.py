@@ -167,7 +167,7 @@ _BEGINS = rb'\{"v":\d+,"seq":\d+,"id":"'
 _ENDS = rb',"crc":\d{1,10}\}'
 # Line ends of other programs, in UTF-8, and the byte order mark.
 _FOREIGN = rb"(?:\s|[\x1c-\x1f]|\xe2\x80[\xa8\xa9]|\xc2\x85|\xef\xbb\xbf)+"
-_TRIES = 8
+_MAX_TRIES = 8
 
 
 class LogLine:
@@ -252,7 +252,7 @@ def _salvage(raw: bytes) -> Iterator[LogLine | None]:
         piece = raw[start:end]
         line = None
         rest = b""
-        for found in list(re.finditer(_ENDS, piece))[: -_TRIES - 1 : -1]:
+        for found in list(re.finditer(_ENDS, piece))[: -_MAX_TRIES - 1 : -1]:
             if (line := _parse_line(piece[: found.end()])) is not None:
                 rest = piece[found.end() :]
                 break

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from agent_cli.terminal.dialogs.model import GUARD
+from agent_cli.terminal.dialogs.model import GUARD_SECONDS
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 from agent_tools.secret_patterns import without_secrets
@@ -109,7 +109,7 @@ def read_line(prompt: str) -> str:
     return line.rstrip("\n").replace("\0", "")
 
 
-def discard_typed_ahead(guard: float = GUARD) -> None:
+def discard_typed_ahead(guard: float = GUARD_SECONDS) -> None:
     """Discard input typed before a question was visible, and while it appears: it is not an answer.
 
     Returns `guard` seconds after the question or the last key, so that a line being typed cannot answer; at once if the

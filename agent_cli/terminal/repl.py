@@ -82,7 +82,7 @@ def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly
 START_DELAY_SECONDS = 0.5
 BYPASS_WARNING = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
 # Rows printed of a panel, for which there is no live screen.
-_WATCH_ROWS = 20
+_MAX_PANEL_ROWS = 20
 
 
 class LineScreen:
@@ -436,7 +436,7 @@ class Repl(Dialogs):
         return None
 
     def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
-        for row in rows(self._console.width, _WATCH_ROWS):
+        for row in rows(self._console.width, _MAX_PANEL_ROWS):
             self.say(row)
 
     def show_plan(self) -> None:

@@ -233,7 +233,7 @@ BROKE_OFF_WARNING = "the last turn broke off here"
 # Turns of a resumed session that are loaded.
 _MAX_TURNS = 60
 # Turns shown in the plain front end.
-_LINE_TURNS = 3
+_MAX_LINE_TURNS = 3
 
 
 class ResumeContext(SlashContext, Protocol):
@@ -262,9 +262,9 @@ def greet_resumed(ctx: ResumeContext) -> None:
 
 def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence[Exchange], earlier: int) -> None:
     """Write turns of a resumed session line by line, folded. earlier: how many there were before them."""
-    if earlier := earlier + len(exchanges[:-_LINE_TURNS]):
+    if earlier := earlier + len(exchanges[:-_MAX_LINE_TURNS]):
         say(f"  … {counted(earlier, 'earlier turn')}")
-    for exchange in exchanges[-_LINE_TURNS:]:
+    for exchange in exchanges[-_MAX_LINE_TURNS:]:
         writer = Writer(console)
         renderer = EventRenderer(console, writer=writer, folded=True)
         for part in exchange.parts():

@@ -119,7 +119,7 @@ def test_tasks_end_when_their_batch_is_gone(batches: Batches, monkeypatch: pytes
     for name, value in clean_env(batches.base / "home").items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(cluster, "LEASE_SECONDS", 1.0)
-    monkeypatch.setattr(cluster, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.1)
     model = script(batches.base / "slow.toml", [{"text": "never", "pause": 600}])
     leased = cluster._hosts["gone"] = cluster.LeasedHost("gone")
     order = WorkOrder("x", "Go.", f"file://{batches.repo}", "", (f"--model={model}",), fetched=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.checkpoints.prune import DAY, MAX_STEP_SECONDS, IdleTimes, is_due, prune
+from agent_cli.checkpoints.prune import DAY_SECONDS, MAX_STEP_SECONDS, IdleTimes, is_due, prune
 from tests.support.undo_sessions import Session
 
 DAYS, MOST = 14, 10**9
@@ -24,7 +24,7 @@ def steps_after(session: Session, *days: float) -> bool:
     """Whether the work can still be undone after the program looked at these days from now."""
     now = time.time()
     for day in days:
-        prune(session.work.store, DAYS, MOST, now + day * DAY)
+        prune(session.work.store, DAYS, MOST, now + day * DAY_SECONDS)
     return bool(session.work.steps())
 
 
@@ -53,7 +53,9 @@ def test_pruning_goes_on_after_a_clock_that_was_ahead(session: Session) -> None:
     folder, now = session.where.folder, time.time()
     prune(session.work.store, DAYS, MOST, now)
     assert (
-        not is_due(folder, MOST, now) and is_due(folder, MOST, now - 400 * DAY) and is_due(folder, MOST, now + 2 * DAY)
+        not is_due(folder, MOST, now)
+        and is_due(folder, MOST, now - 400 * DAY_SECONDS)
+        and is_due(folder, MOST, now + 2 * DAY_SECONDS)
     )
     assert not steps_after(session, 400, *range(DAYS + 2)), "days of use count from where the clock is"
 

@@ -16,7 +16,7 @@ def test_it_says_what_was_loaded_why_and_what_was_not(work: Path) -> None:
     done = agent(["memory", "show"], work)
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
-        "2 memory files, 43 bytes of at most 65,536, about 12 tokens",
+        "2 memory files, 43 of 65,536 bytes, about 12 tokens",
         "  AGENTS.md         39 bytes  the project's",
         "    docs/a.md        6 bytes  imported by AGENTS.md",
         "not loaded:",

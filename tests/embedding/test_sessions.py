@@ -229,7 +229,7 @@ def test_deferring_one_call_leaves_it_waiting(work: Path) -> None:
 
 
 def test_a_session_is_open_in_one_place(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_cli.runtime.builder.PATIENCE", 0.1)
+    monkeypatch.setattr("agent_cli.runtime.builder.LOCK_WAIT_SECONDS", 0.1)
     with open_agent(work, scripted(work, {"text": "One."})) as session:
         session.run("hi")
         with pytest.raises(SessionInUseError):

@@ -20,7 +20,7 @@ TYPE = call("BashInput", shell_id="b1", text="rm -rf /\n\x04")
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """`cat` prints nothing before it is typed into."""
-    monkeypatch.setattr("agent_tools.shell.bash.TERMINAL_WAIT", 0.1)
+    monkeypatch.setattr("agent_tools.shell.bash.TERMINAL_WAIT_SECONDS", 0.1)
 
 
 def world_of(root: Path, *answers: Any, **more: Any) -> World:

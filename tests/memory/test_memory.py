@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.memory.files import FULL, LIMIT, MAX_DEPTH, Memory, Sources, load_memory, own_folders
+from agent_cli.memory.files import FULL, MAX_BYTES, MAX_DEPTH, Memory, Sources, load_memory, own_folders
 from tests.support.hypothesis_examples import examples
 
 
@@ -161,7 +161,7 @@ def test_names_in_the_settings_lead_nowhere_else(tmp_path: Path, root: Path) -> 
 
 
 def test_all_together_are_bounded_and_the_rest_is_named(root: Path) -> None:
-    put(root / "AGENTS.md", "a" * (LIMIT - 10))
+    put(root / "AGENTS.md", "a" * (MAX_BYTES - 10))
     put(root / "CLAUDE.md", "b" * 1000)
     put(root / "CLAUDE.local.md", "c")
     memory = load(root)
@@ -200,6 +200,6 @@ def test_whatever_imports_what_each_file_is_read_once_and_the_bound_holds(
         memory = load(root)
     assert len(set(names(memory))) == len(memory.files)
     assert all(f.depth <= MAX_DEPTH for f in memory.files)
-    assert sum(len(f.text.encode()) for f in memory.files) <= LIMIT + 60 * len(memory.files)
+    assert sum(len(f.text.encode()) for f in memory.files) <= MAX_BYTES + 60 * len(memory.files)
     text = " ".join(memory.cuts)
     assert all(f.shown in text for f in memory.files if f.cut)

@@ -73,7 +73,7 @@ def anthropic(url: str) -> ModelClient:
 def test_nothing_but_keep_alives_is_given_up(
     monkeypatch: pytest.MonkeyPatch, make: Callable[[str], ModelClient], piece: bytes
 ) -> None:
-    monkeypatch.setattr(http_connection, "KEEP_ALIVES", 0.3 / IDLE)
+    monkeypatch.setattr(http_connection, "MAX_KEEP_ALIVE_PERIODS", 0.3 / IDLE)
     with dripping(repeat(piece)) as url, pytest.raises(ModelError) as caught:
         for _ in make(url).stream(REQUEST, CancelToken()):
             pass
@@ -82,7 +82,7 @@ def test_nothing_but_keep_alives_is_given_up(
 
 
 def test_blanks_in_place_of_a_whole_answer_are_keep_alives_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "KEEP_ALIVES", 0.3 / IDLE)
+    monkeypatch.setattr(http_connection, "MAX_KEEP_ALIVE_PERIODS", 0.3 / IDLE)
     with (
         dripping(repeat(b"  \n"), b"application/json") as url,
         pytest.raises(ModelError, match="nothing but keep-alives"),
@@ -94,7 +94,7 @@ def test_blanks_in_place_of_a_whole_answer_are_keep_alives_too(monkeypatch: pyte
 def test_words_between_keep_alives_begin_the_wait_anew(
     monkeypatch: pytest.MonkeyPatch, make: Callable[[str], ModelClient], protocol: Protocol
 ) -> None:
-    monkeypatch.setattr(http_connection, "KEEP_ALIVES", 0.6 / IDLE)
+    monkeypatch.setattr(http_connection, "MAX_KEEP_ALIVE_PERIODS", 0.6 / IDLE)
     text = "word " * 60
     answer = events(Reply(text=text, split=5, comments=True), protocol, "m")
     with dripping(answer) as url:

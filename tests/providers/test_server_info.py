@@ -16,8 +16,8 @@ from agent_cli.providers.catalog import lookup
 from agent_cli.providers.resolve import resolve
 from agent_cli.providers.server_info import ServedModel, ask_server
 from agent_cli.runtime.models import (
-    ASSUMED_LOCAL_WINDOW,
-    ASSUMED_WINDOW,
+    ASSUMED_LOCAL_WINDOW_TOKENS,
+    ASSUMED_WINDOW_TOKENS,
     ModelWindow,
     find_window,
     input_modalities,
@@ -126,10 +126,10 @@ def test_who_says_how_large_the_window_is() -> None:
         assert found("anthropic/claude-sonnet-4-5", context_window=50_000) == ModelWindow(50_000, "settings")
         assert found("scripted:x") == ModelWindow(None, "none")
         assert asked == []
-    assert found("vllm/m", "http://127.0.0.1:9/v1") == ModelWindow(ASSUMED_LOCAL_WINDOW, "assumed")
+    assert found("vllm/m", "http://127.0.0.1:9/v1") == ModelWindow(ASSUMED_LOCAL_WINDOW_TOKENS, "assumed")
     # A server that speaks for Claude passes on what it is sent.
-    assert found("anthropic/claude-next-1", "http://127.0.0.1:9") == ModelWindow(ASSUMED_WINDOW, "assumed")
-    assert found("anthropic/claude-next-1") == ModelWindow(ASSUMED_WINDOW, "assumed")
+    assert found("anthropic/claude-next-1", "http://127.0.0.1:9") == ModelWindow(ASSUMED_WINDOW_TOKENS, "assumed")
+    assert found("anthropic/claude-next-1") == ModelWindow(ASSUMED_WINDOW_TOKENS, "assumed")
 
 
 def test_a_local_server_is_asked_although_the_catalog_knows_the_model() -> None:

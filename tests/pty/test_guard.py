@@ -69,12 +69,12 @@ def test_ctrl_c_is_heard_meanwhile(work: Path) -> None:
 def test_a_pipe_waits_for_nothing(work: Path) -> None:
     from time import monotonic
 
-    from agent_cli.terminal.dialogs.model import GUARD
+    from agent_cli.terminal.dialogs.model import GUARD_SECONDS
     from agent_cli.terminal.editor import discard_typed_ahead
 
     began = monotonic()
     discard_typed_ahead()  # standard input of the tests is no terminal
-    assert monotonic() - began < GUARD
+    assert monotonic() - began < GUARD_SECONDS
 
 
 def terminal_log(work: Path) -> str:

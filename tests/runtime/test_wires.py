@@ -12,7 +12,7 @@ from agent_cli.providers.base import Request
 from agent_cli.providers.catalog import ModelInfo, lookup
 from agent_cli.providers.registry import is_loopback_url
 from agent_cli.runtime import models
-from agent_cli.runtime.models import LOCAL_IDLE_PER_KB, LOCAL_IDLE_SECONDS, input_modalities, open_client
+from agent_cli.runtime.models import LOCAL_IDLE_SECONDS, LOCAL_IDLE_SECONDS_PER_KB, input_modalities, open_client
 from agent_tools.cancel import CancelToken
 
 
@@ -71,4 +71,4 @@ def test_a_model_on_this_machine_may_read_for_long(
     with pytest.raises(LookupError):
         list(wire.stream(Request("m", "s", (), max_tokens=1), CancelToken()))
     assert is_loopback_url(url) is local
-    assert seen == [(LOCAL_IDLE_SECONDS, LOCAL_IDLE_PER_KB) if local and not asked else (asked or 120.0, 0.0)]
+    assert seen == [(LOCAL_IDLE_SECONDS, LOCAL_IDLE_SECONDS_PER_KB) if local and not asked else (asked or 120.0, 0.0)]

@@ -47,14 +47,14 @@ def test_many_failures_are_refused_but_a_valid_token_still_counts(server: Served
 
 def test_failures_are_forgotten_after_a_minute() -> None:
     now = [0.0]
-    limit = FailureLimit(lambda: now[0], most=3, seconds=60)
+    limit = FailureLimit(lambda: now[0], limit=3, seconds=60)
     for _ in range(3):
-        assert limit.wait("a") == 0
-        limit.failed("a")
-    assert limit.wait("a") == 60
-    assert limit.wait("b") == 0
+        assert limit.retry_after("a") == 0
+        limit.record_failure("a")
+    assert limit.retry_after("a") == 60
+    assert limit.retry_after("b") == 0
     now[0] = 61
-    assert limit.wait("a") == 0
+    assert limit.retry_after("a") == 0
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", ""])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.server.notify import sign
+from agent_cli.server.notify import sign_notice
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call
@@ -51,7 +51,7 @@ def test_a_web_hook_is_signed_and_asked_again(work: Path) -> None:
             replies = [{"calls": [call("Write", file_path="n.txt", content="x")]}, {"text": "Ok."}]
             session = server.begin("Write it", write_script(work, *replies))
             headers, body = came.get(timeout=SECONDS)
-            assert headers["x-agent-signature"] == sign("s3", headers["x-agent-timestamp"], body)
+            assert headers["x-agent-signature"] == sign_notice("s3", headers["x-agent-timestamp"], body)
             found = json.loads(body)
             assert (found["event"], found["session"]["title"]) == ("session.waiting", "Write it")
             assert found["pending"][0]["summary"] == "Write n.txt (1 line)"

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import booleans
 from starlette.routing import Route
 
-from agent_cli.server.app import ROUTES, openapi
+from agent_cli.server.app import ROUTES, build_openapi
 from tests.support.scripts import call
 from tests.support.served import Served, path_of, write_script
 
@@ -22,7 +22,7 @@ EXAMPLES = int(os.environ.get("SERVER_EXAMPLES", "6"))
 
 def test_the_document_has_every_route_and_is_served(server: Served) -> None:
     document = server.get("/v1/openapi.json", token="")
-    assert document == openapi()
+    assert document == build_openapi()
     listed = {(method.upper(), path) for path, operations in document["paths"].items() for method in operations}
     assert listed == {(row.method, row.path) for row in ROUTES}
     assert all(Route(row.path, lambda request: None).path == row.path for row in ROUTES)
@@ -33,7 +33,7 @@ def test_what_the_answers_hold_is_documented(server: Served) -> None:
     path = write_script(server.work, {"calls": [call("Write", file_path="w.txt", content="x")]}, {"text": "Ok."})
     session = server.begin("Write", path)
     server.until(session, "waiting")
-    schemas = openapi()["components"]["schemas"]
+    schemas = build_openapi()["components"]["schemas"]
     for row in ROUTES:
         if row.method == "GET" and row.answer is not None:
             data = server.get(path_of(row.path, session))
@@ -42,7 +42,7 @@ def test_what_the_answers_hold_is_documented(server: Served) -> None:
 
 def _document() -> dict[str, Any]:
     """The document without the streams, which do not end."""
-    made = openapi()
+    made = build_openapi()
     made["paths"] = {path: found for path, found in made["paths"].items() if not path.endswith("/events")}
     return made
 

@@ -7,7 +7,7 @@ from base64 import b64decode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.terminal.render.ansi import MAX_CLIPBOARD, clipboard_sequence
+from agent_cli.terminal.render.ansi import MAX_CLIPBOARD_CHARS, clipboard_sequence
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
@@ -23,6 +23,6 @@ def test_the_text_comes_back_and_nothing_in_it_ends_the_sequence(text: str) -> N
 
 
 def test_no_more_than_terminals_take_and_halves_of_pairs_do_not_hurt() -> None:
-    assert clipboard_sequence("x" * (MAX_CLIPBOARD * 3 // 4 - 3)) is not None
-    assert clipboard_sequence("x" * MAX_CLIPBOARD) is None
+    assert clipboard_sequence("x" * (MAX_CLIPBOARD_CHARS * 3 // 4 - 3)) is not None
+    assert clipboard_sequence("x" * MAX_CLIPBOARD_CHARS) is None
     assert clipboard_sequence("a\ud800b") == "\x1b]52;c;YT9i\x07"

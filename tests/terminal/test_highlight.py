@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pygments.lexers import get_lexer_by_name
 
 from agent_cli.terminal.render import code as highlight
-from agent_cli.terminal.render.code import MAX_LINE, Highlighter
+from agent_cli.terminal.render.code import MAX_LINE_CHARS, Highlighter
 
 
 def styles(language: str, code: str) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_look_ahead_does_not_move_on() -> None:
 def test_unknown_languages_and_very_long_lines_are_left_as_they_are() -> None:
     assert Highlighter("nonsense").line("x = 1").spans == []
     assert Highlighter("").has_lexer is False
-    assert Highlighter("python").line("x" * MAX_LINE + "1").spans == []
+    assert Highlighter("python").line("x" * MAX_LINE_CHARS + "1").spans == []
 
 
 @pytest.mark.parametrize(("name", "language"), [("a.py", "python"), ("x/Makefile", "make"), ("a.ts", "typescript")])

@@ -25,7 +25,7 @@ from agent_cli.terminal.app.layout import (
 )
 from agent_cli.terminal.app.output import reflows
 from agent_cli.terminal.app.status_bar import StatusLine, read_branch
-from agent_cli.terminal.app.worker import MAX_PENDING, EventQueue
+from agent_cli.terminal.app.worker import MAX_PENDING_CHARS, EventQueue
 from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import cells, clip, fragments, hard_wrap, supports_links, with_links
@@ -56,7 +56,7 @@ def test_a_flood_waits_until_it_is_taken_and_nobody_waits_after_the_end() -> Non
 
     def flood() -> None:
         for number in range(8):
-            bridge.emit(Warned("x" * (MAX_PENDING // 4)))
+            bridge.emit(Warned("x" * (MAX_PENDING_CHARS // 4)))
             sent.append(number)
 
     thread = threading.Thread(target=flood, daemon=True)

@@ -13,7 +13,7 @@ from agent_tools.text import one_line, shorten
 
 F = Callable[..., Any]
 R = TypeVar("R")
-_MAX_SUMMARY = 120
+_MAX_SUMMARY_CHARS = 120
 
 
 class FunctionTool(Tool[Value]):
@@ -35,7 +35,7 @@ class FunctionTool(Tool[Value]):
 
     def summary(self, args: Value, ctx: ToolContext) -> str:
         given = ", ".join(f"{name}={getattr(args, name)!r}" for name in args._fields if name in args.__dict__)
-        return shorten(one_line(f"{self.name}({given})"), _MAX_SUMMARY)
+        return shorten(one_line(f"{self.name}({given})"), _MAX_SUMMARY_CHARS)
 
     def run(self, args: Value, ctx: ToolContext) -> ToolResult | Generator[Any, Any, ToolResult]:
         given = {name: getattr(args, name) for name in args._fields}

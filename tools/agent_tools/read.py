@@ -32,7 +32,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import FileView, Note
 from agent_tools.schema import FILE_NAMES
-from agent_tools.text import MAX_LINE, counted, cut_line, fit
+from agent_tools.text import MAX_LINE_CHARS, counted, cut_line, fit
 
 with lazy_imports():
     from agent_tools.documents import images, pdf
@@ -137,13 +137,13 @@ class _Collector:
         return False
 
     def _add(self, text: str, start: int, end: int) -> None:
-        room = MAX_LINE + 1 - len(self._line)
+        room = MAX_LINE_CHARS + 1 - len(self._line)
         self._line += text[start : min(end, start + room)] if room > 0 else ""
         self._length += end - start
 
     def _end_line(self) -> None:
         whole = self._length == len(self._line)
-        line = cut_line(self._line.rstrip("\r") if whole else self._line, MAX_LINE, 0 if whole else self._length)
+        line = cut_line(self._line.rstrip("\r") if whole else self._line, MAX_LINE_CHARS, 0 if whole else self._length)
         self._left -= len(line) + 8
         self._lines.append(line)
         self._line, self._length = "", 0

@@ -185,10 +185,10 @@ def as_expanded_prompt(prompt: str | ExpandedPrompt, name: str = "") -> Expanded
 # "short", "page": the limit of that name. "whole": never truncated, such as instructions of the user.
 ResultSize = Literal["short", "page", "whole"]
 # Assumed size of an unknown window, in tokens.
-ASSUMED_WINDOW = 128_000
+ASSUMED_WINDOW_TOKENS = 128_000
 _BYTES_PER_TOKEN = 3.5
-_WINDOW_SHARE = 8
-_MIN_LIMIT = 1_000
+_WINDOW_DIVISOR = 8
+_MIN_LIMIT_BYTES = 1_000
 
 
 class ResultLimits(Value):
@@ -196,12 +196,12 @@ class ResultLimits(Value):
 
     short: int = 10_000
     page: int = 25_000
-    window: int = ASSUMED_WINDOW
+    window: int = ASSUMED_WINDOW_TOKENS
 
     def most(self, size: ResultSize) -> int:
         """Return the limit in bytes; for "whole", that of one page if it is read in parts."""
         most = self.short if size == "short" else max(self.short, self.page)
-        return max(min(most, int(self.window * _BYTES_PER_TOKEN / _WINDOW_SHARE)), _MIN_LIMIT)
+        return max(min(most, int(self.window * _BYTES_PER_TOKEN / _WINDOW_DIVISOR)), _MIN_LIMIT_BYTES)
 
     def buffer(self, size: ResultSize, scratch: Scratch, search: str) -> HeadTail:
         """Return a buffer for a result that arrives in pieces; a long one is saved whole in a file.

@@ -30,7 +30,7 @@ FILE_NAMES = ("path", "file", "filename", "absolute_path", "target_file")
 DIRECTORY_NAMES = ("directory", "dir", "dir_path", "target_directory")
 OLD_NAMES = ("old", "old_str", "old_text", "search")
 NEW_NAMES = ("new", "new_str", "new_text", "replace")
-_MOST_MISTAKES = 5
+_MAX_MISTAKES = 5
 _names: dict[type, ArgumentNames] = {}
 
 
@@ -118,8 +118,8 @@ def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
         for e in error.errors():
             first, *rest = e["loc"]
             mistakes.append(f"{'.'.join(map(str, (names.own.get(str(first), first), *rest)))}: {e['msg']}.")
-    if len(mistakes) > _MOST_MISTAKES:
-        mistakes[_MOST_MISTAKES:] = [f"There are {len(mistakes) - _MOST_MISTAKES} more mistakes."]
+    if len(mistakes) > _MAX_MISTAKES:
+        mistakes[_MAX_MISTAKES:] = [f"There are {len(mistakes) - _MAX_MISTAKES} more mistakes."]
     raise ToolError(f"Invalid arguments. {' '.join(mistakes)} The arguments are: {names.listed}.") from None
 
 

@@ -57,7 +57,7 @@ def tokens_used(sent: int, received: int) -> str:
     return f"{short_count(sent)} in, {short_count(received)} out" if sent or received else ""
 
 
-MAX_LINE = 2_000
+MAX_LINE_CHARS = 2_000
 # Patterns are compiled on first use: a run without tools needs none of them.
 # Escape sequences: CSI, OSC and other strings (ended by BEL or ST), two-character ones.
 ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
@@ -111,7 +111,7 @@ def parse_number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def cut_line(line: str, width: int = MAX_LINE, length: int = 0) -> str:
+def cut_line(line: str, width: int = MAX_LINE_CHARS, length: int = 0) -> str:
     """Truncate a line to about `width` characters, with a note on how many more it has.
 
     length: length of the whole line, if `line` is only its start.

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.batch.host import TaskHost
-from agent_cli.batch.results import BatchProgress, ResultsFile, batch_table, summary, summary_line
-from agent_cli.batch.schedule import Batch, BatchTerms, LocalRunner, make_orders
+from agent_cli.batch.results import BatchProgress, ResultsFile, format_batch_table, format_summary, summarize_batch
+from agent_cli.batch.schedule import Batch, BatchOptions, LocalRunner, make_orders
 from agent_cli.batch.tasks import BatchTask, read_batch
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, with_run_options
@@ -103,7 +103,7 @@ def batch(
             raise UsageError(f"There are no tasks in {tasks}.")
         if not scheduler:
             _check_models(found, options.replace(max_budget_usd=max_budget_usd), model)
-        terms = BatchTerms(
+        batch_options = BatchOptions(
             flags=(*flags_of(common), *([f"--model={absolute_file(model)}"] if model else ())),
             mode=options.permission_mode or "",
             budget=max_budget_usd,
@@ -112,9 +112,9 @@ def batch(
         )
         file = ResultsFile(_results_path(output, tasks))
         try:
-            dropped = file.drop_unfinished(found, again=retry_failed)
+            dropped = file.drop_unfinished(found, retry_failed=retry_failed)
             progress = BatchProgress(len(found), len(found) - _count_missing(found, file), os.environ)
-            work = Batch(found, orders, terms, file, progress)
+            work = Batch(found, orders, batch_options, file, progress)
             print_notice(_first_line(found, file, scheduler, jobs))
             if not scheduler:
                 work.run(LocalRunner(host, jobs or 1), dropped)
@@ -178,14 +178,14 @@ def _first_line(tasks: list[BatchTask], file: ResultsFile, scheduler: str, jobs:
 def _report(tasks: list[BatchTask], file: ResultsFile, work: Batch, progress: BatchProgress, *, as_json: bool) -> int:
     progress.clear()
     lines = [file.lines[task.id] for task in tasks]
-    sums = summary(lines)
+    sums = summarize_batch(lines)
     if as_json:
         print_json({"results": lines, "summary": sums})
     else:
         print_notice("")
-        echo(batch_table(lines))
+        echo(format_batch_table(lines))
         patches = f"; patches: {file.patches}" if any(line["patch"] for line in lines) else ""
-        echo(f"\n{summary_line(sums)}\nResults: {file.path}{patches}")
+        echo(f"\n{format_summary(sums)}\nResults: {file.path}{patches}")
     if work.caught:
         print_notice("Interrupted; run the same command again to continue.")
         return 128 + work.caught

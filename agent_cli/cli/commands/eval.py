@@ -17,9 +17,9 @@ from agent_cli.cli.run_flags import absolute_file, flags_of, is_file
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.evaluation.results import TaskRun, progress_line, report_text, run_json, summaries
-from agent_cli.evaluation.runs import Evaluation, RunTerms, Variant
-from agent_cli.evaluation.steps import SandboxMaker, check_sandboxes
+from agent_cli.evaluation.results import TaskRun, format_progress, format_runs, run_to_json, summarize_runs
+from agent_cli.evaluation.runs import Evaluation, EvaluationOptions, Variant
+from agent_cli.evaluation.steps import SandboxMaker, check_sandbox_maker
 from agent_cli.evaluation.tasks import read_tasks
 from agent_cli.headless.output import echo, print_json, print_notice
 from agent_cli.runtime.environment import find_environment, in_container, read_settings
@@ -75,7 +75,7 @@ def evaluate(
     layers = read_settings(options, run_env)
     variants = _variants(model or [], compare or [], options, run_env)
     argv, sandbox, how = _unattended(options, layers, run_env)
-    terms = RunTerms(
+    eval_options = EvaluationOptions(
         argv=(*flags_of(options), *argv),
         env=os.environ,
         sandbox=sandbox,
@@ -88,16 +88,16 @@ def evaluate(
     print_notice(f"{total} of {counted(len(tasks), 'task')}, {jobs} at a time; {how}.")
 
     def ended(run: TaskRun, count: int, total: int) -> None:
-        print_notice(progress_line(run, count, total))
+        print_notice(format_progress(run, count, total))
         if output_format == "jsonl":
-            echo(json.dumps(run_json(run)))
+            echo(json.dumps(run_to_json(run)))
 
-    runs = evaluation.run(terms, jobs, ended)
+    runs = evaluation.run(eval_options, jobs, ended)
     if output_format == "json":
-        print_json({"runs": [run_json(run) for run in runs], "models": summaries(runs)})
+        print_json({"runs": [run_to_json(run) for run in runs], "models": summarize_runs(runs)})
     elif output_format == "text" and runs:
         print_notice("")
-        echo(report_text(runs))
+        echo(format_runs(runs))
     if evaluation.caught:
         print_notice(f"Interrupted after {counted(len(runs), 'run')}.")
         return 128 + evaluation.caught
@@ -135,7 +135,7 @@ def _unattended(
 
     Raises UsageError if commands would run with the user's rights, which only a mode on the command line allows.
     """
-    sandbox = check_sandboxes(layers.settings(), run_env)
+    sandbox = check_sandbox_maker(layers.settings(), run_env)
     if options.permission_mode is not None:
         return [], sandbox, f"permission mode {options.permission_mode}"
     if sandbox is not None:

@@ -31,7 +31,7 @@ from agent_tools.record import Value
 from agent_tools.registry import SHELL, find_tool, tool_traits
 from agent_tools.text import one_line
 
-_MAX_ENV_FILE = 1 << 20
+_MAX_ENV_FILE_BYTES = 1 << 20
 
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -162,7 +162,7 @@ def test_hooks(
                     echo(f"  to you: {found.text}")
 
             result = consume(hooks.run(name, {**data, **more}, CancelToken()), show)
-            exported = read_regular(file.name, _MAX_ENV_FILE).decode("utf-8", "replace").strip()
+            exported = read_regular(file.name, _MAX_ENV_FILE_BYTES).decode("utf-8", "replace").strip()
     if as_json:
         print_json(
             {

@@ -19,7 +19,7 @@ from agent_cli.config.schema import ServeSettings
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.server.app import last_link, listen, lock_state, make_app, run_server
+from agent_cli.server.app import listen, lock_state, make_app, read_last_link, run_server
 from agent_cli.server.guard import OWNER, ROLES, AccessTokenStore
 from agent_cli.server.hub import Hub, ServeOptions
 from agent_cli.server.notify import Notifier
@@ -83,7 +83,7 @@ def serve_sessions(
         on = listen(host, port)
     except OSError as error:
         state = state_folder(os.environ)
-        os.close(lock_state(state, last_link(state)))  # if it is our own server that listens there, this says so
+        os.close(lock_state(state, read_last_link(state)))  # if it is our own server that listens there, this says so
         raise UsageError(f"{one_line(host)}:{port} cannot be listened on: {error.strerror or error}.") from None
     port = int(on.getsockname()[1])
     scheme = "https" if certfile else "http"
@@ -152,7 +152,7 @@ def add_token(
     state = state_folder(os.environ)
     secret = AccessTokenStore(state).add(name, role)
     echo(secret)
-    print_notice(f"It is shown once. As a link: {last_link(state) or 'http://ADDRESS/'}#token={secret}")
+    print_notice(f"It is shown once. As a link: {read_last_link(state) or 'http://ADDRESS/'}#token={secret}")
     return 0
 
 

@@ -191,7 +191,7 @@ def find_sessions(every: bool) -> list[SessionSummary]:
     )
 
 
-SHORT = 8
+MIN_ID_CHARS = 8
 # Labels of sessions that are not completed.
 STAGES = {
     "awaiting_tool_approval": "waiting for approval",
@@ -284,8 +284,8 @@ def _field_value(value: Any) -> Any:
 
 def short_length(ids: list[str]) -> int:
     """Return how many characters distinguish all ids, so that each works with --resume; at least eight."""
-    longest = max((len(i) for i in ids), default=SHORT)
-    return next((n for n in range(SHORT, longest) if len({i[:n] for i in ids}) == len(ids)), longest)
+    longest = max((len(i) for i in ids), default=MIN_ID_CHARS)
+    return next((n for n in range(MIN_ID_CHARS, longest) if len({i[:n] for i in ids}) == len(ids)), longest)
 
 
 def home_short(path: str) -> str:

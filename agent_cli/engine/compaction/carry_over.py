@@ -131,8 +131,8 @@ def _spelled_file(call: ToolCall, kind: Tool[Any]) -> str:
     return given if isinstance(given, str) else ""
 
 
-FILES = 5
-_CARRIED_MESSAGES = 3
+MAX_FILES = 5
+_MAX_CARRIED_MESSAGES = 3
 _CUT_NOTE = "cut here: the conversation was too long"
 _FILE_BLOCK = r'^<file path="([^"\n]+)">$'
 
@@ -189,7 +189,7 @@ def build_carry_over(turn: Turn, border: int, room: int, files: int) -> CarryOve
 def _requests(gone: Sequence[Message], stay: Sequence[Message], room: int) -> tuple[str, str] | None:
     """Return the user's latest messages, which the model should read and not only in a summary."""
     requests = [without_note(m.text) for m in gone if is_user_message(m)][
-        -_CARRIED_MESSAGES if not any(map(is_user_message, stay)) else -1 :
+        -_MAX_CARRIED_MESSAGES if not any(map(is_user_message, stay)) else -1 :
     ]
     if not requests:
         return None
@@ -232,7 +232,7 @@ def _files(turn: Turn, gone: Sequence[Message], stay: Sequence[Message], room: i
     """Return path and current text of the most relevant files: recently changed ones, then recently read ones."""
     found: list[tuple[str, str]] = []
     for path in _wanted(turn, gone, stay):
-        if len(found) == FILES or room < 100:
+        if len(found) == MAX_FILES or room < 100:
             break
         text = _read(turn, path)
         if text is None:

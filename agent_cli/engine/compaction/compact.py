@@ -23,7 +23,7 @@ from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.core.results import Failure
 from agent_cli.core.window import (
-    CLEARED_WINDOW,
+    CLEARED_WINDOW_TOKENS,
     count_message_tokens,
     count_text_tokens,
     count_tokens,
@@ -37,7 +37,7 @@ from agent_cli.providers.base import ModelError
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.results import ASSUMED_WINDOW
+from agent_tools.results import ASSUMED_WINDOW_TOKENS
 from agent_tools.text import counted
 
 with lazy_imports():
@@ -50,13 +50,13 @@ _NEWEST_SHARE = 1 / 8
 # A shorter result is not worth replacing.
 _MIN_CLEARED_TOKENS = 200
 # Clearing has to free at least this share of the window.
-_CLEARING_FREES = 0.15
+_MIN_CLEARED_SHARE = 0.15
 _SAVED_IN = re.compile(r" in (/[^\n]*?/output-\d+\.txt)[;: ]")
 
 
 def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
     """Return replacement lines for results, by call id, and the tokens they free; nothing if it is not worth it."""
-    size = min(turn.window_size, CLEARED_WINDOW)
+    size = min(turn.window_size, CLEARED_WINDOW_TOKENS)
     shares = sorted(turn.options.clear_at)
     reached = sum(used >= share * size for share in shares)
     # The user has undone the first step, so it is not repeated.
@@ -64,7 +64,7 @@ def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
         return {}, 0
     found = _clearable(turn, everything=reached == len(shares), newest=int(size * _NEWEST_SHARE))
     freed = scaled(turn.deps.state.window, sum(count_message_tokens(m) for m in found) - 60 * len(found))
-    if freed < size * _CLEARING_FREES:
+    if freed < size * _MIN_CLEARED_SHARE:
         return {}, 0
     again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
     cuts = {m.call_id: again.get(m.call_id) or _replacement_line(turn, m) for m in found}
@@ -211,7 +211,7 @@ def compact(
     wanted, why = yield from _allowed(turn, trigger, focus)
     if why:
         return why
-    size = window_tokens(window, options) or ASSUMED_WINDOW
+    size = window_tokens(window, options) or ASSUMED_WINDOW_TOKENS
     # All shares below use our own token count.
     room = max(
         int((compaction_limit(size, options) - scaled(window, overhead_tokens(options))) / window.factor), size // 20

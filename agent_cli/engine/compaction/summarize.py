@@ -31,7 +31,7 @@ SECTIONS = (
     "Goal", "Decisions", "Files and their state", "Commands and results", "Plan", "Next step", "Open questions",
 )  # fmt: skip
 # Assumed window of a small model of unknown size.
-_SMALL_WINDOW = 32_000
+_SMALL_WINDOW_TOKENS = 32_000
 _MIN_SUMMARY_CHARS = 20
 # Limits for one message of the user, and for one call or result, in the text of the conversation.
 _MESSAGE_TOKENS, _RESULT_TOKENS = 6_000, 375
@@ -63,7 +63,7 @@ def write_summary(
                 if error.failure.kind != "context_too_long":
                     raise
         handle = turn.deps.small() if turn.deps.small is not None else own
-        room = (handle.window or _SMALL_WINDOW) * 7 // 10
+        room = (handle.window or _SMALL_WINDOW_TOKENS) * 7 // 10
         rendered = render_history(shown, room - count_text_tokens(ask))
         request = Request(handle.model, "", (UserMessage(f"{rendered}\n\n{ask}"),), aside=True)
         return truncate_to_tokens((yield from _ask_model(turn, handle, request)), max_tokens, _CUT_NOTE), True

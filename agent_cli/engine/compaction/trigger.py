@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event
 from agent_cli.core.messages import count_characters
-from agent_cli.core.window import CLEARED_WINDOW
+from agent_cli.core.window import CLEARED_WINDOW_TOKENS
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ with lazy_imports():
     from agent_cli.engine.compaction import compact
 
 # Allows for the system prompt and the tools, which are not counted here.
-_CLEARING_MARGIN = 0.75
+_CLEARING_SHARE = 0.75
 # No conversation has more characters per token.
 _MAX_CHARS_PER_TOKEN = 12
 # A window up to this size is always measured exactly: the prompt and the tools alone may fill much of it.
-_SMALL_WINDOW = 64_000
+_SMALL_WINDOW_TOKENS = 64_000
 
 
 def compact_if_needed(turn: Turn) -> Generator[Event, None, None]:
@@ -55,7 +55,7 @@ def _may_be_near(turn: Turn) -> bool:
     compacts = bool(size and options.compact_at)
     if not compacts and not options.clear_at:
         return False
-    if size and size <= _SMALL_WINDOW:
+    if size and size <= _SMALL_WINDOW_TOKENS:
         return True
     report = window.report
     used = turn.characters
@@ -64,5 +64,5 @@ def _may_be_near(turn: Turn) -> bool:
         used = report.filled + sum(map(count_characters, turn.history[report.messages :]))
     limits = [size / 2] if compacts and size else []
     if options.clear_at:
-        limits.append(min(turn.window_size, CLEARED_WINDOW) * min(options.clear_at) * _CLEARING_MARGIN)
+        limits.append(min(turn.window_size, CLEARED_WINDOW_TOKENS) * min(options.clear_at) * _CLEARING_SHARE)
     return used > min(limits)

@@ -24,7 +24,7 @@ MAX_CHARS = 4_096
 MAX_CHARS_WITH_DOCUMENTS = 262_144
 _MAX_DEPTH = 30
 _MAX_JOINS = 60
-_SECONDS = 1.0
+_TIMEOUT_SECONDS = 1.0
 # The tree of a long line is several hundred times its size.
 _MAX_OUTPUT_BYTES = 128 << 20
 _QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
@@ -121,7 +121,7 @@ def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
     try:
         argv = [program, f"-ln={dialect}", "--to-json"]
         ran = run_child(
-            argv, seconds=_SECONDS, feed=command.encode(), most=_MAX_OUTPUT_BYTES, cwd="/", env={}, brief=True
+            argv, seconds=_TIMEOUT_SECONDS, feed=command.encode(), most=_MAX_OUTPUT_BYTES, cwd="/", env={}, brief=True
         )
     except (OSError, TimeoutError, OverflowError, UnicodeEncodeError):
         raise ShellParseError("could not be parsed") from None

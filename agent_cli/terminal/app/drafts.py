@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_cli.session.drafts import Draft, DraftFile, claim_orphan
 
-SAVE_PAUSE = 0.4
+SAVE_PAUSE_SECONDS = 0.4
 
 
 class Drafts:
@@ -55,6 +55,6 @@ class Drafts:
     def _run(self) -> None:
         while not self._over.is_set():
             self._changed.wait()
-            self._over.wait(SAVE_PAUSE)
+            self._over.wait(SAVE_PAUSE_SECONDS)
             self._changed.clear()
             self._file.save(*self._now)

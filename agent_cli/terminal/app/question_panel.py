@@ -17,7 +17,7 @@ from agent_cli.terminal.app.worker import PendingReply
 from agent_cli.terminal.dialogs.lines import dialog_lines
 from agent_cli.terminal.dialogs.model import (
     EXPLAIN,
-    GUARD,
+    GUARD_SECONDS,
     MARK,
     VIEW,
     Choice,
@@ -119,7 +119,7 @@ class QuestionPanel:
         elif (
             dialog.typing
             and dialog.words
-            and (dialog.own or (not screen.line.buffer.text and not self.guard.typed_within(GUARD)))
+            and (dialog.own or (not screen.line.buffer.text and not self.guard.typed_within(GUARD_SECONDS)))
         ):
             self._begin_input(dialog.words)
         screen.draw_soon()

@@ -91,9 +91,9 @@ def sanitize_status(text: str) -> str:
 
 
 _HEAD, _LINK = "ref: refs/heads/", "gitdir:"
-_MAX_GIT_FILE = 4096
+_MAX_GIT_FILE_BYTES = 4096
 _REFRESH_SECONDS = 2.0
-_FIRST_PAUSE = 0.4
+_FIRST_PAUSE_SECONDS = 0.4
 
 
 def read_branch(folder: Path) -> str:
@@ -102,9 +102,9 @@ def read_branch(folder: Path) -> str:
         git = place / ".git"
         try:
             if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
-                link = os.fsdecode(read_regular(git, _MAX_GIT_FILE)).strip("\r\n")
+                link = os.fsdecode(read_regular(git, _MAX_GIT_FILE_BYTES)).strip("\r\n")
                 git = place / link.removeprefix(_LINK).strip()
-            head = read_regular(git / "HEAD", _MAX_GIT_FILE).decode("utf-8", "replace").strip()
+            head = read_regular(git / "HEAD", _MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
         except (OSError, ValueError):
             continue
         if head.startswith(_HEAD):
@@ -124,7 +124,7 @@ class Branch:
         self._folder, self._has_changes, self._ready = folder, has_changes, ready
         self._name, self._read_at = "", -_REFRESH_SECONDS
         self._dirty = self._busy = self._again = False
-        self._pause = _FIRST_PAUSE
+        self._pause = _FIRST_PAUSE_SECONDS
 
     def __str__(self) -> str:
         now = time.monotonic()

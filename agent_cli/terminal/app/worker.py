@@ -18,8 +18,8 @@ from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
 
-MAX_PENDING = 256 * 1024
-_ITEM_SIZE = 64
+MAX_PENDING_CHARS = 256 * 1024
+_ITEM_CHARS = 64
 
 
 class EventQueue:
@@ -38,9 +38,9 @@ class EventQueue:
 
     def emit(self, item: Any) -> None:
         """Add an item; block while too much is pending, except on the taker's own thread."""
-        size = _ITEM_SIZE + len(getattr(item, "text", "") or "")
+        size = _ITEM_CHARS + len(getattr(item, "text", "") or "")
         with self._changed:
-            while self._pending >= MAX_PENDING and not self._closed and threading.get_ident() != self._taker:
+            while self._pending >= MAX_PENDING_CHARS and not self._closed and threading.get_ident() != self._taker:
                 self._changed.wait()
             if self._closed:
                 return

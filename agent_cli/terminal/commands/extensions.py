@@ -11,7 +11,7 @@ from agent_cli.extensions.output_styles import DEFAULT, OutputStyle, choose_styl
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.text import counted, one_line, shorten
 
-_WIDTH = 100
+_MAX_DESCRIPTION_CHARS = 100
 
 
 @slash("skills", "list skills; /NAME uses one", aside=True)
@@ -19,7 +19,7 @@ def _skills(ctx: SlashContext, words: str) -> None:
     skills = ctx.agent.added.skills
     for name, skill in skills.items():
         who = "" if skill.by_model and skill.by_user else " (only you)" if skill.by_user else " (only the agent)"
-        ctx.say(f"  {one_line(name)}{who}  {shorten(skill.description, _WIDTH)}")
+        ctx.say(f"  {one_line(name)}{who}  {shorten(skill.description, _MAX_DESCRIPTION_CHARS)}")
         ctx.say(f"      {one_line(str(skill.folder))}")
     if not skills:
         ctx.say(
@@ -34,7 +34,7 @@ def _agents(ctx: SlashContext, words: str) -> None:
     for name, kind in deps.agents.items():
         tools = ", ".join(kind.tools) if kind.tools else "all tools"
         model = f", model {one_line(kind.model)}" if kind.model else ""
-        ctx.say(f"  {one_line(name)}  {shorten(kind.description, _WIDTH)}")
+        ctx.say(f"  {one_line(name)}  {shorten(kind.description, _MAX_DESCRIPTION_CHARS)}")
         ctx.say(f"      {one_line(tools)}{model}{f', {one_line(str(kind.path))}' if kind.path else ''}")
     if not deps.agents:
         ctx.say("There are none: the tool Task is not offered in this session.")
@@ -75,7 +75,7 @@ def _plugin(ctx: SlashContext, words: str) -> None:
         ctx.say(f"{one_line(words)} is not loaded. To add a plugin: agent plugin add {one_line(words)}")
         return
     for plugin in plugins.values():
-        ctx.say(f"  {plugin.name}  {shorten(one_line(plugin.description), _WIDTH)}")
+        ctx.say(f"  {plugin.name}  {shorten(one_line(plugin.description), _MAX_DESCRIPTION_CHARS)}")
     if not plugins:
         ctx.say("There are no plugins. To add one: agent plugin add SOURCE")
 
@@ -86,7 +86,7 @@ def _output_style(ctx: SlashContext, words: str) -> None:
     styles = _styles(ctx)
     now = ctx.agent.settings.output_style or DEFAULT
     rows = [
-        (name, f"{shorten(each.description, _WIDTH)}{' (current)' if name == now else ''}")
+        (name, f"{shorten(each.description, _MAX_DESCRIPTION_CHARS)}{' (current)' if name == now else ''}")
         for name, each in styles.items()
     ]
     if not words and ctx.has_menus:
@@ -113,7 +113,7 @@ def _styles(ctx: SlashContext) -> dict[str, OutputStyle]:
 
 
 VERBS = ("reconnect", "disable", "approve")
-_SECONDS = 2.0
+_RECONNECT_SECONDS = 2.0
 
 
 def _values(ctx: SlashContext) -> Iterable[str]:
@@ -140,8 +140,8 @@ def _mcp(ctx: SlashContext, words: str) -> None:
         for server in servers.values():
             ctx.say(f"  {server_line(server)}")
     elif verb == "reconnect":
-        servers[name].restart(_SECONDS)
-        servers[name].wait(_SECONDS)
+        servers[name].restart(_RECONNECT_SECONDS)
+        servers[name].wait(_RECONNECT_SECONDS)
         ctx.say(f"  {server_line(servers[name])}")
     elif verb == "disable":
         servers[name].disable()
@@ -192,8 +192,8 @@ def _approve(ctx: SlashContext, server: Any) -> None:
         if ctx.confirm(f"Start the MCP server {server.name}?"):
             if why := server.approve():
                 ctx.say(f"It holds for this session only: {why}.")
-            server.restart(_SECONDS)
-            server.wait(_SECONDS)
+            server.restart(_RECONNECT_SECONDS)
+            server.wait(_RECONNECT_SECONDS)
             ctx.say(f"  {server_line(server)}")
         return
     if not server.withheld:

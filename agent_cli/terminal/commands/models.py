@@ -27,7 +27,7 @@ from agent_tools.text import one_line
 with lazy_imports():
     from agent_cli.providers import server_info  # HTTP, for local servers alone
 
-_HALF_LIFE = 14 * 24 * 3600.0
+_HALF_LIFE_SECONDS = 14 * 24 * 3600.0
 _MAX_FILE_BYTES = 1 << 20
 _MAX_PICKS = 200
 
@@ -66,7 +66,7 @@ class Picks:
 
     def _score(self, name: str, now: float) -> float:
         score, at = self._scores.get(name, (0.0, now))
-        return score * math.exp2(-max(0.0, now - at) / _HALF_LIFE)
+        return score * math.exp2(-max(0.0, now - at) / _HALF_LIFE_SECONDS)
 
 
 def _read(path: Path | None) -> dict[str, Any]:

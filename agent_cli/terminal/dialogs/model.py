@@ -12,7 +12,7 @@ from agent_tools.record import Value
 from agent_tools.results import Display
 
 # Seconds after the question and after the last key in which keys do not answer: the user may be typing a sentence.
-GUARD = 0.6
+GUARD_SECONDS = 0.6
 # Keys that may answer a question; the application binds these, and those that show more of it or mark a choice.
 KEYS = "yaAdehnrsuwx123456789"
 EXPLAIN, VIEW, MARK = "?", "v", " "
@@ -162,7 +162,7 @@ class Dialog(Value):
     escape: str = "n"
     own: bool = False
     reported: bool = False
-    guard: float = GUARD
+    guard: float = GUARD_SECONDS
     quiet: bool = False
 
     @property

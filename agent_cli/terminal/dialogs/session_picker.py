@@ -31,7 +31,7 @@ with lazy_imports():
 
 MAX_LINES = 20
 # Words of at least this length are also searched in messages if no title has them.
-_MIN_SEARCH_WORD = 3
+_MIN_SEARCH_CHARS = 3
 # Facts are dropped to leave this many columns for the title.
 _MIN_TITLE_WIDTH = 24
 _END_LABELS = {"failed": "failed", "interrupted": "interrupted", "waiting": "waits for you", "open": "broke off"}
@@ -48,7 +48,7 @@ class SessionFilter:
         """Return sessions with all words in title, branch or ID; if none, those with all words in their messages."""
         words = text.lower().split()
         titled = [g for g in self._all if all(w in f"{g.title} {g.branch} {g.session_id}".lower() for w in words)]
-        if titled or not words or max(map(len, words)) < _MIN_SEARCH_WORD:
+        if titled or not words or max(map(len, words)) < _MIN_SEARCH_CHARS:
             return titled
         key = " ".join(words)
         if key not in self._by_words:

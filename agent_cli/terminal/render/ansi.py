@@ -297,7 +297,7 @@ def title_sequence(task: str, state: str = "") -> str:
 
 
 # The limit of xterm, which nearly all terminals accept; none reports its own.
-MAX_CLIPBOARD = 74_994
+MAX_CLIPBOARD_CHARS = 74_994
 
 
 def clipboard_sequence(text: str) -> str | None:
@@ -306,4 +306,4 @@ def clipboard_sequence(text: str) -> str | None:
     The text is Base64 in the sequence, so nothing in it can end the sequence or begin another.
     """
     coded = b64encode(text.encode("utf-8", "replace")).decode("ascii")
-    return f"\x1b]52;c;{coded}\x07" if len(coded) <= MAX_CLIPBOARD else None
+    return f"\x1b]52;c;{coded}\x07" if len(coded) <= MAX_CLIPBOARD_CHARS else None

@@ -27,7 +27,7 @@ from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, L
 from agent_tools.text import counted, escape_controls, short_duration, shorten
 
 # Longer lines are data, and some expressions take quadratic time.
-MAX_LINE = 500
+MAX_LINE_CHARS = 500
 # Colours of the theme's roles: comment, type, string, attribute, function, keyword, number.
 _COMMENT, _TYPE, _STRING, _ATTRIBUTE = "bright_black", "bright_red", "bright_green", "bright_yellow"
 _FUNCTION, _KEYWORD, _NUMBER = "bright_blue", "bright_magenta", "bright_cyan"
@@ -90,7 +90,7 @@ class Highlighter:
     def line(self, line: str) -> Text:
         """Return the next line, coloured."""
         text = Text(line)
-        if not self.has_lexer or len(line) > MAX_LINE:
+        if not self.has_lexer or len(line) > MAX_LINE_CHARS:
             return text
         try:
             for at, kind, value in self._tokens(f"{line}\n"):

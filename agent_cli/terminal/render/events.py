@@ -66,7 +66,7 @@ _NO_CREDIT = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNOR
 # The call of a command that the user typed after `!`.
 BANG_CALL_ID = "!"
 # Length of a sub-agent's name with its task.
-_MAX_NAME = 32
+_MAX_NAME_CHARS = 32
 
 # Limits by terminal reason: what was limited, and the setting.
 _LIMITS = {
@@ -217,7 +217,7 @@ class EventRenderer:
         """Return the label of a sub-agent's lines: its name, with its task if several run at the same time."""
         if len(self._started) < 2:
             return agent
-        return shorten(self._summaries.get(call_id, agent).removeprefix("Sub-agent "), _MAX_NAME)
+        return shorten(self._summaries.get(call_id, agent).removeprefix("Sub-agent "), _MAX_NAME_CHARS)
 
     def _nested(self, agent: str, call_id: str, event: Event) -> None:
         """Write the calls and warnings of a sub-agent, one line each."""

@@ -30,9 +30,9 @@ from agent_tools.text import escape_controls
 
 Align = Literal["left", "center", "right"]
 Row = list[Text]
-_GAP = 2
+_GAP_CELLS = 2
 # If columns would get narrower, each row is shown as separate lines.
-_MIN_COLUMN = 6
+_MIN_COLUMN_CELLS = 6
 
 
 class Table:
@@ -46,13 +46,13 @@ class Table:
         self._width = width
         self._rule = rule
         natural = [max(row[n].cell_len if n < len(row) else 0 for row in (header, *rows)) for n in range(len(header))]
-        self._widths = _distribute_width(natural, width - _GAP * (len(natural) - 1))
+        self._widths = _distribute_width(natural, width - _GAP_CELLS * (len(natural) - 1))
 
     def head(self) -> list[Text]:
         """Return the header and the line below it."""
         if not self._widths:
             return []
-        below = Text((" " * _GAP).join(self._rule * w for w in self._widths), "dim")
+        below = Text((" " * _GAP_CELLS).join(self._rule * w for w in self._widths), "dim")
         return [*self._row(self._header), below]
 
     def body(self, rows: list[Row]) -> list[Text]:
@@ -67,7 +67,7 @@ class Table:
 
     def _row(self, row: Row) -> list[Text]:
         widths = [max(width, cell.cell_len) for cell, width in zip(row, self._widths, strict=False)]
-        if sum(widths) + _GAP * (len(widths) - 1) > self._width:
+        if sum(widths) + _GAP_CELLS * (len(widths) - 1) > self._width:
             widths = _widen_for_words(row, self._widths)
         columns = [
             [_pad(line, width, align) for line in wrap(cell, width)]
@@ -77,7 +77,7 @@ class Table:
         for parts in zip_longest(*columns):
             line = Text()
             for n, (part, width) in enumerate(zip(parts, widths, strict=False)):
-                line.append(" " * _GAP if n else "").append_text(part if part is not None else Text(" " * width))
+                line.append(" " * _GAP_CELLS if n else "").append_text(part if part is not None else Text(" " * width))
             line.rstrip()
             lines.append(line)
         return lines
@@ -104,7 +104,7 @@ def _distribute_width(natural: list[int], room: int) -> list[int]:
         left -= widths[column]
     return (
         []
-        if any(w < min(_MIN_COLUMN, n) for w, n in zip(widths, natural, strict=True))
+        if any(w < min(_MIN_COLUMN_CELLS, n) for w, n in zip(widths, natural, strict=True))
         else [max(w, 1) for w in widths]
     )
 
@@ -130,7 +130,7 @@ def _pad(line: Text, width: int, align: Align) -> Text:
 
 CODE_INDENT = "  "
 RULE_WIDTH = 20
-_MIN_TEXT = 8
+_MIN_TEXT_CELLS = 8
 _PLAIN = Style()
 _CODE = Style(color="cyan")
 _LINK = Style(underline=True)
@@ -164,7 +164,7 @@ class Layout:
         item: the source is the content of a list item.
         """
         self._source = source.split("\n")
-        return self._render_container(iter(_parser().parse(source)), max(width, _MIN_TEXT), item=item)
+        return self._render_container(iter(_parser().parse(source)), max(width, _MIN_TEXT_CELLS), item=item)
 
     def table(self, source: str, width: int) -> tuple[Table, list[Row]] | None:
         """Parse `source` as a table and return it with its rows; None if it is not a table."""
@@ -172,7 +172,7 @@ class Layout:
         first = next(tokens, None)
         if first is None or first.type != "table_open":
             return None
-        return self._table(tokens, max(width, _MIN_TEXT))
+        return self._table(tokens, max(width, _MIN_TEXT_CELLS))
 
     def _render_container(self, tokens: Iterator[Token], width: int, *, item: bool = False) -> list[Text]:
         """Render a container, with blank lines between its parts; in a list only where the source has them."""
@@ -200,7 +200,7 @@ class Layout:
                 code = token.content.removesuffix("\n").split("\n")
                 return [Text(CODE_INDENT).append_text(highlighter.line(line)) if line else Text() for line in code]
             case "blockquote_open":
-                inner = self._render_container(tokens, max(width - 2, _MIN_TEXT))
+                inner = self._render_container(tokens, max(width - 2, _MIN_TEXT_CELLS))
                 return [Text(f"{self._signs.quote} ", "dim").append_text(line) for line in inner]
             case "bullet_list_open" | "ordered_list_open":
                 return self._list(token, tokens, width)
@@ -219,7 +219,9 @@ class Layout:
             if token.nesting < 0:
                 break
             mark = self.mark(number)
-            lines += hang_indent(mark, self._render_container(tokens, max(width - len(mark), _MIN_TEXT), item=True))
+            lines += hang_indent(
+                mark, self._render_container(tokens, max(width - len(mark), _MIN_TEXT_CELLS), item=True)
+            )
             number = None if number is None else number + 1
         return lines
 

@@ -152,7 +152,7 @@ class Details:
 
 _CHARS_PER_TOKEN = 4
 # Characters shown of a sub-agent's activity.
-_MAX_ACTIVITY = 50
+_MAX_ACTIVITY_CHARS = 50
 
 
 class AgentProgress:
@@ -164,7 +164,7 @@ class AgentProgress:
     def follow(self, event: Event) -> None:
         match event:
             case ToolRequested(summary=summary):
-                self.doing = shorten(summary, _MAX_ACTIVITY)
+                self.doing = shorten(summary, _MAX_ACTIVITY_CHARS)
                 self.calls += 1
             case ThinkingDelta():
                 self.doing = "thinking"

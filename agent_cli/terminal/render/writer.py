@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.terminal.render import markdown
 
-_MAX_THOUGHT = 2_000
+_MAX_THOUGHT_CHARS = 2_000
 # Lines of a running call's output that are written.
 _MAX_OUTPUT_LINES = 20
 # In the application: rows of a result in the scrollback, of a `!` command's result, and of running output in the live
@@ -45,7 +45,7 @@ CALL_MARKS: dict[Outcome, tuple[str, str]] = {
 MORE_KEY = "Ctrl-O"
 _RESULT_INDENT = "  └ ", "    "
 # Minimum cells for the activity of a sub-agent.
-_MIN_ACTIVITY = 8
+_MIN_ACTIVITY_CELLS = 8
 
 
 class Writer:
@@ -91,7 +91,7 @@ class Writer:
         *lines, self._thought = (self._thought + text).split("\n") if self._whole_thoughts else [self._thought + text]
         for line in lines:
             self.put(styled(f"  {line}", "dim"))
-        self._thought = self._thought[-_MAX_THOUGHT:] or (" " if text else "")
+        self._thought = self._thought[-_MAX_THOUGHT_CHARS:] or (" " if text else "")
 
     def say(self, text: str, style: str = "") -> None:
         """Write a separate line."""
@@ -247,7 +247,7 @@ class _RunningOutput:
 
 
 # Minimum cells of a shortened command.
-_MIN_COMMAND = 10
+_MIN_COMMAND_CELLS = 10
 
 
 def _shorten_command(fact: Text, over: int) -> Text:
@@ -255,7 +255,7 @@ def _shorten_command(fact: Text, over: int) -> Text:
     start = fact.plain.find("`") + 1
     left = fact.cell_len - start - 2 - over
     # Keep the end of a long command: the beginning is often the same in every project.
-    if not start or not fact.plain.endswith("`") or left < max(_MIN_COMMAND, over):
+    if not start or not fact.plain.endswith("`") or left < max(_MIN_COMMAND_CELLS, over):
         return fact
     shown = fact[:-1]
     shown.truncate(fact.cell_len - over - 1, overflow="ellipsis")
@@ -431,7 +431,7 @@ class LiveWriter(Writer):
             if doing and narrow:
                 # The task of a sub-agent is more useful than its type.
                 name = name.partition(": ")[2] or name
-            shown = truncate_cells(name, max(room - cells(doing), min(cells(name), room - _MIN_ACTIVITY)))
+            shown = truncate_cells(name, max(room - cells(doing), min(cells(name), room - _MIN_ACTIVITY_CELLS)))
             doing = truncate_cells(doing, room - cells(shown))
             lines.append(f"\x1b[34m{mark}\x1b[0m \x1b[1m{shown}\x1b[0m\x1b[2m{doing}\x1b[0m")
         for output in list(self.outputs.values())[-1:]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.fs.safe_files import MAX_IGNORE_FILE, find_obstacle, known_obstacle
+from agent_tools.fs.safe_files import MAX_IGNORE_FILE_BYTES, find_obstacle, known_obstacle
 
 
 @pytest.fixture(autouse=True)
@@ -55,11 +55,11 @@ def test_devices_and_sizes(root: Path) -> None:
     assert "is a device" in find_obstacle(str(root))
     ignore.unlink()
     with ignore.open("wb") as file:
-        file.truncate(MAX_IGNORE_FILE)
+        file.truncate(MAX_IGNORE_FILE_BYTES)
     # An index may be large.
     with (root / ".git/index").open("wb") as file:
-        file.truncate(MAX_IGNORE_FILE + 1)
+        file.truncate(MAX_IGNORE_FILE_BYTES + 1)
     assert find_obstacle(str(root)) == ""
     with ignore.open("wb") as file:
-        file.truncate(MAX_IGNORE_FILE + 1)
+        file.truncate(MAX_IGNORE_FILE_BYTES + 1)
     assert "has 67,108,865 bytes" in find_obstacle(str(root))

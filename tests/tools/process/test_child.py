@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.process.child import MAX_MEMORY, StuckError, collect, run_child, start_child
+from agent_tools.process.child import MAX_MEMORY_BYTES, StuckError, collect, run_child, start_child
 from agent_tools.search.ripgrep import run_rg, search_root
 from tests.support.tool_bench import Bench
 
@@ -62,7 +62,7 @@ def test_its_memory_is_bounded() -> None:
     assert run_child(waits, seconds=60, feed=b"\n").out == b"314572800\n"
     assert run_child(waits, seconds=60, feed=b"\n", memory=100 << 20).code != 0
     show = sh("ulimit -Hd")
-    assert run_child([*sh("sleep 0.2; ulimit -Hd")], seconds=60).out == b"%d\n" % (MAX_MEMORY >> 10)
+    assert run_child([*sh("sleep 0.2; ulimit -Hd")], seconds=60).out == b"%d\n" % (MAX_MEMORY_BYTES >> 10)
     assert run_child(show, seconds=60, memory=None).out == b"unlimited\n"
 
 

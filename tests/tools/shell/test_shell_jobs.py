@@ -25,15 +25,15 @@ from tests.support.waiting import gone, soon
 @pytest.fixture(autouse=True)
 def quick(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No call waits longer than it has to; what is left is ended."""
-    monkeypatch.setattr(job_tools, "OUTPUT_WAIT", 0.2)
-    monkeypatch.setattr(bash, "BACKGROUND_WAIT", 0.0)
+    monkeypatch.setattr(job_tools, "OUTPUT_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(bash, "BACKGROUND_WAIT_SECONDS", 0.0)
     yield
     bench.ctx.close()
 
 
 @pytest.fixture
 def long_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bash, "BACKGROUND_WAIT", 2.0)
+    monkeypatch.setattr(bash, "BACKGROUND_WAIT_SECONDS", 2.0)
 
 
 def start(bench: Bench, command: str, **more: object) -> str:

@@ -17,8 +17,8 @@ from agent_tools.shell.process import RunningProcess
 from agent_tools.text import shorten
 
 TIMEOUT_SECONDS = 60.0
-MAX_MEMORY = 8 << 30
-_MAX_OUTPUT = 4 << 20
+MAX_MEMORY_BYTES = 8 << 30
+_MAX_OUTPUT_BYTES = 4 << 20
 
 
 class CheckerCommand(Source):
@@ -66,7 +66,7 @@ class CheckerCommand(Source):
                 feed_errors=lambda data: _append_bounded(err, data),
             )
         try:
-            limit_memory(running.process.pid, MAX_MEMORY)
+            limit_memory(running.process.pid, MAX_MEMORY_BYTES)
             until = monotonic() + TIMEOUT_SECONDS
             while (cause := running.step(until, self.stopped(), 0.2)) is None:
                 pass
@@ -82,7 +82,7 @@ class CheckerCommand(Source):
 
 
 def _append_bounded(buffer: bytearray, data: bytes) -> None:
-    buffer += data[: max(0, _MAX_OUTPUT - len(buffer))]
+    buffer += data[: max(0, _MAX_OUTPUT_BYTES - len(buffer))]
 
 
 def _decode(data: bytearray) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from agent_tools.diagnostics.checkers import LANGUAGES
-from agent_tools.diagnostics.commands import MAX_MEMORY
+from agent_tools.diagnostics.commands import MAX_MEMORY_BYTES
 from agent_tools.diagnostics.parsers import Problem
 from agent_tools.diagnostics.source import CheckFailedError, Launcher, ServerNotStartedError, Source
 from agent_tools.fs.safe_files import read_regular
@@ -233,7 +233,7 @@ class LanguageServer(Source):
     def _start(self) -> None:
         wrapped = self._launcher.wrap(self._root)
         try:
-            self._connection = RpcConnection(wrapped, os.fspath(self._root), MAX_MEMORY, self._receive)
+            self._connection = RpcConnection(wrapped, os.fspath(self._root), MAX_MEMORY_BYTES, self._receive)
         except BaseException:  # release the sandbox of a process that was not started
             wrapped.close()
             raise

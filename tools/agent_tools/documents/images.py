@@ -126,13 +126,13 @@ def _tiff(data: bytes) -> Image | None:
     return Image("TIFF", "image/tiff", found[256], found[257]) if len(found) == 2 else None
 
 
-# Limits of providers: 5 MB as base64, and 8,000 pixels a side. They scale images beyond TARGET_SIDE down themselves.
+# Limits of providers: 5 MB as base64, and 8,000 pixels a side. Beyond TARGET_SIDE_PIXELS they scale down.
 MAX_BYTES = 3_750_000
-MAX_SIDE = 8_000
-TARGET_SIDE = 1_568
+MAX_SIDE_PIXELS = 8_000
+TARGET_SIDE_PIXELS = 1_568
 # Larger images are not decoded: a few kilobytes can claim to be a picture of gigabytes.
 MAX_PIXELS = 64_000_000
-_RESIZE_COMMAND = f"such as `magick IN -resize {TARGET_SIDE}x{TARGET_SIDE} OUT.png`"
+_RESIZE_COMMAND = f"such as `magick IN -resize {TARGET_SIDE_PIXELS}x{TARGET_SIDE_PIXELS} OUT.png`"
 _ACCEPTED_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -160,8 +160,10 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
         raise ToolError(
             f"{name} is too large to show ({image.size}). Make a smaller copy ({_RESIZE_COMMAND}), and read it."
         )
-    fits = image.mime in _ACCEPTED_TYPES and len(data) <= MAX_BYTES and max(image.width, image.height) <= MAX_SIDE
-    good = fits and max(image.width, image.height) <= TARGET_SIDE
+    fits = (
+        image.mime in _ACCEPTED_TYPES and len(data) <= MAX_BYTES and max(image.width, image.height) <= MAX_SIDE_PIXELS
+    )
+    good = fits and max(image.width, image.height) <= TARGET_SIDE_PIXELS
     try:
         from PIL import Image as Pillow
     except ImportError:
@@ -169,7 +171,7 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
             return _attach(data, image.mime, name), text
         raise ToolError(
             f"{name} ({image.name}, {image.size}, {len(data):,} bytes) cannot be shown to a model, which accepts PNG, "
-            f"JPEG, GIF or WebP of at most {MAX_BYTES:,} bytes and {MAX_SIDE:,} pixels a side. "
+            f"JPEG, GIF or WebP of at most {MAX_BYTES:,} bytes and {MAX_SIDE_PIXELS:,} pixels a side. "
             f"Make such a copy with a command ({_RESIZE_COMMAND}) and read that, or ask the user to install Pillow."
         ) from None
     # Decoders warn about defects that they tolerate; the user has no use for that.
@@ -206,14 +208,14 @@ def _scale_down(picture: Picture, image: Image) -> tuple[bytes, str]:
     from PIL import ImageOps
 
     # Lets the JPEG decoder skip detail that would be scaled away.
-    picture.draft(None, (TARGET_SIDE, TARGET_SIDE))
+    picture.draft(None, (TARGET_SIDE_PIXELS, TARGET_SIDE_PIXELS))
     clear = picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info
     if picture.mode.startswith("I;16"):
         # Converting would clip brightness instead of scaling it.
         scaled = picture.convert("I").point(lambda value: value * (1 / 256)).convert("L")
     else:
         scaled = picture.convert("RGBA" if clear else "RGB")
-    scaled.thumbnail((TARGET_SIDE, TARGET_SIDE))
+    scaled.thumbnail((TARGET_SIDE_PIXELS, TARGET_SIDE_PIXELS))
     upright = ImageOps.exif_transpose(scaled)
     if image.mime != "image/jpeg":
         data = _encode(upright, "PNG")

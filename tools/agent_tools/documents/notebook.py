@@ -106,8 +106,8 @@ def _language(metadata: Any) -> str:
 
 
 # Characters shown of one output: in the view of a notebook, and of a single cell.
-BRIEF_OUTPUT = 4_000
-FULL_OUTPUT = 50_000
+BRIEF_OUTPUT_CHARS = 4_000
+FULL_OUTPUT_CHARS = 50_000
 MAX_IMAGES = 4
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 # Text types of an output, the most readable first.
@@ -132,7 +132,7 @@ def show_notebook(
     Raises ToolError for a line past the end.
     """
     more = ctx.workspace.advice("NotebookRead", "; {} with its cell_id shows more").strip()
-    view = _View(BRIEF_OUTPUT, more) if only is None else _View(FULL_OUTPUT)
+    view = _View(BRIEF_OUTPUT_CHARS, more) if only is None else _View(FULL_OUTPUT_CHARS)
     if only is None:
         language = f", {notebook.language}" if notebook.language else ""
         view.lines.append(f"[notebook, {counted(len(notebook.cells), 'cell')}{language}]")

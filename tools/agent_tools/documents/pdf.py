@@ -26,7 +26,7 @@ MAX_BYTES = 20_000_000
 MAX_PAGES = 100
 DEFAULT_PAGES = 20
 TIMEOUT_SECONDS = 20.0
-_MAX_OUTPUT = 2_000_000
+_MAX_OUTPUT_BYTES = 2_000_000
 
 
 class Pages(Value):
@@ -160,7 +160,7 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
         size = 0
         for line in process.stdout:
             size += len(line)
-            if not line.endswith(b"\n") or size > _MAX_OUTPUT:
+            if not line.endswith(b"\n") or size > _MAX_OUTPUT_BYTES:
                 break
             lines.append(line)
     finally:

@@ -11,7 +11,7 @@ import io
 import json
 import sys
 
-MAX_MEMORY = 2_000_000_000
+MAX_MEMORY_BYTES = 2_000_000_000
 MAX_CPU_SECONDS = 60
 # Protects against malicious documents; a page of prose has about 3,000.
 MAX_PAGE_CHARS = 50_000
@@ -46,7 +46,7 @@ def limit_resources() -> None:
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
     except (ImportError, OSError, ValueError):
         return

@@ -15,7 +15,7 @@ from agent_tools.record import Value
 from agent_tools.text import cut_line
 
 MAX_EXCERPT_LINES = 60
-_DIFFLIB_LIMIT = 1_000
+_MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
 _SEARCH_LINES = 30
 HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -144,7 +144,7 @@ def _ranges_between(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: i
     """Return the ranges that differ within a[i1:i2] and b[j1:j2]."""
     if i1 == i2 or j1 == j2:
         return [(i1, i2, j1, j2)] if i1 < i2 or j1 < j2 else []
-    if max(i2 - i1, j2 - j1) <= _DIFFLIB_LIMIT:
+    if max(i2 - i1, j2 - j1) <= _MAX_DIFFLIB_LINES:
         from difflib import SequenceMatcher
 
         codes = SequenceMatcher(None, a[i1:i2], b[j1:j2], autojunk=False).get_opcodes()

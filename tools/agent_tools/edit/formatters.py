@@ -28,8 +28,8 @@ with lazy_imports():
     from agent_tools.shell import process
 
 TIMEOUT_SECONDS = 60.0
-_MAX_MEMORY = 8 << 30
-_MAX_OUTPUT = 2_000
+_MAX_MEMORY_BYTES = 8 << 30
+_MAX_OUTPUT_BYTES = 2_000
 _MAX_DIFF_LINES = 60
 _MAX_DIFF_WIDTH = 200
 
@@ -92,10 +92,10 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
     if bash is None or ctx.cancel.cancelled:
         return [f"[{name} was not run: {'the turn was interrupted' if bash else 'there is no bash'}]"]
     env, _ = command_env(ctx)
-    kept = HeadTail(_MAX_OUTPUT // 2, _MAX_OUTPUT // 2)
+    kept = HeadTail(_MAX_OUTPUT_BYTES // 2, _MAX_OUTPUT_BYTES // 2)
     try:
         # Generous, since Node and others reserve much memory; it stops only runaway programs.
-        limited = f"ulimit -Sd {_MAX_MEMORY >> 10} 2>/dev/null\n{command}"
+        limited = f"ulimit -Sd {_MAX_MEMORY_BYTES >> 10} 2>/dev/null\n{command}"
         argv = [bash, "--noprofile", "--norc", "-c", limited]
         running = process.run_process(argv, ctx.workspace.root, env, TIMEOUT_SECONDS, ctx.cancel, kept)
         steps = Steps(running)

@@ -45,7 +45,7 @@ def indent_of(line: str) -> str:
 
 Shift = Callable[[str], str | None]
 # In characters squared; longer lines are used as written, not blended with the file's.
-_MAX_BLEND = 4_000_000
+_MAX_BLEND_PRODUCT = 4_000_000
 
 
 class LineMatch(Value):
@@ -215,7 +215,7 @@ def _blend(raw: str, old: str, new: str) -> str:
     head = common_start(old, new)
     tail = common_start(old[head:][::-1], new[head:][::-1])
     one, other, theirs = (text[head : len(text) - tail] for text in (old, new, raw))
-    if len(one) * len(other) < _MAX_BLEND:
+    if len(one) * len(other) < _MAX_BLEND_PRODUCT:
         from difflib import SequenceMatcher
 
         codes = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()

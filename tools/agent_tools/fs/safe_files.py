@@ -183,7 +183,7 @@ _GIT_FILES = (
     ".git/shallow", ".git/objects/info/alternates",
 )  # fmt: skip
 _USER_GIT_FILES = ("ignore", "attributes", "config")
-MAX_IGNORE_FILE = 64 << 20
+MAX_IGNORE_FILE_BYTES = 64 << 20
 _SEARCH_SECONDS = 1.5
 # Folder to the obstacle found for it.
 _known_obstacles: dict[str, str] = {}
@@ -253,7 +253,7 @@ def _describe_obstacle(path: str) -> str:
         if state.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116
             return ""
         what = "is a device"
-    elif stat.S_ISREG(state.st_mode) and state.st_size > MAX_IGNORE_FILE and not path.endswith(_GIT_FILES):
+    elif stat.S_ISREG(state.st_mode) and state.st_size > MAX_IGNORE_FILE_BYTES and not path.endswith(_GIT_FILES):
         what = f"has {state.st_size:,} bytes"
     else:
         return ""

@@ -214,7 +214,7 @@ class Workspace:
 
 # Links whose target depends on the process that follows them.
 _OF_PROCESS = r"/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(?:cwd|root|exe|fd|map_files)(?=/|\Z)"
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 
 
 def of_process(path: str) -> bool:
@@ -262,7 +262,7 @@ def _outside_proc(path: Path | str, real: str) -> str:
         except OSError:
             continue
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             break
         pieces += target.split("/")[::-1]
         at = "/" if target.startswith("/") else os.path.dirname(at)  # noqa: PTH120

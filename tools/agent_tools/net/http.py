@@ -23,14 +23,14 @@ from agent_tools.net.http_connection import CHUNK_BYTES, Body, Connection, Conne
 from agent_tools.net.urls import Url
 from agent_tools.record import Value
 
-MAX_IDLE = 4
+MAX_IDLE_CONNECTIONS = 4
 
 
 class Timeouts(Value):
     """Limits in seconds; 0 means no limit.
 
     connect: opening the connection.
-    idle: silence while waiting for or reading the response; KEEP_ALIVES times that if only keep-alives arrive.
+    idle: silence before or within the response; MAX_KEEP_ALIVE_PERIODS times that if only keep-alives arrive.
     total: the whole exchange.
     idle_per_kb: added to idle for each 1,024 bytes sent, for a server that reads a long prompt in silence.
     """
@@ -133,7 +133,7 @@ class HttpClient:
         env: Mapping[str, str] = os.environ,
         *,
         guard: AddressGuard | None = None,
-        max_idle: int = MAX_IDLE,
+        max_idle: int = MAX_IDLE_CONNECTIONS,
     ) -> None:
         self._timeouts = timeouts
         self._env = env

@@ -18,9 +18,9 @@ from agent_tools.cancel import CancelToken
 from agent_tools.net.connect import Route, shut_down
 
 CHUNK_BYTES = 65536
-MAX_CHUNK_LINE = 65536
+MAX_CHUNK_LINE_BYTES = 65536
 # A server may send nothing but keep-alives for this many times the idle limit, as while a model thinks.
-KEEP_ALIVES = 5
+MAX_KEEP_ALIVE_PERIODS = 5
 
 HttpErrorKind = Literal["header", "connect", "closed", "cut", "late", "silent", "not_http"]
 
@@ -116,7 +116,7 @@ class Connection:
         self._waited = 0.0
 
     def _apply_limits(self) -> None:
-        if self._waited > KEEP_ALIVES * self._idle:
+        if self._waited > MAX_KEEP_ALIVE_PERIODS * self._idle:
             text = f"{self.host} sent nothing but keep-alives for {self._waited:.3g} s."
             raise HttpError("silent", text)
         wait = min(self._idle, self._until - monotonic())
@@ -200,7 +200,7 @@ class ChunkedDecoder:
             end = raw.find(b"\n", place)
             if end < 0:
                 self._rest = raw[place:]
-                if len(self._rest) > MAX_CHUNK_LINE:
+                if len(self._rest) > MAX_CHUNK_LINE_BYTES:
                     raise ChunkedBodyError(b"".join(pieces))
                 break
             line = raw[place:end]

@@ -110,7 +110,7 @@ def _not_reachable(what: str) -> ToolError:
 
 
 # A decompressed body may be this many times as large as an uncompressed one.
-MAX_EXPANSION = 2
+MAX_EXPANSION_RATIO = 2
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = {
     "Accept": "text/markdown, text/html;q=0.9, */*;q=0.8",
@@ -202,7 +202,7 @@ class WebClient:
 
     def _body(self, reply: HttpResponse, url: Url) -> tuple[bytes, str]:
         """Return the decompressed body, and why it is incomplete."""
-        unpack = _decoder(reply.header("content-encoding"), MAX_EXPANSION * self._limits.max_bytes, url)
+        unpack = _decoder(reply.header("content-encoding"), MAX_EXPANSION_RATIO * self._limits.max_bytes, url)
         pieces: list[bytes] = []
         raw = 0
         try:
@@ -213,7 +213,9 @@ class WebClient:
                     return b"".join(pieces), f"only the first {self._limits.max_bytes:,} bytes were read"
         except _TooLargeError as error:
             pieces.append(error.data)
-            return b"".join(pieces), f"only {MAX_EXPANSION * self._limits.max_bytes:,} bytes of it were decompressed"
+            return b"".join(
+                pieces
+            ), f"only {MAX_EXPANSION_RATIO * self._limits.max_bytes:,} bytes of it were decompressed"
         except HttpError as error:
             if error.kind == "late" and not pieces:
                 raise

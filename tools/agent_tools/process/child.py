@@ -25,9 +25,9 @@ with lazy_imports():
     from agent_tools.process import reaper
 
 # More than git or ripgrep needs for the largest repositories; a .gitignore of gigabytes makes them use all memory.
-MAX_MEMORY = 2 << 30
-MAX_OUTPUT = 16 << 20
-_MAX_ERRORS = 1 << 20
+MAX_MEMORY_BYTES = 2 << 30
+MAX_OUTPUT_BYTES = 16 << 20
+_MAX_ERROR_BYTES = 1 << 20
 _POLL_SECONDS = 0.005
 # A program that runs longer may be stuck.
 STUCK_SECONDS = 2.0
@@ -116,7 +116,7 @@ def start_child(
     argv: list[str],
     *,
     env: Mapping[str, str] | None = None,
-    memory: int | None = MAX_MEMORY,
+    memory: int | None = MAX_MEMORY_BYTES,
     brief: bool = False,
     **popen_options: Any,
 ) -> subprocess.Popen[bytes]:
@@ -151,8 +151,8 @@ def run_child(
     *,
     seconds: float,
     feed: bytes = b"",
-    most: int = MAX_OUTPUT,
-    memory: int | None = MAX_MEMORY,
+    most: int = MAX_OUTPUT_BYTES,
+    memory: int | None = MAX_MEMORY_BYTES,
     **popen_options: Any,
 ) -> CompletedChild:
     """Run a program to its end. popen_options: options of Popen, such as `cwd` and `env`.
@@ -234,7 +234,7 @@ def read_until_exit(
                         process.stdin.close()
                     elif part := os.read(key.fd, 1 << 16):
                         sizes[key.fileobj] += len(part)
-                        if key.fileobj is process.stdout or sizes[key.fileobj] <= _MAX_ERRORS:
+                        if key.fileobj is process.stdout or sizes[key.fileobj] <= _MAX_ERROR_BYTES:
                             parts[key.fileobj].append(part)
                         if sizes[process.stdout] > most:
                             cause = "output"

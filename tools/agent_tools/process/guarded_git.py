@@ -18,14 +18,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_tools.fs.safe_files import find_obstacle, known_obstacle
-from agent_tools.process.child import MAX_MEMORY, BriefChild, StuckError, collect, limit_memory, start_child
+from agent_tools.process.child import MAX_MEMORY_BYTES, BriefChild, StuckError, collect, limit_memory, start_child
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
     import subprocess
 
-SECONDS = 60.0
-MAX_OUTPUT = 256 << 20
+GIT_SECONDS = 60.0
+MAX_OUTPUT_BYTES = 256 << 20
 # Settings that would start a program, access the network or enter another repository. These override the repository's
 # own configuration, and are passed on to a git that git starts.
 SAFE_SETTINGS = {
@@ -126,7 +126,7 @@ class GitRun:
         cwd: str,
         env: Mapping[str, str],
         settings: Mapping[str, str] | None = None,
-        memory: int | None = MAX_MEMORY,
+        memory: int | None = MAX_MEMORY_BYTES,
     ) -> None:
         self.program, self.cwd, self.env = program, cwd, dict(env)
         self._settings = dict(settings or {})
@@ -192,7 +192,7 @@ class GitRun:
         return process
 
     def run(
-        self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = SECONDS, most: int = MAX_OUTPUT,
+        self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = GIT_SECONDS, most: int = MAX_OUTPUT_BYTES,
         env: Mapping[str, str] | None = None, ok_codes: Collection[int] = (0,), brief: bool = False,
     ) -> bytes:  # fmt: skip
         """Run git and return its output. Raises GitError, also beyond `most` bytes.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from agent_tools.fs.protected_names import AGENT_NAMES
 from agent_tools.sandbox.conditions import Kind
-from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED
+from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
 from agent_tools.text import one_line
 
 # Only the end is examined, where programs report errors: a long log may contain anything.
@@ -107,6 +107,6 @@ def _refusal_line(verb: str, what: str) -> str:
 
 def _setup_error(text: str, code: int) -> str:
     """Return why the command did not start."""
-    start = {1: "bwrap: ", SETUP_FAILED: ERROR_PREFIX}.get(code)
+    start = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX}.get(code)
     lines = text.strip().splitlines()
     return one_line(lines[-1].removeprefix(start)) if start and lines and lines[-1].startswith(start) else ""

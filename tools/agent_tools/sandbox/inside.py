@@ -48,7 +48,7 @@ _PROC, _MOUNTS = "/proc", "/proc/self/ns/mnt"
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1
 _LISTENING = "0A"
 _LOOPBACK = ("127.0.0.1", "::1")
-MAX_PACKET = 65_536
+MAX_PACKET_BYTES = 65_536
 
 _libc = ctypes.CDLL(None, use_errno=True)
 # Views by number, each with its list of mounts.
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> None:
     except OSError as error:
         reply(requests, {"error": str(error)})
         return
-    while data := requests.recv(MAX_PACKET):
+    while data := requests.recv(MAX_PACKET_BYTES):
         try:
             answer, given = handle(json.loads(data))
         except OSError as error:

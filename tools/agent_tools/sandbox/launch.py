@@ -18,7 +18,7 @@ import struct
 import sys
 from typing import Any
 
-SETUP_FAILED = 125
+SETUP_FAILED_EXIT_CODE = 125
 ERROR_PREFIX = "agent sandbox: "
 _SET_PDEATHSIG, _SET_SECCOMP, _SET_NO_NEW_PRIVS, _FILTER = 1, 22, 38, 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> None:
 
 def fail(why: str) -> None:
     sys.stderr.write(f"{ERROR_PREFIX}{why}\n")
-    sys.exit(SETUP_FAILED)
+    sys.exit(SETUP_FAILED_EXIT_CODE)
 
 
 def confine(spec: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ _VISIBLE_IN_RUN = ("current-system", "booted-system", "opengl-driver", "media", 
 _RESOLVER = Path("/etc/resolv.conf")
 _NULL = Path("/dev/null")
 _UNIX = Path("/proc/net/unix")
-_LISTENING = 0x10000  # __SO_ACCEPTCON
+_LISTENING_FLAG = 0x10000  # __SO_ACCEPTCON
 
 
 class MountPlan(Value):
@@ -162,7 +162,7 @@ def reachable_sockets(profile: Profile) -> list[Path]:
     found = []
     for line in lines:
         words = line.split(None, 7)
-        if len(words) == 8 and words[7].startswith(b"/") and int(words[3], 16) & _LISTENING:
+        if len(words) == 8 and words[7].startswith(b"/") and int(words[3], 16) & _LISTENING_FLAG:
             path = Path(os.path.realpath(os.fsdecode(words[7])))
             if not is_within(path, (*profile.writable, *profile.hidden, *profile.sockets)) and os.access(path, os.W_OK):
                 found.append(path)

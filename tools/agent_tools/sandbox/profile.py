@@ -100,7 +100,7 @@ SYSTEM_SECRET_PATHS = tuple(
 # `commondir` decides where the others are read from. Folders in `worktrees` and `modules` have the same parts.
 GIT_PARTS = ("config", "config.worktree", "hooks", "info", "commondir")
 NESTED_GIT_FOLDERS = ("worktrees", "modules")
-_MAX_GIT_FILE = 1_000_000
+_MAX_GIT_FILE_BYTES = 1_000_000
 
 
 def git_directories(root: Path) -> tuple[list[Path], list[Path]]:
@@ -150,7 +150,7 @@ def _refers_back(directory: Path, root: Path) -> bool:
 
 def _read(file: Path) -> str:
     try:
-        return os.fsdecode(read_regular(file, _MAX_GIT_FILE))
+        return os.fsdecode(read_regular(file, _MAX_GIT_FILE_BYTES))
     except OSError:
         return ""
 
@@ -167,7 +167,7 @@ PROTECTED_HOME_NAMES = protected_names.plain_names(protected_names.HOME_NAMES)
 _GIT_CONFIG_PATHS = re.compile(
     r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I
 )
-_MAX_GIT_CONFIG = 1 << 18
+_MAX_GIT_CONFIG_BYTES = 1 << 18
 
 
 class Profile(Value):
@@ -280,7 +280,7 @@ def visible_home_paths(home: Path, path: str) -> Iterator[Path]:
     yield from _existing(home, (*VISIBLE_HOME_NAMES, *CACHE_NAMES))
     for name in (".gitconfig", ".config/git/config"):
         with suppress(OSError, ValueError):
-            text = os.fsdecode(read_regular(home / name, _MAX_GIT_CONFIG))
+            text = os.fsdecode(read_regular(home / name, _MAX_GIT_CONFIG_BYTES))
             yield from (Path(home, m[1].strip().removeprefix("~/")) for m in _GIT_CONFIG_PATHS.finditer(text))
     for place in map(Path, path.split(os.pathsep)):
         if place.is_relative_to(home) and place != home:

@@ -32,7 +32,7 @@ from agent_tools.sandbox.proxy_http import (
 )
 
 # RFC 8446, 5.1: maximum length of an unencrypted record.
-MAX_RECORD = 1 << 14
+MAX_RECORD_BYTES = 1 << 14
 _CHANGE_CIPHER, _HANDSHAKE, _HEARTBEAT = 20, 22, 24
 _CLIENT_HELLO = 1
 _SERVER_NAME = 0
@@ -48,7 +48,7 @@ def parse_server_name(data: bytes) -> str | None:
     if len(data) < 5:
         return None
     size = int.from_bytes(data[3:5], "big")
-    if data[0] != _HANDSHAKE or not 4 <= size <= MAX_RECORD or data[5:6] not in (b"", b"\x01"):
+    if data[0] != _HANDSHAKE or not 4 <= size <= MAX_RECORD_BYTES or data[5:6] not in (b"", b"\x01"):
         raise ValueError("no ClientHello")
     if len(data) < 5 + size:
         return None
@@ -103,7 +103,7 @@ class _Cursor:
 IDLE_SECONDS = 600.0
 # Behind another proxy, a name is looked up only for the check, and the lookup often fails.
 LOOKUP_SECONDS = 3.0
-MAX_REMEMBERED = 100
+MAX_REMEMBERED_NAMES = 100
 # A fatal alert: access_denied.
 _TLS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"
 
@@ -222,7 +222,7 @@ class SandboxProxy(ConnectionServer):
         try:
             found = resolve_host(host, port, monotonic() + LOOKUP_SECONDS, self.cancel)
         except ConnectError:
-            if len(self._unknown) < MAX_REMEMBERED:
+            if len(self._unknown) < MAX_REMEMBERED_NAMES:
                 self._unknown.add(host)
             return
         for each in found:
@@ -250,7 +250,7 @@ class SandboxProxy(ConnectionServer):
     def _record_refusal(self, entry: str, why: str = "") -> RefusedError:
         """Record a rejected host; return the error."""
         with self._refused_lock:
-            new = entry not in self._refused and len(self._refused) < MAX_REMEMBERED
+            new = entry not in self._refused and len(self._refused) < MAX_REMEMBERED_NAMES
             if new:
                 self._refused[entry] = None
         if new:

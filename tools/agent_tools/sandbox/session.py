@@ -42,7 +42,7 @@ _INSIDE = Path(__file__).with_name("inside.py")
 _NSENTER_PATHS = ("/usr/bin/nsenter", "/bin/nsenter", "/usr/sbin/nsenter")
 _NSENTER_OPTIONS = {"user": "--user", "mnt": "--mount", "net": "--net"}
 _TIMEOUT_SECONDS = 10.0
-_MAX_PACKET = 65_536
+_MAX_PACKET_BYTES = 65_536
 _MAX_DESCRIPTORS = 4
 
 
@@ -150,11 +150,11 @@ class SharedNamespaces:
     def _request(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         with self._lock:
             data = json.dumps(request).encode()
-            if len(data) > _MAX_PACKET:
+            if len(data) > _MAX_PACKET_BYTES:
                 raise OSError("too many mounts")
             try:
                 self._socket.sendall(data)
-                data, given, _, _ = socket.recv_fds(self._socket, _MAX_PACKET, _MAX_DESCRIPTORS)
+                data, given, _, _ = socket.recv_fds(self._socket, _MAX_PACKET_BYTES, _MAX_DESCRIPTORS)
             except OSError:
                 # A late answer would be mistaken for that of the next request.
                 self._socket.close()

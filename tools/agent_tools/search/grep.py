@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_tools.search import ripgrep
 
-DEFAULT_LIMIT = 250
+DEFAULT_MAX_RESULTS = 250
 MAX_LINE_CHARS = 500
 # Files open at a time.
 _MAX_OPEN_FILES = 100
@@ -240,7 +240,7 @@ def _search_error(args: GrepArgs, errors: str) -> ToolError:
 def _page(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
     """Return the requested part of the hits."""
     skipped = args.offset or 0
-    limit = DEFAULT_LIMIT if args.head_limit is None else args.head_limit or len(hits)
+    limit = DEFAULT_MAX_RESULTS if args.head_limit is None else args.head_limit or len(hits)
     return hits[skipped : skipped + limit]
 
 

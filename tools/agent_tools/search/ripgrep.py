@@ -112,8 +112,8 @@ def _open_file(top: int, name: str) -> int:
 RG_MISSING = "[ripgrep is not installed: the search was slow and ignored .gitignore]"
 # Skipped when ripgrep is missing, since .gitignore is not read then.
 GENERATED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
-MAX_OUTPUT = 20_000_000
-_MAX_WALKED = 5_000
+MAX_OUTPUT_BYTES = 20_000_000
+_MAX_WALKED_FILES = 5_000
 _SHORT_SECONDS = 1.0
 # Enough to search the largest trees on a cold disk.
 TIMEOUT_SECONDS = 120.0
@@ -169,7 +169,7 @@ def run_rg(
         raise ToolError("The search contains a NUL or half a surrogate pair. Write \\x00 or . instead.") from None
     forget = ctx.cancel.on_cancel(lambda: kill_group(process, SIGKILL))
     try:
-        done = read_until_exit(process, b"", seconds, MAX_OUTPUT - 1, lambda: find_obstacle(top))
+        done = read_until_exit(process, b"", seconds, MAX_OUTPUT_BYTES - 1, lambda: find_obstacle(top))
     finally:
         forget()
     ctx.cancel.check()
@@ -180,7 +180,7 @@ def run_rg(
         why = done.cause or find_obstacle(top)
         text = f"it needs too much memory, for a file with a line of some GB ({clean_errors(_text(done.err))})"
         raise ToolError(f"Cannot search here: {why}." if why else f"The search was killed: {text}.")
-    return RipgrepRun(done.out[:MAX_OUTPUT], _text(done.err), process.returncode, cut)
+    return RipgrepRun(done.out[:MAX_OUTPUT_BYTES], _text(done.err), process.returncode, cut)
 
 
 def _text(errors: bytes) -> str:
@@ -210,8 +210,8 @@ def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
     rg = find_rg(ctx)
     try:
         if rg is None:
-            names = list(islice(walk_files(top, False, ctx), _MAX_WALKED + 1))
-            return [n for n in names if n.rpartition("/")[2] == name] if len(names) <= _MAX_WALKED else []
+            names = list(islice(walk_files(top, False, ctx), _MAX_WALKED_FILES + 1))
+            return [n for n in names if n.rpartition("/")[2] == name] if len(names) <= _MAX_WALKED_FILES else []
         # A custom file type: unlike --glob, it does not include files that .gitignore excludes.
         plain = re.sub(r"[][*?{}\\!]", r"\\\g<0>", name)
         options = ["--files", "--null", "--no-require-git", f"--type-add=wanted:{plain}", "--type=wanted"]

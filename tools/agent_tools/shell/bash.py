@@ -38,12 +38,12 @@ with lazy_imports():
     from agent_tools.sandbox import denials
     from agent_tools.shell import process, shown_files
 
-DEFAULT_TIMEOUT = 120.0
-MAX_TIMEOUT = 600.0
+DEFAULT_TIMEOUT_SECONDS = 120.0
+MAX_TIMEOUT_SECONDS = 600.0
 # Seconds to wait for the first output of a background command.
-BACKGROUND_WAIT = 0.5
+BACKGROUND_WAIT_SECONDS = 0.5
 # Seconds to wait for the first output of a command with a terminal.
-TERMINAL_WAIT = 5.0
+TERMINAL_WAIT_SECONDS = 5.0
 OUTPUT_HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
 
@@ -212,9 +212,9 @@ def _run_background(
         wrapped.close()
         raise
     _open_ports(job, conditions, ctx)
-    job.wait_end(BACKGROUND_WAIT)
+    job.wait_end(BACKGROUND_WAIT_SECONDS)
     if args.pty:
-        job.wait_pause(ctx.cancel, TERMINAL_WAIT)
+        job.wait_pause(ctx.cancel, TERMINAL_WAIT_SECONDS)
     buffer, ended = job.take()
     output = buffer.text(OUTPUT_HINT).rstrip("\n")
     if output:
@@ -326,11 +326,13 @@ def time_limit(args: BashArgs, ctx: ToolContext) -> float:
         return math.inf
     if args.timeout is None:
         return math.inf if args.run_in_background else default
-    return args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(MAX_TIMEOUT, default))
+    return (
+        args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(MAX_TIMEOUT_SECONDS, default))
+    )
 
 
 def _default_limit(ctx: ToolContext) -> float:
-    return float(ctx.settings.get("shell_timeout") or DEFAULT_TIMEOUT)
+    return float(ctx.settings.get("shell_timeout") or DEFAULT_TIMEOUT_SECONDS)
 
 
 def ensure_working_directory(ctx: ToolContext) -> str:
@@ -378,7 +380,7 @@ def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
         text = f"timed out after {limit:g} s; the command and its children were killed"
         if may_continue(ctx) and (full := ctx.state(Jobs).full()):
             return f"{text}, as {full}: stop one that is no longer needed"
-        longest = max(MAX_TIMEOUT, _default_limit(ctx))
+        longest = max(MAX_TIMEOUT_SECONDS, _default_limit(ctx))
         longer = f"Give a longer timeout (at most {longest * 1000:.0f} ms), or run" if limit < longest else "Run"
         return f"{text}. {longer} a smaller part of it at a time"
     if ending.cause == "interrupted":

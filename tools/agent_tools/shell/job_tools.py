@@ -11,13 +11,13 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import Note
-from agent_tools.shell.bash import MAX_TIMEOUT, OUTPUT_HINT, closed_ports
+from agent_tools.shell.bash import MAX_TIMEOUT_SECONDS, OUTPUT_HINT, closed_ports
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
 # Seconds that BashOutput waits for new output, so that polling does not cost rounds and money.
-OUTPUT_WAIT = 5.0
-_MAX_LINE = 10_000
+OUTPUT_WAIT_SECONDS = 5.0
+_MAX_LINE_BYTES = 10_000
 
 
 class BashOutputArgs(Value):
@@ -49,7 +49,9 @@ class BashOutput(Tool[BashOutputArgs]):
         job = ctx.state(Jobs).find(args.shell_id)
         if args.timeout is not None and args.timeout <= 0:
             raise ToolError("timeout is in milliseconds and must be positive.")
-        until = monotonic() + (OUTPUT_WAIT if args.timeout is None else min(args.timeout / 1000, MAX_TIMEOUT))
+        until = monotonic() + (
+            OUTPUT_WAIT_SECONDS if args.timeout is None else min(args.timeout / 1000, MAX_TIMEOUT_SECONDS)
+        )
         awaited = job.wait_output if args.timeout is None else job.wait_end
         while not awaited(0.05) and monotonic() < until:
             ctx.cancel.check()
@@ -102,7 +104,7 @@ class BashInput(Tool[BashInputArgs]):
         job = ctx.state(Jobs).find(args.shell_id)
         known = job.unread
         job.type(args.text)
-        job.wait_pause(ctx.cancel, OUTPUT_WAIT, known=known)
+        job.wait_pause(ctx.cancel, OUTPUT_WAIT_SECONDS, known=known)
         buffer, ended = job.take()
         output = buffer.text(OUTPUT_HINT).rstrip("\n")
         if output:
@@ -159,7 +161,7 @@ def _compile(text: str | None) -> re.Pattern[str] | None:
 def _filter_lines(buffer: HeadTail, pattern: re.Pattern[str], ctx: ToolContext) -> HeadTail:
     """Return the matching lines of an output; all of it is searched if it was spilled to a file."""
     found = ctx.result_buffer()
-    for raw in buffer.lines(_MAX_LINE):
+    for raw in buffer.lines(_MAX_LINE_BYTES):
         line = sanitize_output(raw.decode("utf-8", "replace"))
         if pattern.search(line.rstrip("\n")):
             found.feed(f"{line.rstrip(chr(10))}\n".encode("utf-8", "replace"))

@@ -21,7 +21,7 @@ _SED_RANGE = re.compile(r"(\d+|\$)(,(\d+|\$))?p(;(\d+|\$)(,(\d+|\$))?p)*")
 _OPERATORS = "();<>|&\n"
 _SEPARATORS = (";", "&&", "|", "\n")
 # Seconds by which the clock of a file system may lag.
-_CLOCK_TOLERANCE = 0.02
+_CLOCK_TOLERANCE_SECONDS = 0.02
 _STDERR_REDIRECTION = re.compile(r"2>\s*(/dev/null|&1)")
 # Keywords and builtins that may skip, repeat or end the commands after them.
 _KEYWORDS = frozenset("if for while until case select function { ! [[ exit return exec eval set trap alias".split())
@@ -36,7 +36,7 @@ def mark_printed(command: str, cwd: Path, began: float, ctx: ToolContext) -> Non
     for path in printed_paths(command, cwd):
         try:
             resolved = ctx.workspace.resolve(str(path))
-            if resolved.stat().st_mtime > began - _CLOCK_TOLERANCE:
+            if resolved.stat().st_mtime > began - _CLOCK_TOLERANCE_SECONDS:
                 continue
             data = ctx.workspace.read_if_there(resolved)
         except (ToolError, OSError, ValueError):

@@ -43,7 +43,7 @@ _MIN_MAIN_SHARE = 0.3
 # Links that are useless in a text.
 _USELESS_LINKS = ("#", "javascript:", "data:", "vbscript:", "about:")
 # More is never shown, and a base address can make a small page large.
-_MAX_MARKDOWN = 5_000_000
+_MAX_MARKDOWN_CHARS = 5_000_000
 
 
 def to_markdown(html: str, url: str) -> tuple[str, str]:
@@ -74,7 +74,7 @@ def to_markdown(html: str, url: str) -> tuple[str, str]:
         # It would remove forms and menus, which are the only content of some pages.
         preprocessing=PreprocessingOptions(enabled=False),
     )
-    return title, (convert(main or "", options).content or "").strip()[:_MAX_MARKDOWN]
+    return title, (convert(main or "", options).content or "").strip()[:_MAX_MARKDOWN_CHARS]
 
 
 def _drop(nodes: list[LexborNode]) -> None:
@@ -127,7 +127,7 @@ def _base(base: LexborNode | None, url: str) -> str:
 
 
 MAX_CPU_SECONDS = 20
-MAX_MEMORY = 1_000_000_000
+MAX_MEMORY_BYTES = 1_000_000_000
 
 
 def main(url: str) -> None:
@@ -137,7 +137,7 @@ def main(url: str) -> None:
 
         for what, most in (
             (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
-            (resource.RLIMIT_AS, MAX_MEMORY),
+            (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
             (resource.RLIMIT_CORE, 0),
         ):
             with contextlib.suppress(ValueError, OSError):  # a lower limit is set, or the system has none

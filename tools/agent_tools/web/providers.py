@@ -15,8 +15,8 @@ from agent_tools.results import ToolError
 from agent_tools.text import UNSAFE, shorten
 
 REQUESTED_RESULTS = 20
-_MAX_SNIPPET = 500
-_MAX_TITLE = 200
+_MAX_SNIPPET_CHARS = 500
+_MAX_TITLE_CHARS = 200
 _KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
 _ENDPOINTS = {
     "brave": "https://api.search.brave.com/res/v1/web/search",
@@ -130,7 +130,10 @@ def _parse_results(data: Any, keys: tuple[str, ...], snippet: str) -> list[Searc
             url = split_url(str(entry.get("url") or entry.get("href") or "")).text
         except ToolError:
             continue
-        title, text = _plain_text(entry.get("title"), _MAX_TITLE), _plain_text(entry.get(snippet), _MAX_SNIPPET)
+        title, text = (
+            _plain_text(entry.get("title"), _MAX_TITLE_CHARS),
+            _plain_text(entry.get(snippet), _MAX_SNIPPET_CHARS),
+        )
         found.append(SearchResult(title or url, url, text))
     return found
 

@@ -1,4 +1,4 @@
-"""Decisions of users as the inbox holds them, and what they mean to the engine."""
+"""Decisions of users: as they are stored in the inbox, checked, and translated into answers for the engine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from agent_cli.server.tasks import InboxEntry
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value, from_json
 
-Word = Literal["approve", "reject", "answer", "undo"]
-# What a word means at a question of each kind.
+DecisionWord = Literal["approve", "reject", "answer", "undo"]
+# The verdict of a QuestionReply, by kind of question and word.
 _VERDICTS = {
     ("plan", "approve"): "approve", ("plan", "answer"): "revise", ("plan", "reject"): "cancel",
     ("review", "approve"): "approve", ("review", "answer"): "revise", ("review", "reject"): "cancel",
@@ -41,7 +41,7 @@ class UserVerdict(Value, tag="UserVerdict"):
 
     call_id: str
     binding: str
-    verdict: Word
+    verdict: DecisionWord
     text: str = ""
     rule: str = ""
     scope: Literal["session", "project"] = "session"
@@ -57,8 +57,8 @@ class UserVerdict(Value, tag="UserVerdict"):
         return _PAST[self.verdict]
 
 
-def binding_of(asked: ApprovalRequested | QuestionAsked) -> str:
-    """Return what identifies a question as it is shown."""
+def question_binding(asked: ApprovalRequested | QuestionAsked) -> str:
+    """Return a hash of a question as it is shown."""
     if isinstance(asked, ApprovalRequested):
         return asked.binding
     text = json.dumps([asked.call_id, asked.kind, _drop_empty(asked.data)], sort_keys=True)
@@ -74,11 +74,11 @@ def _drop_empty(data: Any) -> Any:
     return [_drop_empty(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
-def decision_about(
+def find_decision(
     asked: ApprovalRequested | QuestionAsked, entries: Iterable[InboxEntry]
 ) -> tuple[InboxEntry, UserVerdict] | None:
     """Return the decision in an inbox that holds for a question; None if there is none."""
-    binding = binding_of(asked)
+    binding = question_binding(asked)
     for entry in entries:
         if entry.kind == "decision":
             verdict: UserVerdict = from_json(UserVerdict, entry.data)
@@ -118,14 +118,14 @@ def answer_approval(asked: ApprovalRequested, verdict: UserVerdict, user: str, w
     if verdict.hunks is not None:
         parts = editable_call(asked, workspace)
         if not parts.hunks:
-            # The file is not as it was shown any more: ask again.
+            # The file has changed since it was shown: ask again.
             return Defer()
         answer = parts.with_hunks([hunk for at, hunk in enumerate(parts.hunks) if at in verdict.hunks])
         return answer if isinstance(answer, Defer) else answer.replace(user=user)
     if verdict.arguments is not None and verdict.arguments != asked.arguments:
         note = f"[The user changed the arguments of this call.{f' They said: {verdict.text}' if verdict.text else ''}]"
         return EditedCall(verdict.arguments, note, settled=True, user=user)
-    return Approve(rule=verdict.rule, scope=verdict.scope, note=verdict.text, mode=_mode(verdict.mode), user=user)
+    return Approve(rule=verdict.rule, scope=verdict.scope, note=verdict.text, mode=_parse_mode(verdict.mode), user=user)
 
 
 def answer_question(asked: QuestionAsked, verdict: UserVerdict, user: str) -> QuestionReply:
@@ -137,8 +137,8 @@ def answer_question(asked: QuestionAsked, verdict: UserVerdict, user: str) -> Qu
         text = read_answers(asked.data["questions"], answers) if verdict.verdict == "answer" else refused
     elif word == "cancel" and text:
         word = "revise"  # a reason is for the model, which is to do something else
-    return QuestionReply(cast(Any, word), text, _mode(verdict.mode), user=user, plan=verdict.plan)
+    return QuestionReply(cast(Any, word), text, _parse_mode(verdict.mode), user=user, plan=verdict.plan)
 
 
-def _mode(name: str) -> Mode | None:
+def _parse_mode(name: str) -> Mode | None:
     return next((mode for mode in MODES if mode == name), None)

@@ -1,4 +1,4 @@
-"""The handlers that only show: projects, models, sessions, their events, questions, changes and exports."""
+"""Handlers that only read: projects, models, sessions, their events, questions, changes and exports."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
-from agent_cli.server.streams import PING, SessionFeed, session_events, sse
+from agent_cli.server.streams import PING_SECONDS, SessionFeed, encode_event, session_events
 from agent_cli.server.views import STATES, ServedProject, public_event, read_lines
 from agent_cli.session import export
 from agent_tools.text import shorten
 
-_PAGE = 500
+_MAX_PAGE_SIZE = 500
 _TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8", "json": "application/json"}
 
 
-def number(request: Request, name: str, usual: int, most: int = 1 << 53) -> int:
-    """Return a number of the query."""
+def query_number(request: Request, name: str, usual: int, limit: int = 1 << 53) -> int:
+    """Return a query_number of the query."""
     text = request.query_params.get(name, "")
     if not text:
         return usual
     if not text.isascii() or not text.isdigit() or len(text) > 16:
-        raise RequestRefusedError(400, "query", f"{name}: expected a whole number.")
-    return min(int(text), most)
+        raise RequestRefusedError(400, "query", f"{name}: expected a whole query_number.")
+    return min(int(text), limit)
 
 
 def token_of(request: Request) -> AccessToken:
@@ -55,21 +55,21 @@ def session_log(hub: Hub, session_id: str) -> Path:
     """Return the log of a session that the server shows; refuse any other."""
     path = hub.views.session_log(session_id)
     if path is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     return path
 
 
-def missing(session_id: str) -> RequestRefusedError:
+def session_not_found(session_id: str) -> RequestRefusedError:
     """Return the refusal for a session that is not here."""
     return RequestRefusedError(404, "session", f"There is no session {shorten(session_id, 40)} in these projects.")
 
 
-async def me(hub: Hub, request: Request) -> dict[str, Any]:
+async def get_identity(hub: Hub, request: Request) -> dict[str, Any]:
     token = token_of(request)
     return {"name": token.name, "role": token.role, "version": __version__}
 
 
-async def projects(hub: Hub, request: Request) -> dict[str, Any]:
+async def list_projects(hub: Hub, request: Request) -> dict[str, Any]:
     def described(project: ServedProject) -> dict[str, Any]:
         model, mode, trusted = "", "default", False
         with suppress(UsageError):
@@ -86,7 +86,7 @@ async def projects(hub: Hub, request: Request) -> dict[str, Any]:
     return {"projects": found}
 
 
-async def models(hub: Hub, request: Request) -> dict[str, Any]:
+async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
     def listed() -> dict[str, Any]:
         project = hub.views.projects.get(request.query_params.get("project", ""))
         run_env = hub.run_env(project.folder if project is not None else Path.home())
@@ -116,13 +116,13 @@ def _per_million(price: float | None) -> float | None:
     return None if price is None else round(price * 1e6, 6)
 
 
-async def sessions(hub: Hub, request: Request) -> dict[str, Any]:
+async def list_sessions(hub: Hub, request: Request) -> dict[str, Any]:
     query = request.query_params
     state, project, words = query.get("state", ""), query.get("project", ""), query.get("query", "").lower().split()
-    limit, start = max(1, number(request, "limit", 50, _PAGE)), _position(query.get("cursor", ""))
+    limit, start = max(1, query_number(request, "limit", 50, _MAX_PAGE_SIZE)), _decode_cursor(query.get("cursor", ""))
     if state and state not in STATES:
         raise RequestRefusedError(400, "query", f"state: expected one of {', '.join(STATES)}.")
-    every = await asyncio.to_thread(hub.views.everything)
+    every = await asyncio.to_thread(hub.views.all_sessions)
     found = [
         s
         for s in every
@@ -138,7 +138,7 @@ async def sessions(hub: Hub, request: Request) -> dict[str, Any]:
     }
 
 
-def _position(cursor: str) -> int:
+def _decode_cursor(cursor: str) -> int:
     if not cursor:
         return 0
     with suppress(ValueError):
@@ -146,27 +146,27 @@ def _position(cursor: str) -> int:
     raise RequestRefusedError(400, "query", "cursor: expected one that an earlier answer had as next.")
 
 
-async def session(hub: Hub, request: Request) -> dict[str, Any]:
+async def get_session(hub: Hub, request: Request) -> dict[str, Any]:
     session_id = request.path_params["id"]
     found = await hub.detail(session_id)
     if found is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     return found
 
 
-async def pending(hub: Hub, request: Request) -> dict[str, Any]:
-    return {"items": (await session(hub, request))["pending_items"]}
+async def list_pending(hub: Hub, request: Request) -> dict[str, Any]:
+    return {"items": (await get_session(hub, request))["pending_items"]}
 
 
-async def history(hub: Hub, request: Request) -> dict[str, Any]:
+async def get_history(hub: Hub, request: Request) -> dict[str, Any]:
     path = session_log(hub, request.path_params["id"])
-    limit = max(1, number(request, "limit", 200, 2_000))
-    before, after = number(request, "before", 0), number(request, "after", 0)
+    limit = max(1, query_number(request, "limit", 200, 2_000))
+    before, after = query_number(request, "before", 0), query_number(request, "after", 0)
 
     def read() -> dict[str, Any]:
         lines = [line for line in read_lines(path) if line.type != "Partial"]
-        behind = [line for line in lines if line.seq > after and (not before or line.seq < before)]
-        chosen = behind[:limit] if after else behind[-limit:]
+        later = [line for line in lines if line.seq > after and (not before or line.seq < before)]
+        chosen = later[:limit] if after else later[-limit:]
         return {
             "events": [public_event(line) for line in chosen],
             "first": lines[0].seq if lines else 0,
@@ -177,12 +177,12 @@ async def history(hub: Hub, request: Request) -> dict[str, Any]:
     return await asyncio.to_thread(read)
 
 
-async def events(hub: Hub, request: Request) -> Response:
+async def stream_session(hub: Hub, request: Request) -> Response:
     """Stream one session."""
     session_id = request.path_params["id"]
     log, task = session_log(hub, session_id), hub.views.task(session_id)
     last = request.headers.get("last-event-id", "")
-    after = int(last) if last.isascii() and last.isdigit() and len(last) < 17 else number(request, "after", 0)
+    after = int(last) if last.isascii() and last.isdigit() and len(last) < 17 else query_number(request, "after", 0)
     live = task.live if task is not None else None
     feed = SessionFeed(log, live, lambda: hub.detail(session_id), lambda: hub.version(session_id))
 
@@ -197,7 +197,7 @@ async def events(hub: Hub, request: Request) -> Response:
     return _stream_response(stream())
 
 
-async def all_events(hub: Hub, request: Request) -> Response:
+async def stream_sessions(hub: Hub, request: Request) -> Response:
     """Stream the sessions that change."""
 
     async def stream() -> AsyncIterator[bytes]:
@@ -208,13 +208,13 @@ async def all_events(hub: Hub, request: Request) -> Response:
             while True:
                 changed: set[str] = set()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(PING):
+                    async with asyncio.timeout(PING_SECONDS):
                         changed.add(await queue.get())
                 while not queue.empty():
                     changed.add(queue.get_nowait())
                 for session_id in sorted(changed):
                     if (found := await asyncio.to_thread(hub.views.entry, session_id)) is not None:
-                        yield sse("session", found)
+                        yield encode_event("session", found)
                 if not changed:
                     yield b": ping\n\n"
         finally:
@@ -249,19 +249,19 @@ def checkpoints_of(hub: Hub, session_id: str) -> UndoManager:
         raise RequestRefusedError(409, "undo", str(error)) from None
 
 
-async def undo_points(hub: Hub, request: Request) -> dict[str, Any]:
+async def list_undo_points(hub: Hub, request: Request) -> dict[str, Any]:
     """Return the turns that can be undone, the latest first, with what undoing back to them would do."""
     session_id = request.path_params["id"]
 
     def read() -> list[dict[str, Any]]:
         work = checkpoints_of(hub, session_id)
         root = session_environment(hub, session_id).root
-        standing = [step.turn for step in work.steps() if not step.undone]
+        undoable = [step.turn for step in work.steps() if not step.undone]
         points = []
-        for at, turn in enumerate(standing):
-            plan = work.plan([later.turn for later in standing[at:]])
+        for at, turn in enumerate(undoable):
+            plan = work.plan([later.turn for later in undoable[at:]])
             files = [
-                {"path": _near(item.path, root), "action": item.verb, "kind": item.kind, "why": item.why}
+                {"path": _relative_path(item.path, root), "action": item.verb, "kind": item.kind, "why": item.why}
                 for item in plan.items
             ]
             message = shorten(user_text(turn.text), 200)
@@ -274,7 +274,7 @@ async def undo_points(hub: Hub, request: Request) -> dict[str, Any]:
         raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
 
 
-async def diff(hub: Hub, request: Request) -> dict[str, Any]:
+async def get_diff(hub: Hub, request: Request) -> dict[str, Any]:
     session_id = request.path_params["id"]
 
     def read() -> dict[str, Any]:
@@ -283,7 +283,7 @@ async def diff(hub: Hub, request: Request) -> dict[str, Any]:
         found = work.diffs([step.turn.turn for step in work.steps() if not step.undone])
         files: list[dict[str, Any]] = [
             {
-                "path": _near(d.path, root), "added": d.added, "removed": d.removed, "patch": d.patch,
+                "path": _relative_path(d.path, root), "added": d.added, "removed": d.removed, "patch": d.patch,
                 "status": "created" if d.created else "deleted" if d.deleted else "modified",
             }
             for d in found
@@ -297,12 +297,12 @@ async def diff(hub: Hub, request: Request) -> dict[str, Any]:
         raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
 
 
-def _near(path: str, root: Path) -> str:
+def _relative_path(path: str, root: Path) -> str:
     inside = Path(path)
     return str(inside.relative_to(root)) if inside.is_relative_to(root) else path
 
 
-async def exported(hub: Hub, request: Request) -> Response:
+async def export_session(hub: Hub, request: Request) -> Response:
     path = session_log(hub, request.path_params["id"])
     kind = request.query_params.get("format", "markdown")
     if kind not in _TYPES:

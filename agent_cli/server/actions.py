@@ -1,4 +1,4 @@
-"""The handlers that change something. What is asked for is on disk before it is acknowledged."""
+"""Handlers that change something. A request is on disk before it is acknowledged."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode, read_settings
 from agent_cli.runtime.models import choose_model
-from agent_cli.server.answers import UserVerdict, binding_of, check_verdict, decision_about
+from agent_cli.server.decisions import UserVerdict, check_verdict, find_decision, question_binding
 from agent_cli.server.guard import RequestRefusedError
 from agent_cli.server.hub import Hub
-from agent_cli.server.reading import checkpoints_of, missing, session_environment, session_log, token_of
+from agent_cli.server.queries import checkpoints_of, session_environment, session_log, session_not_found, token_of
 from agent_cli.server.schemas import DecisionBody, DecisionFields, EmptyBody, MessageBody, StartBody, UndoBody
 from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry, new_session_id
 from agent_cli.session.pending_plans import expired_words
@@ -35,10 +35,10 @@ from agent_tools.text import one_line, shorten, utc_stamp
 _WORKTREE_SECONDS = 300.0
 
 
-async def start(hub: Hub, request: Request, body: StartBody) -> dict[str, Any]:
+async def start_session(hub: Hub, request: Request, body: StartBody) -> dict[str, Any]:
     """Start a session; it is on disk when this returns."""
     task = await start_task(hub, body, token_of(request).name)
-    return await entry_now(hub, task.session_id)
+    return await current_entry(hub, task.session_id)
 
 
 async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
@@ -62,7 +62,7 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     try:
         await asyncio.to_thread(_check_model, hub, folder, options)
         if body.worktree:
-            cwd = await _worktree(hub, folder, f"s{session_id[:8]}")
+            cwd = await _make_worktree(hub, folder, f"s{session_id[:8]}")
         root = hub.run_env(cwd).root
     except UsageError as error:
         raise RequestRefusedError(409, "settings", str(error)) from None
@@ -74,7 +74,7 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     try:
         task = hub.tasks.create(spec, first)
     except OSError as error:
-        raise _disk(error) from None
+        raise _storage_error(error) from None
     hub.pool.wake(task)
     return task
 
@@ -112,7 +112,7 @@ def _check_model(hub: Hub, folder: Path, options: RunOptions) -> None:
     choose_model(options.model or settings.model, settings, run_env)
 
 
-async def _worktree(hub: Hub, folder: Path, name: str) -> Path:
+async def _make_worktree(hub: Hub, folder: Path, name: str) -> Path:
     """Return the folder of a new worktree. Raises UsageError."""
     command = [sys.executable, "-P", "-m", "agent_cli.server.worker", "--worktree", str(folder), name]
 
@@ -130,15 +130,15 @@ async def _worktree(hub: Hub, folder: Path, name: str) -> Path:
     return Path(done.out.decode("utf-8", "surrogateescape").strip())
 
 
-def _disk(error: OSError) -> RequestRefusedError:
+def _storage_error(error: OSError) -> RequestRefusedError:
     return RequestRefusedError(507, "disk", f"This cannot be stored: {error.strerror or error}.")
 
 
-async def entry_now(hub: Hub, session_id: str) -> dict[str, Any]:
+async def current_entry(hub: Hub, session_id: str) -> dict[str, Any]:
     """Return a session as a list shows it."""
     found = await asyncio.to_thread(hub.views.entry, session_id)
     if found is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     return found
 
 
@@ -147,14 +147,14 @@ def _find_task(hub: Hub, session_id: str, user: str) -> ServerTask:
     log = session_log(hub, session_id)
     entry = hub.views.entry(session_id)
     if entry is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     if entry["elsewhere"]:
         raise RequestRefusedError(409, "busy", f"{entry['elsewhere']} Close it there first.")
     if (task := hub.views.task(session_id)) is not None:
         return task
     restored = hub.views.restored(log)
     if restored is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     header = restored.header
     project = hub.views.project_of(Path(header.root))
     spec = TaskSpec(
@@ -164,59 +164,59 @@ def _find_task(hub: Hub, session_id: str, user: str) -> ServerTask:
     return hub.tasks.create(spec)
 
 
-def _put(hub: Hub, task: ServerTask, entry: InboxEntry) -> None:
+def _store_entry(hub: Hub, task: ServerTask, entry: InboxEntry) -> None:
     """Store what was asked for."""
     try:
         task.add(entry)
     except OSError as error:
-        raise _disk(error) from None
+        raise _storage_error(error) from None
 
 
-async def say(hub: Hub, request: Request, body: MessageBody) -> dict[str, Any]:
+async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[str, Any]:
     """Send a message: to the running turn, or after it."""
     session_id, user = request.path_params["id"], token_of(request).name
     detail = await hub.detail(session_id)
     if detail is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     if detail["state"] == "waiting":
         raise RequestRefusedError(409, "waiting", "This session waits for a decision, which can carry words.")
     task = _find_task(hub, session_id, user)
     running = session_id in hub.pool.running
     entry = new_entry("message", user, body.text, body.how if running else "queue")
-    _put(hub, task, entry)
+    _store_entry(hub, task, entry)
     hub.pool.wake(task)
     return {"id": entry.id}
 
 
-async def interrupt(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
-    """Stop the running turn, or take a session off the queue."""
+async def interrupt_turn(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
+    """Stop the running turn, or remove the session from the queue."""
     session_id, user = request.path_params["id"], token_of(request).name
     session_log(hub, session_id)
     task = hub.views.task(session_id)
     entry = new_entry("interrupt", user)
     if task is not None and session_id in hub.pool.running:
-        _put(hub, task, entry)
-    elif task is not None and hub.pool.forget(session_id):
+        _store_entry(hub, task, entry)
+    elif task is not None and hub.pool.remove_queued(session_id):
         task.fail("Interrupted before it began.")
     else:
         raise RequestRefusedError(409, "idle", "Nothing runs in this session.")
-    hub.changed(session_id)
+    hub.notify_changed(session_id)
     return {"id": entry.id}
 
 
-async def resume(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
+async def resume_turn(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
     """Continue a turn that was cut off."""
     session_id, user = request.path_params["id"], token_of(request).name
     detail = await hub.detail(session_id)
     if detail is None:
-        raise missing(session_id)
+        raise session_not_found(session_id)
     restored = await asyncio.to_thread(hub.views.restored, session_log(hub, session_id))
     ready = restored is not None and (restored.interrupted is not None or restored.waiting is not None)
     if session_id in hub.pool.running or not ready or detail["state"] == "waiting":
         raise RequestRefusedError(409, "idle", "There is nothing to resume: the last turn has ended, or runs.")
     task = _find_task(hub, session_id, user)
     entry = new_entry("resume", user)
-    _put(hub, task, entry)
+    _store_entry(hub, task, entry)
     hub.pool.wake(task)
     return {"id": entry.id}
 
@@ -247,17 +247,17 @@ async def _decide(hub: Hub, request: Request, body: DecisionFields, word: Any) -
 
 
 async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str) -> dict[str, Any]:
-    """Store a decision; wake a worker once none is missing. The first decision about a call wins."""
+    """Store a decision; wake a worker once none is session_not_found. The first decision about a call wins."""
     path = session_log(hub, session_id)
-    # Read on a thread what is looked at below; from there to the stored decision nothing else runs.
+    # Load the session on a thread first; from here to the stored decision there is no await, so no other decision.
     await hub.detail(session_id)
     asked = hub.views.question(path, verdict.call_id)
     if asked is None or session_id in hub.pool.running:
-        raise await _too_late(hub, session_id, verdict.call_id)
+        raise await _already_closed(hub, session_id, verdict.call_id)
     task = _find_task(hub, session_id, user)
-    if (earlier := decision_about(asked, task.open_entries())) is not None:
-        raise _decided_before(earlier[0].user, earlier[1].past)
-    if binding_of(asked) != verdict.binding:
+    if (earlier := find_decision(asked, task.open_entries())) is not None:
+        raise _already_decided(earlier[0].user, earlier[1].past)
+    if question_binding(asked) != verdict.binding:
         raise RequestRefusedError(409, "changed", "The question has changed since you saw it: look at it again.")
     _check_mode(hub, verdict.mode)
     try:
@@ -266,13 +266,13 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str
         raise RequestRefusedError(422, "decision", str(error)) from None
     items = hub.views.pending_items(path, task)
     if isinstance(asked, QuestionAsked) and any(i["expired"] for i in items if i["call_id"] == verdict.call_id):
-        _put(hub, task, new_entry("expire", user))
+        _store_entry(hub, task, new_entry("expire", user))
         hub.pool.wake(task)
         raise RequestRefusedError(409, "expired", _expiry_reason(hub, path))
-    _put(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
+    _store_entry(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
     left = sum("decided" not in item for item in hub.views.pending_items(path, task))
     if left:
-        hub.changed(session_id)
+        hub.notify_changed(session_id)
     else:
         hub.pool.wake(task)
     return {"call_id": verdict.call_id, "decided": f"{verdict.past} by {user}", "decided_by": user, "left": left}
@@ -284,27 +284,27 @@ def _expiry_reason(hub: Hub, path: Path) -> str:
     return f"{expired_words(int(saved.get('settings', {}).get('plan_ttl', 0)))} Ask for a new one."
 
 
-async def _too_late(hub: Hub, session_id: str, call_id: str) -> RequestRefusedError:
+async def _already_closed(hub: Hub, session_id: str, call_id: str) -> RequestRefusedError:
     """Return the refusal of a decision about a call that is not open: who decided it, if anybody did."""
     detail = await hub.detail(session_id)
     for made in reversed((detail or {}).get("decisions", [])):
         if made["call_id"] == call_id:
-            return _decided_before(made["user"] or "a user of the terminal", made["decision"])
+            return _already_decided(made["user"] or "a user of the terminal", made["decision"])
     if (task := hub.views.task(session_id)) is not None:
         for entry in reversed(task.entries()):
             if entry.kind == "decision" and entry.data.get("call_id") == call_id:
-                return _decided_before(entry.user, str(entry.data.get("verdict", "")))
+                return _already_decided(entry.user, str(entry.data.get("verdict", "")))
     return RequestRefusedError(404, "call", f"No call {shorten(call_id, 60)} waits for a decision in this session.")
 
 
-def _decided_before(user: str, word: str) -> RequestRefusedError:
+def _already_decided(user: str, word: str) -> RequestRefusedError:
     past = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}.get(word, word)
     return RequestRefusedError(
         409, "decided", f"{user} has decided this already: {past}.", decided_by=user, decision=past
     )
 
 
-async def undo(hub: Hub, request: Request, body: UndoBody) -> dict[str, Any]:
+async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, Any]:
     """Undo a turn and all after it."""
     session_id, user = request.path_params["id"], token_of(request).name
     session_log(hub, session_id)
@@ -313,11 +313,11 @@ async def undo(hub: Hub, request: Request, body: UndoBody) -> dict[str, Any]:
     task = _find_task(hub, session_id, user)
     root = (await asyncio.to_thread(session_environment, hub, session_id)).root
 
-    def carry_out() -> tuple[dict[str, Any], int]:
+    def apply() -> tuple[dict[str, Any], int]:
         work = checkpoints_of(hub, session_id)
-        standing = [step.turn for step in work.steps() if not step.undone]
-        chosen = [turn for turn in standing if turn.turn >= body.point]
-        if body.point not in [turn.turn for turn in standing]:
+        undoable = [step.turn for step in work.steps() if not step.undone]
+        chosen = [turn for turn in undoable if turn.turn >= body.point]
+        if body.point not in [turn.turn for turn in undoable]:
             raise RequestRefusedError(404, "point", "That turn is not one that can be undone.")
         plan = work.plan([turn.turn for turn in chosen])
         ready = plan.of("ready")
@@ -333,16 +333,16 @@ async def undo(hub: Hub, request: Request, body: UndoBody) -> dict[str, Any]:
         }, chosen[0].messages
 
     try:
-        made, messages = await asyncio.to_thread(carry_out)
+        made, messages = await asyncio.to_thread(apply)
     except StoreError as error:
         raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
     names = [*made["restored"], *made["deleted"]]
     if body.conversation:
-        _put(hub, task, new_entry("rewind", user, data={"messages": messages}))
+        _store_entry(hub, task, new_entry("rewind", user, data={"messages": messages}))
         hub.pool.wake(task)
     elif names:
         note = f"<undo>\nThe user undid your changes to: {shorten(', '.join(names), 2_000)}\n</undo>"
-        _put(hub, task, new_entry("note", user, note))
+        _store_entry(hub, task, new_entry("note", user, note))
     with suppress(KeyError):
-        hub.changed(session_id)
+        hub.notify_changed(session_id)
     return made
