@@ -33,6 +33,7 @@ from agent_cli.extensions.loader import (
 )
 from agent_cli.memory.files import Memory, NestedMemory, load_memory
 from agent_cli.providers.base import ToolSpec
+from agent_cli.providers.registry import is_loopback_url
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_images
@@ -321,6 +322,9 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     own = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
     own["cache_key"] = header.session_id
     own["clear_at"] = settings.results.clear_at if settings.results.clear else ()
+    if settings.max_parallel_subagents == Settings().max_parallel_subagents and is_loopback_url(model.base_url):
+        # A server on this machine answers one after another, and keeps the prompt of one conversation.
+        own["max_parallel_subagents"] = 1
     return TurnOptions(**{**shared, **own})
 
 
