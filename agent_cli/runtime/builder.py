@@ -66,7 +66,14 @@ from agent_cli.runtime.session import (
     session_recorder,
 )
 from agent_cli.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
-from agent_cli.runtime.tools import choose_tools, make_context, make_workspace, rule_saver, tool_specs
+from agent_cli.runtime.tools import (
+    choose_tools,
+    make_context,
+    make_workspace,
+    rule_saver,
+    tool_specs,
+    warn_unknown_rules,
+)
 from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
@@ -136,6 +143,7 @@ def build_agent(
         settings, layers.rules, context, restored, added.tools, embedded.tools,
         model=model.name, answered=asks, small=small,
     )  # fmt: skip
+    warn_unknown_rules(layers.rules, [*added.tools, *embedded.tools], warn)
     tools, guards = offered, []
     if options.json_schema is not None:
         tools = [*offered, structured_output.StructuredOutput(_schema(options.json_schema))]
