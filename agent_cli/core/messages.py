@@ -102,7 +102,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 SYNTHETIC_PREFIXES = (
     "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
     "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
-    "(A message was lost here",
+    "[diagnostics: ", "(A message was lost here",
 )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from agent_cli.permissions.impact import GitReader, describe_losses
 from agent_cli.permissions.path_policy import protected, secret
 from agent_cli.permissions.sandbox_needs import uses_network
 from agent_cli.permissions.shell.analysis import RUNNERS, WRAPPERS, analyse
-from agent_cli.permissions.shell.words import Analysis, SimpleCommand
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.record import Value
@@ -220,6 +220,14 @@ INTERPRETERS = frozenset(
     "pwsh bash sh dash zsh fish ksh psql mysql sqlite3 mongo mongosh redis-cli gdb lldb irb ghci erl elixir iex "
     "sbcl racket guile npx pnpx bunx uvx pipx".split()
 )
+# Those whose first argument is the file of a program: with one, the exact command says what is run.
+_SCRIPT_INTERPRETERS = frozenset(
+    "python pypy node nodejs bun ruby perl php lua luajit Rscript julia tclsh elixir bash sh dash".split()
+)
+# A file with an extension or in a folder, in the workspace: `node inspect` is none, `/dev/stdin` is not in it.
+_SCRIPT = re.compile(r"(?!\S*\.\.)(?:\./)?[\w@+.][\w@+.-]*(?:/[\w@+.-]+)+|(?!\S*\.\.)[\w@+][\w@+.-]*\.\w+")
+_PYTHON_FLAGS = re.compile(r"-[BEIOPbqsSu]+")
+_MODULES_THAT_READ_PROGRAMS = frozenset(("code", "pdb", "IPython", "asyncio", "sqlite3", "pty"))
 # Programs whose arguments change with every call, so that an exact rule is useless. None of them takes a program or a
 # script as an argument or option, and none has an option that names an output file.
 _PREFIXES: tuple[tuple[str, ...], ...] = (
@@ -301,8 +309,9 @@ def _for_part(part: SimpleCommand) -> list[str]:
         if prefix and not part.assigns and not dangers(analyse(" ".join(words))):
             rules.append(rule_for("run", f"{' '.join(prefix)}:*"))
             break
-    names = {os.path.basename(part.words[0].text), os.path.basename(outer[0].text)}
-    runs_others = any(layer.kind == "own" for layer in part.layers) or names & (RUNNERS | INTERPRETERS)
+    names = {name for word in (part.words[0], outer[0]) for name in _program_names(word.text)}
+    runs_others = any(layer.kind == "own" for layer in part.layers) or bool(names & RUNNERS)
+    runs_others |= bool(names & INTERPRETERS) and not _runs_script(outer)
     if part.words[0].text in WRAPPERS or (runs_others and not rules):
         return rules
     assigns = [] if part.layers else [w.text for w in part.assigns]
@@ -311,6 +320,28 @@ def _for_part(part: SimpleCommand) -> list[str]:
         if _PLAIN.fullmatch(text) and len(again) == 1 and again[0].texts == part.texts:
             return [*rules, rule_for("run", text)]
     return rules
+
+
+def _program_names(word: str) -> tuple[str, str]:
+    """Return the name of a program, and the same without a version: python3.12 is python."""
+    name = os.path.basename(word)
+    return name, name.rstrip("0123456789.")
+
+
+def _runs_script(words: Sequence[Word]) -> bool:
+    """Return True if an interpreter is started with a file of the workspace, or with a module of Python.
+
+    Without one it reads its program from standard input, which is different each time.
+    """
+    names = set(_program_names(words[0].text))
+    rest = [w.text for w in words[1:]]
+    if not names & _SCRIPT_INTERPRETERS or not rest:
+        return False
+    if names & {"python", "pypy"}:
+        rest = rest[next((n for n, w in enumerate(rest) if not _PYTHON_FLAGS.fullmatch(w)), len(rest)) :]
+        if rest[:1] == ["-m"] and len(rest) > 1:
+            return bool(re.fullmatch(r"\w+(?:\.\w+)*", rest[1])) and rest[1] not in _MODULES_THAT_READ_PROGRAMS
+    return bool(rest and _SCRIPT.fullmatch(rest[0]))
 
 
 def _prefix_of(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from agent_cli.extensions.loader import (
 )
 from agent_cli.memory.files import Memory, NestedMemory, load_memory
 from agent_cli.providers.base import ToolSpec
+from agent_cli.providers.registry import is_loopback_url
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_images
@@ -65,7 +66,14 @@ from agent_cli.runtime.session import (
     session_recorder,
 )
 from agent_cli.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
-from agent_cli.runtime.tools import choose_tools, make_context, make_workspace, rule_saver, tool_specs
+from agent_cli.runtime.tools import (
+    choose_tools,
+    make_context,
+    make_workspace,
+    rule_saver,
+    tool_specs,
+    warn_unknown_rules,
+)
 from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
@@ -137,6 +145,7 @@ def build_agent(
         settings, layers.rules, context, restored, added.tools, embedded.tools,
         model=model.name, answered=asks, small=small,
     )  # fmt: skip
+    warn_unknown_rules(layers.rules, [*added.tools, *embedded.tools], warn)
     tools, guards = offered, []
     if options.json_schema is not None:
         tools = [*offered, structured_output.StructuredOutput(_schema(options.json_schema))]
@@ -323,6 +332,9 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     own = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
     own["cache_key"] = header.session_id
     own["clear_at"] = settings.results.clear_at if settings.results.clear else ()
+    if settings.max_parallel_subagents == Settings().max_parallel_subagents and is_loopback_url(model.base_url):
+        # A server on this machine answers one after another, and keeps the prompt of one conversation.
+        own["max_parallel_subagents"] = 1
     return TurnOptions(**{**shared, **own})
 
 

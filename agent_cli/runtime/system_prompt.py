@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch, prompt
-from agent_cli.config.schema import Settings
+from agent_cli.config.schema import SandboxSettings, Settings
 from agent_cli.core.modes import Mode
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.memory.files import Memory
@@ -122,21 +122,29 @@ def _environment(facts: PromptFacts, settings: Settings) -> str:
         f"Date: {time.strftime('%Y-%m-%d')}",
         f"Model: {facts.model}",
         f"Permission mode at the start: {mode}: {_MODES[mode][not facts.answered]}",
-        f"Sandbox: {_sandbox(settings)}",
+        f"Sandbox: {describe_sandbox(settings.sandbox, system.sysname, bubblewrap=_has_bubblewrap(run_env.env))}",
     ]
     return "\n".join(lines)
 
 
-def _sandbox(settings: Settings) -> str:
-    box = settings.sandbox
+def describe_sandbox(box: SandboxSettings, system: str, *, bubblewrap: bool) -> str:
+    """Tell the model where its commands run. bubblewrap: it is installed; whether it works shows the first command."""
     if box.mode == "off":
         return "off; commands have the user's rights"
+    if box.mode == "auto" and not (system == "Linux" and (bubblewrap or box.landlock)):
+        missing = "bubblewrap is not installed" if system == "Linux" else f"there is none for {system}"
+        return f"off, as {missing}; commands have the user's rights"
     network = (
         "with a network" if box.network else "a network only for approved commands that need it, and allowed hosts"
     )
-    on = "on" if box.mode == "require" else "on if this system has one"
     asked = "; commands that stay in it need no approval" if box.auto_allow else ""
-    return f"{on}; commands write only to the workspace, temporary and cache folders; {network}{asked}"
+    return f"on; commands write only to the workspace, temporary and cache folders; {network}{asked}"
+
+
+def _has_bubblewrap(env: Mapping[str, str]) -> bool:
+    """Return True if bubblewrap is installed; no process is started for that."""
+    folders = ("/usr/bin", "/bin", *env.get("PATH", "").split(os.pathsep))
+    return any(folder.startswith("/") and os.access(f"{folder}/bwrap", os.X_OK) for folder in folders)
 
 
 # For git to answer, together: a large repository must not delay the first request.

@@ -6,7 +6,7 @@ The policy is built from settings, rules and trust; the sandbox of commands from
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import prompt
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.rules import Rule, RuleError, read_rule, rule_for
+from agent_cli.core.rules import KNOWN_TOOLS, Rule, RuleError, read_rule, rule_for
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ToolSpec
@@ -236,6 +236,17 @@ def choose_tools(
     # Fixed with the first request; but a session that began unattended may be resumed by its user.
     late = [t.name for t in chosen if _asks(t) and answered and not restored.header.answered]
     return [known[n] for n in dict.fromkeys((*restored.header.tools, *own, *late)) if n in known]
+
+
+def warn_unknown_rules(rules: Sequence[Rule], tools: Iterable[Tool[Any]], warn: Callable[[str], None]) -> None:
+    """Warn about rules for tools that do not exist: a deny rule must not look effective when it is not."""
+    known = KNOWN_TOOLS | {tool.name for tool in tools}
+    for rule in rules:
+        unknown = rule.tool not in known and not rule.tool.startswith("mcp__")
+        # A list written for another program may have tools that only it has.
+        if unknown and rule.tool not in agent_files.FOREIGN_TOOLS:
+            where = f"{rule.source}: " if rule.source else ""
+            warn(f"{where}there is no tool {rule.tool}, so the {rule.list} rule {rule.text} has no effect")
 
 
 def _not_for(model: str, denied: set[str], *, asking: bool, small: bool) -> set[str]:

@@ -14,6 +14,7 @@ from agent_cli.session.pending_plans import feedback_block
 @pytest.mark.parametrize("name", ["plan_mode", "plan_continue", "reminder", "compacted"])
 def test_what_the_program_writes_is_no_word_of_the_persons(name: str) -> None:
     assert not is_user_message(UserMessage(prompt(name)))
+    assert not is_user_message(UserMessage("[diagnostics: 1 new problem in a.py since your last edit:]\na.py:1: x (y)"))
     assert not is_user_message(UserMessage(LAST_ROUND)) and not is_user_message(UserMessage(LOST_MESSAGE))
 
 

@@ -40,6 +40,16 @@ def test_a_mistyped_rule_is_named(work: Path, rule: str) -> None:
     assert "did you mean" in done.stderr
 
 
+def test_a_rule_for_a_tool_that_does_not_exist_is_named_and_the_run_goes_on(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Done."}])
+    rules = ["--allowedTools", "Foo(x)", "Bash(ls)", "TaskOutput", "mcp__any__tool", "--disallowedTools", "Frobnicate"]
+    done = agent(["-p", "--model", model, *rules, "--", "q"], work)
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert done.stderr.count("there is no tool") == 2
+    assert "there is no tool Foo, so the allow rule Foo(x) has no effect" in done.stderr
+    assert "there is no tool Frobnicate, so the deny rule Frobnicate has no effect" in done.stderr
+
+
 def test_a_prompt_of_one_capitalised_word_is_a_prompt() -> None:
     options = parse_options(["-p", "--allowedTools", "Read", "Summarize"])
     assert options is not None

@@ -198,7 +198,8 @@ def test_always_covers_the_next_call_of_a_test_runner_and_nothing_else(root: Pat
         ("make test > log", "Edit(/{root}/log), Bash(make test)"),
         ("git add -A && git commit -m 'x y' && git push", "Bash(git add:*), Bash(git commit:*), Bash(git push)"),
         ("cat /etc/hosts", "Bash(cat /etc/hosts)"),
-        ("npm run lint && python x.py", ""),
+        ("npm run lint && python x.py", "Bash(npm run lint), Bash(python x.py)"),
+        ("npm run lint && python -c 1", ""),
         ("npm run lint > .git/config", ""),
         ("npm run lint > $X", ""),
         ("curl -s https://example.org | sh", ""),
@@ -233,6 +234,16 @@ def test_where_a_rule_asks_another_one_would_not_help(root: Path) -> None:
     assert gate.suggest_rule("Bash", (Effect("run", "npm test && make"),)) == ""
 
 
+# Programs that run what comes on standard input, in an argument, or from outside the workspace.
+NO_SCRIPT = [
+    "python", "python -", "python3.12 -", "python3.12 -c 1", "python -i x.py", "python /dev/stdin", "python /tmp/x.py",
+    "python ../x.py", "python src/../../x.py", "python -m code", "python -m pdb x.py", "node", "node inspect x.js",
+    "node -e 1", "node -r ./x.js y.js", "ruby -n x.rb", "perl -pe 1 x", "bash -s", "bash -i x.sh", "sh -c 'x y'",
+    "bash -x", "sed -f x.sed y", "awk -f x.awk y", "sqlite3 x.db", "psql -f x.sql", "python $X.py", "python *.py",
+    "sudo python x.py", "xargs python x.py", "ssh host python x.py", "env FOO=1 python x.py", "zsh x.sh",
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("command", "rule"),
     [
@@ -244,8 +255,13 @@ def test_where_a_rule_asks_another_one_would_not_help(root: Path) -> None:
         ("git push", "Bash(git push)"),
         ("ruff format .", "Bash(ruff format:*)"),
         ("ruff check -o x .", "Bash(ruff check -o x .)"),
-        ("python x.py", ""),
-        ("bash run.sh", ""),
+        ("python x.py", "Bash(python x.py)"),
+        (".venv/bin/python3.12 -u tools/x.py --all", "Bash(.venv/bin/python3.12 -u tools/x.py --all)"),
+        ("python -m http.server 8000", "Bash(python -m http.server 8000)"),
+        ("node src/x.js", "Bash(node src/x.js)"),
+        ("bash run.sh", "Bash(bash run.sh)"),
+        ("cat data.csv | python x.py > out", "Edit(/{root}/out), Bash(python x.py)"),
+        *((command, "") for command in NO_SCRIPT),
         ("npx tsc", ""),
         ("make", "Bash(make)"),
         ("timeout 5 npm run lint", "Bash(npm run lint)"),
@@ -261,11 +277,14 @@ def test_where_a_rule_asks_another_one_would_not_help(root: Path) -> None:
     ],
 )
 def test_what_always_offers(root: Path, command: str, rule: str) -> None:
+    rule = rule.replace("{root}", str(root))
     assert always(root, command) == rule
     if rule:
         gate = Policy(Workspace(root))
         gate.grant(rule)
         assert gate.decide("Bash", [Effect("run", command)]).level is Level.ALLOW
+        for more in ("python x.py --other", "python other.py", "node src/x.js 1", "bash run.sh; rm x", "bash other.sh"):
+            assert gate.decide("Bash", [Effect("run", more)]).level is Level.ASK, more
 
 
 @pytest.mark.parametrize(

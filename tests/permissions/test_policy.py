@@ -212,7 +212,8 @@ def test_always_names_just_this_call(root: Path) -> None:
     path = str(root / "src" / "a.py")
     assert gate.suggest_rule("Bash", (Effect("run", "pytest -q"),)) == "Bash(pytest:*)"
     assert gate.suggest_rule("Bash", (Effect("run", "a && b"),)) == "Bash(a), Bash(b)"
-    assert gate.suggest_rule("Bash", (Effect("run", "bash x.sh"),)) == ""
+    assert gate.suggest_rule("Bash", (Effect("run", "bash x.sh"),)) == "Bash(bash x.sh)"
+    assert gate.suggest_rule("Bash", (Effect("run", "bash -c x"),)) == ""
     assert gate.suggest_rule("Bash", (Effect("run", "echo $(x)"),)) == ""
     rule = gate.suggest_rule("Edit", (Effect("read", path), Effect("write", path)))
     gate.grant(rule)

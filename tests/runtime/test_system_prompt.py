@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from agent_cli.config.prompts import prompt, prompt_folder
-from agent_cli.runtime.system_prompt import model_family
+from agent_cli.config.schema import SandboxSettings
+from agent_cli.runtime.system_prompt import describe_sandbox, model_family
+from agent_tools.sandbox.bwrap import find_bwrap
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 
@@ -210,3 +212,30 @@ def test_a_status_that_git_cannot_read_is_not_called_clean(work: Path) -> None:
     (work / ".git/index").write_bytes(b"broken")
     [body] = requests(work, [["-p", "hi"]])
     assert "Git repository: on main (its status could not be read)" in system(body)
+
+
+@pytest.mark.parametrize(
+    ("settings", "system", "bubblewrap", "words"),
+    [
+        ({}, "Linux", True, "on; commands write only to"),
+        ({}, "Linux", False, "off, as bubblewrap is not installed; commands have the user's rights"),
+        ({}, "Darwin", False, "off, as there is none for Darwin; commands have the user's rights"),
+        ({"landlock": True}, "Linux", False, "on; commands write only to"),
+        ({"mode": "require"}, "Linux", False, "on; commands write only to"),
+        ({"mode": "off"}, "Linux", True, "off; commands have the user's rights"),
+    ],
+)
+def test_the_model_is_told_whether_there_is_a_sandbox(
+    settings: dict[str, Any], system: str, bubblewrap: bool, words: str
+) -> None:
+    assert describe_sandbox(SandboxSettings(**settings), system, bubblewrap=bubblewrap).startswith(words)
+
+
+def test_the_prompt_says_what_is_installed_here(work: Path) -> None:
+    with ModelServer([Reply(text="Done.")] * 2) as server:
+        keys = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        for mode in ("off", "auto"):
+            agent(["-p", "hi", "--model", "openai/x"], work, keys | {"AGENT_SANDBOX_MODE": mode})
+    first, second = (request.body for request in server.requests)
+    assert "Sandbox: off; commands" in system(first)
+    assert ("Sandbox: on;" if find_bwrap({}) else "Sandbox: off, as") in system(second)

@@ -24,9 +24,9 @@ from agent_cli.core.events import (
     ToolRequested,
     ToolStarted,
 )
-from agent_cli.core.messages import ToolMessage
+from agent_cli.core.messages import ToolMessage, UserMessage
 from agent_cli.terminal.render.events import EventRenderer
-from agent_tools.results import CommandOutput, Display, FileView, Listing, Note, TodoItem, TodoView
+from agent_tools.results import CommandOutput, Diff, Display, FileView, Listing, Note, TodoItem, TodoView
 
 Mode = Literal["color", "mono", "plain"]
 
@@ -154,3 +154,16 @@ def test_a_hook_is_reported_where_its_answer_is_not_reported_otherwise() -> None
     assert Screen().see(SubagentEvent("explore", "c", failed)) == [
         "  [explore] hook Stop `./check`: failed, 1.2s: exited with 1: oh"
     ]
+
+
+def test_problems_that_a_change_brought_are_shown_with_it_and_late_ones_when_the_model_reads_them() -> None:
+    screen = Screen()
+    begun, done = (
+        called(Diff("a.py", "@@ -1 +1 @@\n-x\n+y", 1, 1))[:2],
+        called(Diff("a.py", "@@ -1 +1 @@\n-x\n+y", 1, 1))[2:],
+    )
+    lines = screen.see(*begun, ToolProgress("c", "a.py:1: y is not defined (ruff F821)\n"), *done)
+    assert "  a.py:1: y is not defined (ruff F821)" in lines and any("+y" in line for line in lines)
+    late = "[diagnostics: 1 new problem in b.py since your last edit:]\nb.py:2: z is unused (ruff F401)"
+    lines = screen.see(MessageAdded(UserMessage(late)))
+    assert lines[-2:] == [f"  {line}" for line in late.split("\n")]

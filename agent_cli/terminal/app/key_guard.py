@@ -16,6 +16,8 @@ from agent_tools.record import Value
 HOLD_SECONDS, MAX_HOLD_SECONDS, LASTING_HOLD_SECONDS = 0.35, 1.0, 1.0
 # Keys with a shorter gap were pasted; a longer pause is not part of the typing rhythm.
 PASTE_GAP, THINKING_PAUSE = 0.02, 1.5
+# An answer letter typed within this time after a question, before the next, is no message.
+STRAY_SECONDS = 2.0
 # Number of pauses stored, and needed to determine the user's typing rhythm.
 _MAX_PAUSES, _MIN_PAUSES = 40, 8
 # Seconds between checks if a held key is due.
@@ -28,12 +30,14 @@ class HeldKey(Value):
     due: time at which it answers.
     text: its text in the line, before the cursor.
     chosen: the choice that was highlighted before it.
+    stray: it was pressed between two questions, and is only removed from the line; pressed again, it answers.
     """
 
     key: str
     due: float
     text: str
     chosen: int
+    stray: bool = False
 
 
 class KeyHost(Protocol):
@@ -51,6 +55,7 @@ class KeyGuard:
 
     A letter or digit answers after a moment, unless more is typed: then it is part of a sentence.
     A key pressed before the guard time of the question is over is held until then.
+    A held key that is pressed again, in impatience, still answers once: it is not meant for a question not seen yet.
     """
 
     def __init__(self, screen: KeyHost, clock: Callable[[], float], act: Callable[[str], None]) -> None:
@@ -63,18 +68,27 @@ class KeyGuard:
         self._length, self._dropped = 0, False
         # The line when the question appeared.
         self._before = ""
+        # When the previous question was closed, and whether the line was empty then.
+        self._closed_at, self._closed_empty = 0.0, False
         self._used = self._looking = False
         self.held: HeldKey | None = None
 
     def open(self, view: QuestionView) -> None:
         """Start guarding a question that has appeared."""
-        self._view, self._asked_at = view, self._clock()
-        self._before, self.held = self._screen.line.buffer.text, None
+        now, text = self._clock(), self._screen.line.buffer.text
+        self._view, self._asked_at = view, now
+        self._before, self.held = text, None
+        between = self._closed_empty and now - self._closed_at < STRAY_SECONDS
+        if between and text and not text.strip(text[0]) and view.dialog.by_key(text[0]) is not None:
+            self._before = ""
+            self.held = HeldKey(text[0], now + view.dialog.guard, text, view.chosen, stray=True)
+            self._schedule_check()
 
     def close(self) -> None:
         """End guarding. A held key is dropped: it neither answers the next question nor stays in the line."""
         self._erase()
         self._view = self.held = None
+        self._closed_at, self._closed_empty = self._clock(), not self._screen.line.buffer.text
 
     def mark_used(self) -> None:
         """Mark the current key as acting on the question, not typing."""
@@ -87,7 +101,7 @@ class KeyGuard:
         self._follows_text = typed and self.has_more_text
         if typed:
             now = self._clock()
-            if PASTE_GAP < now - self._typed_at < THINKING_PAUSE:
+            if PASTE_GAP < now - self._typed_at < THINKING_PAUSE and not self._used:
                 self._pauses.append(now - self._typed_at)
             self._typed_at = now
         if self._used:
@@ -152,6 +166,10 @@ class KeyGuard:
     def _is_unchanged(self) -> bool:
         return self._screen.line.buffer.text == self._before
 
+    def repeats_held(self, key: str) -> bool:
+        """Return True if the key is the one that is held and shown in the line."""
+        return self.held is not None and self.held.key == key and bool(self.held.text)
+
     def hold(self, key: str, *, types: bool) -> None:
         """Act on a key if nothing follows it. types: it is shown in the line meanwhile."""
         assert self._view is not None
@@ -160,10 +178,17 @@ class KeyGuard:
             # The last key of a paste.
             buffer.insert_text(key if types else "")
             return
-        waiting, guard = self.held is not None, view.dialog.guard
+        waiting, guard = self.held, view.dialog.guard
+        if waiting is not None and self.repeats_held(key):
+            buffer.insert_text(key)
+            due = max(waiting.due, self._clock() + self._hold_time(key))
+            self.held = waiting.replace(due=due, text=waiting.text + key, stray=False)
+            self.mark_used()
+            view.highlight(key)
+            return
         self._release_held()
         self.mark_used()
-        if waiting and not types:
+        if waiting is not None and not types:
             return
         harmless = view.dialog.own and key == view.dialog.escape and self.is_over
         if not guard or harmless:
@@ -206,7 +231,7 @@ class KeyGuard:
 
     def confirm(self) -> bool:
         """Act on the held key now, on Enter; return False if there is none, or the guard time is not over."""
-        if self.held is None or not self.is_over:
+        if self.held is None or self.held.stray or not self.is_over:
             return False
         self._act_on_held()
         self.mark_used()
@@ -237,7 +262,10 @@ class KeyGuard:
         self._erase()
         held, self.held = self.held, None
         assert held is not None
-        self._act(held.key)
+        if held.stray:
+            self._screen.draw_soon()
+        else:
+            self._act(held.key)
         self._used = False
 
     def _schedule_check(self) -> None:

@@ -144,6 +144,8 @@ class QuestionPanel:
         """Return True if a key answers the question unless more is typed."""
         if not self._is_answer(key):
             return False
+        if self.guard.repeats_held(key):
+            return True
         shows = key in (EXPLAIN, VIEW, MARK)
         return not self._screen.line.buffer.text if shows else self.guard.is_at_start
 

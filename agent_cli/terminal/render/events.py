@@ -43,10 +43,11 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.core.hooks import hook_line, should_display
-from agent_cli.core.messages import AssistantMessage, ToolMessage
+from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.terminal.render.code import display_lines, short_result
+from agent_cli.terminal.render.console import styled
 from agent_cli.terminal.render.writer import BANG_ROWS, RESULT_ROWS, Outcome, Writer
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
 from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
@@ -163,6 +164,10 @@ class EventRenderer:
                 self._answered = text
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=True)):
                 self._errors[call_id] = text
+            case MessageAdded(message=UserMessage(text=text)) if text.startswith("[diagnostics: "):
+                self._out.settle()
+                for line in text.split("\n"):
+                    self._say(f"  {line}", "ask")
             case ToolFinished():
                 self._finished(event)
             case ApprovalRequested(call_id=call_id, preview=preview, summary=summary):
@@ -267,6 +272,9 @@ class EventRenderer:
         call, display = event.call_id, event.display
         error = self._errors.pop(call, "")
         rows = self._out.end_output(call, BANG_ROWS if call == BANG_CALL_ID else RESULT_ROWS)
+        if isinstance(display, Diff | Diffs):
+            # What formatters and checkers said of a change.
+            rows = [styled(row.plain, "ask") for row in rows]
         self._count(display)
         if self._plan is not None and isinstance(display, TodoView):
             self._planned, display = True, None

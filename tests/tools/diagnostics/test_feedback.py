@@ -175,6 +175,10 @@ def test_syntax_is_checked_without_any_checker(bench: Bench, old: str, new: str,
     assert "not run again" not in found
     if shown is not None:
         assert shown in found if shown else "diagnostics" not in found
+        # The user reads the same problems.
+        assert [line for line in "".join(bench.progress).split("\n") if line] == [
+            line for line in found.split("\n") if "(python " in line
+        ]
 
 
 @pytest.mark.parametrize(

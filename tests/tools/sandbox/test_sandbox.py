@@ -19,6 +19,7 @@ from agent_tools.sandbox import landlock as sandbox_landlock
 from agent_tools.sandbox.conditions import Kind
 from agent_tools.sandbox.denials import explain_refusal
 from agent_tools.sandbox.profile import Profile, git_directories, make_profile, secret_paths
+from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.sandbox.sandbox import select_sandbox
 from tests.support.fork_server import ROOT
 from tests.support.sandboxes import Cage, missing, tree
@@ -265,3 +266,20 @@ def test_an_unprivileged_user_has_the_same_sandbox(theirs: Path, kind: Kind) -> 
         assert len(found[2].splitlines()) == 3 and "evil" not in (theirs / "work/.git/config").read_text()
         top = {p for p in tree(theirs / "work") - before if not p.startswith(".git/")}
         assert top == {"made"} and not (theirs / "work/.git/commondir").exists()
+
+
+@linux
+def test_the_model_learns_once_that_the_sandbox_it_was_told_of_does_not_work(
+    no_bubblewrap: None, tmp_path: Path
+) -> None:
+    def runner(program: str) -> SandboxRunner:
+        env = {"PATH": str(tmp_path / program)}
+        return SandboxRunner("auto", lambda temp, network: make_profile([tmp_path / "work"], None), env)
+
+    broken = tmp_path / "broken/bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'no namespaces here' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    found, missing_here = runner("broken"), runner("nothing")
+    assert "none, so commands run with your permissions: bubblewrap: no namespaces" in found.shortfall()
+    assert not found.shortfall() and not missing_here.shortfall()

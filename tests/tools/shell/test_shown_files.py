@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_tools.base import ToolContext
+from agent_tools.edit.shown_text import note_shown, was_shown
+from agent_tools.fs.workspace import Workspace
 from agent_tools.shell.shown_files import printed_paths
 from tests.support.scripts import call
 from tests.support.turns import World
@@ -67,7 +71,7 @@ def test_a_printed_file_can_be_edited(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("older")
-@pytest.mark.parametrize("command", ["cat a.txt | wc -l", "cat a.txt; false", "cat a.txt; sed -i p a.txt"])
+@pytest.mark.parametrize("command", ["cat a.txt | wc -l", "cat a.txt; sed -i p a.txt"])
 def test_a_file_of_which_little_or_nothing_is_known_cannot(root: Path, command: str) -> None:
     world = World(
         root,
@@ -85,3 +89,59 @@ def test_a_file_that_changed_after_it_was_printed_is_read_again(root: Path) -> N
     world = World(root, [{"calls": calls}, {"calls": [EDIT]}, {"text": "Done."}], mode="bypassPermissions")
     world.turn()
     assert "changed since it was last read" in world.results[-1].text
+
+
+def edited_after(root: Path, looked: dict[str, Any], edit: dict[str, Any] = EDIT) -> str:
+    """Return the result of an edit after a call that showed something."""
+    calls = [{"calls": [looked]}, {"calls": [edit]}, {"text": "Done."}]
+    world = World(root, calls, mode="bypassPermissions")
+    world.turn()
+    return world.results[-1].text
+
+
+@pytest.mark.usefixtures("older")
+@pytest.mark.parametrize(
+    "looked",
+    [
+        call("Bash", command="grep -n hello a.txt"),
+        call("Bash", command="grep -rn hello ."),
+        call("Bash", command="cat a.txt; false"),
+        call("Bash", command="nl a.txt | head -3"),
+        call("Grep", pattern="hello", output_mode="content"),
+        call("Grep", pattern="hello", path="a.txt", output_mode="content"),
+    ],
+)
+def test_lines_that_a_result_showed_can_be_edited(root: Path, looked: dict[str, Any]) -> None:
+    assert "Edited a.txt" in edited_after(root, looked)
+    assert (root / "a.txt").read_text() == "bye world\n"
+
+
+@pytest.mark.usefixtures("older")
+@pytest.mark.parametrize(
+    "looked",
+    [
+        call("Bash", command="grep -c hello a.txt"),
+        call("Bash", command="echo hello"),
+        call("Bash", command="grep -n hello a.txt && touch a.txt"),
+        call("Grep", pattern="hello"),
+        call("Grep", pattern="world", output_mode="count"),
+    ],
+)
+def test_lines_that_no_result_showed_cannot(root: Path, looked: dict[str, Any]) -> None:
+    assert "was not read in this conversation" in edited_after(root, looked)
+
+
+def test_shown_lines_that_are_in_the_file_twice_need_a_read(root: Path) -> None:
+    (root / "a.txt").write_text("hello\nother\nhello\n")
+    os.utime(root / "a.txt", (1_700_000_000, 1_700_000_000))
+    assert "was not read" in edited_after(root, call("Bash", command="grep -n hello a.txt"))
+
+
+@pytest.mark.usefixtures("older")
+def test_what_a_sub_agent_was_shown_is_not_shown_to_its_parent(root: Path) -> None:
+    parent = ToolContext(Workspace(root))
+    note_shown("nothing", "ls", 1_800_000_000, parent)
+    child = parent.nested()
+    note_shown("a.txt:1:hello world", "grep", 1_800_000_000, child.for_call())
+    assert was_shown(root / "a.txt", "hello", child)
+    assert not was_shown(root / "a.txt", "hello", parent)

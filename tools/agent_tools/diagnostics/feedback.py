@@ -300,6 +300,12 @@ class EditDiagnostics(ToolState):
                 worker.thread.join(max(0.0, until - monotonic()))
 
 
+def without_headings(report: str) -> str:
+    """Return the lines of a report for the user: each problem names its file."""
+    lines = report.strip().split("\n")
+    return "\n".join(line for line in lines if not (line.startswith("[diagnostics: ") and line.endswith(":]")))
+
+
 def _first_permitted(
     programs: Sequence[FoundProgram], args: Sequence[str], ctx: ToolContext, *, trusted: bool
 ) -> FoundProgram | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.edit.diff import excerpt, unified
+from agent_tools.edit.shown_text import was_shown
 from agent_tools.fs.encoding import TextFile, decode_text, describe_binary, fingerprint
 from agent_tools.record import Value
 from agent_tools.results import Diff, Diffs
@@ -60,7 +61,8 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
     """Return the bytes and text of a file that is about to be changed; None and an empty text for a new file.
 
     verb: what the call does, for messages.
-    old: the text to replace. With a small model, a file that has it exactly once need not have been read.
+    old: the text to replace. A file that has it exactly once need not have been read if a result showed it, or with a
+    small model.
     No file needs to be read first if the tool Read is not offered. Raises ToolError if it is not a text file, was not
     read in this conversation, or has changed since.
     """
@@ -73,7 +75,8 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
         raise ToolError(f"{name} is {describe_binary(data)}, not text, and cannot be changed with this tool.")
     if ctx.require_read_first:
         known = ctx.seen.get(str(path))
-        if known is None and ctx.small_model and old and text.content.count(old) == 1:
+        once = known is None and old and text.content.count(old) == 1
+        if once and (ctx.small_model or was_shown(path, old, ctx)):
             return data, text
         if known is None and ctx.small_model and old:
             raise _not_read_error(path, text, data, old, ctx)

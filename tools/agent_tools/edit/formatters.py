@@ -44,8 +44,9 @@ def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progres
     find; "" if there is nothing to report.
     """
     final, notes = yield from _format(changes, ctx)
-    if ctx.command_rule is not None:
-        notes += ctx.state(feedback.EditDiagnostics).report(final, ctx)
+    if ctx.command_rule is not None and (found := ctx.state(feedback.EditDiagnostics).report(final, ctx)):
+        yield Progress(f"{feedback.without_headings(found)}\n")
+        notes += found
     return final, notes
 
 

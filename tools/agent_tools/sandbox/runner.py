@@ -139,8 +139,9 @@ class SandboxRunner(ToolState):
             self._session.show_ports(running)
 
     def shortfall(self) -> str:
-        """Return a note for the model, once, if a required sandbox is missing."""
-        if self._shortfall_reported or self._mode == "auto" or self.is_active:
+        """Return a note for the model, once, if there is no sandbox though it was told that there is one."""
+        expected = self._mode == "require" or self.sandbox.why not in sandbox_sandbox.KNOWN_FROM_START
+        if self._shortfall_reported or self.is_active or not expected:
             return ""
         self._shortfall_reported = True
         return f"[sandbox: {self.sandbox.text()}]"

@@ -23,6 +23,9 @@ from agent_tools.text import one_line
 
 Mode = Literal["auto", "require", "off"]
 _TRIAL_SECONDS = 10
+_LINUX_ONLY, _NOT_INSTALLED = "there is one for Linux only, and none for macOS yet", "it is not installed"
+# What can be seen without trying a sandbox: the model is told before its first command.
+KNOWN_FROM_START = ((_LINUX_ONLY,), (f"bubblewrap: {_NOT_INSTALLED}",))
 _LABELS = {"bubblewrap": "bubblewrap", "landlock": "Landlock and seccomp", "none": "none"}
 
 
@@ -85,9 +88,9 @@ def select_sandbox(mode: Mode, profile: Profile, env: Mapping[str, str], *, land
     if mode == "off":
         return Sandbox("none", mode)
     if sys.platform != "linux":
-        return Sandbox("none", mode, why=("there is one for Linux only, and none for macOS yet",))
+        return Sandbox("none", mode, why=(_LINUX_ONLY,))
     program = bwrap.find_bwrap(env, profile.writable)
-    reason = try_bubblewrap(program, profile) if program else "it is not installed"
+    reason = try_bubblewrap(program, profile) if program else _NOT_INSTALLED
     if program and not reason:
         return Sandbox("bubblewrap", mode, program)
     why = f"bubblewrap: {reason}"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.edit.shown_text import note_shown
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.files import not_a_file_error
 from agent_tools.fs.paths import compile_glob, matches_hidden, stat_or_error
@@ -92,7 +94,13 @@ class Grep(Tool[GrepArgs]):
         if ctx.small_model and args.output_mode == "files_with_matches":
             args = args.replace(output_mode="content")  # it is offered no other argument than the pattern and a path
         _validate(args, ctx)
-        start = _start(args, ctx)
+        began, start = time.time(), _start(args, ctx)
+        result = self._search(args, start, ctx)
+        if args.output_mode == "content":
+            note_shown(result.text, str(start), began, ctx)
+        return result
+
+    def _search(self, args: GrepArgs, start: Path, ctx: ToolContext) -> ToolResult:
         mode = stat_or_error(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise ctx.workspace.advised(not_a_file_error(start, mode))

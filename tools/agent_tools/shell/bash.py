@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Steps, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.edit.shown_text import note_shown
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
@@ -176,6 +177,7 @@ def _run_foreground(
     if not failed:
         shown_files.mark_printed(args.command, began_in, began, ctx)
     output = buffer.text(OUTPUT_HINT, failed=failed).rstrip("\n")
+    note_shown(output, args.command, began, ctx)
     note = _exit_note(ending, seconds, ctx)
     lines = [output or "(no output)", f"[{note}]", *carried]
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network)
