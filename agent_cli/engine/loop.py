@@ -58,13 +58,12 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.engine import (
-        after_turn,
         approvals,
         executor,  # with all that calls need; many an answer makes none
         hook_points,
         session_hooks,
         structured_output,
-        unmade_calls,
+        turn_end,
     )
 
 _MAX_RECAP_LINES = 30
@@ -266,7 +265,7 @@ def _result_after_calls(
 
 def _run_end_checks(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
     """Run the after_turn command and the Stop hooks; return a message that continues the turn, or None to end it."""
-    if turn.options.after_turn and turn.checks.wrote and (more := (yield from after_turn.run_command(turn))):
+    if turn.options.after_turn and turn.checks.wrote and (more := (yield from turn_end.run_after_turn(turn))):
         return more
     if turn.deps.hooks.wants("SubagentStop" if turn.deps.depth else "Stop"):
         return (yield from hook_points.stop_hooks(turn, answer.text if answer else ""))
@@ -295,7 +294,7 @@ def _call_model(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Ev
 def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
     """Return why a text-only answer does not end the turn, as a message to the model; None if it does."""
     if turn.looped:
-        return (yield from unmade_calls.after_repetition(turn))
+        return (yield from turn_end.after_repetition(turn))
     if not answer.text.strip():
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
@@ -309,7 +308,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
             return more
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
-        if asked and (more := (yield from unmade_calls.ask(turn, answer))):
+        if asked and (more := (yield from turn_end.ask(turn, answer))):
             return more
     if more := next((text for guard in turn.deps.guards if (text := guard(turn, answer))), None):
         return more

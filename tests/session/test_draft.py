@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from agent_cli.session.drafts import Draft, DraftFile, claim_orphan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.session.drafts import Draft, DraftFile, claim_orphan
 from agent_cli.session.store import SessionStore
 from tests.support.file_faults import fill, mount_small, own_mounts
 from tests.support.fork_server import ROOT
