@@ -281,8 +281,8 @@ class TurnSettings(Value, kw_only=True):
     plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
     max_parallel_subagents: Annotated[
         int,
-        "read-only sub-agents of one answer that run at the same time; by default 1 where the model is on this machine",
-    ] = 4
+        "read-only sub-agents of one answer that run at the same time; 0: four, or one if the model is on this machine",
+    ] = 0
     hook_continues: Annotated[int, "how often Stop hooks may continue a turn", TIGHTEN] = 50
     after_turn: Annotated[str, "command that must succeed after a turn changed files, e.g. your tests"] = ""
     after_turn_tries: Annotated[int, "how often its failure is sent back to the model"] = 3

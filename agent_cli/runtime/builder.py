@@ -98,6 +98,9 @@ BROKEN_OFF = "Interrupted: the program ended before this finished. It may have r
 NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
 
 
+_PARALLEL_SUBAGENTS = 4
+
+
 def build_agent(
     options: RunOptions,
     run_env: RunEnvironment,
@@ -332,9 +335,9 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     own = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
     own["cache_key"] = header.session_id
     own["clear_at"] = settings.results.clear_at if settings.results.clear else ()
-    if settings.max_parallel_subagents == Settings().max_parallel_subagents and is_loopback_url(model.base_url):
-        # A server on this machine answers one after another, and keeps the prompt of one conversation.
-        own["max_parallel_subagents"] = 1
+    if not settings.max_parallel_subagents:
+        # A server on this machine answers one after another, and caches the prompt of one conversation.
+        own["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
     return TurnOptions(**{**shared, **own})
 
 

@@ -57,6 +57,7 @@ def test_the_lines_of_each_are_as_if_it_ran_alone(work: Path) -> None:
         ({}, "https://api.example.org/v1", 4),
         ({}, "", 4),
         ({}, "http://127.0.0.1:8080/v1", 1),
+        ({"max_parallel_subagents": 4}, "http://127.0.0.1:8080/v1", 4),
         ({"max_parallel_subagents": 3}, "http://localhost:8080/v1", 3),
         ({"max_parallel_subagents": 1}, "https://api.example.org/v1", 1),
     ],
