@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.support.compilation import share_compilation
+from tests.support.forked_workers import fork_workers
 from tests.support.hypothesis_examples import examples
 
 # How long an example takes says more about the machine than about the program.
@@ -24,11 +25,15 @@ def pytest_collection(session: pytest.Session) -> Any:
     """What collection makes of ten thousand tests stays to the end, and need not be looked through again and again."""
     gc.disable()
     try:
-        share_compilation(session.config)
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    fork_workers(config, specs)
 
 
 @pytest.hookimpl(optionalhook=True)

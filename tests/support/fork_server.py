@@ -7,6 +7,8 @@ the streams are written out. A test of all that (of imports, /proc/PID/environ, 
 a user does; with STARTS=exec every test does, as in `make versions`.
 
 `start_worker` is the same for the process in which LiteLLM runs, whose imports take seconds.
+
+The workers of pytest-xdist share the processes that are forked: FORK_SERVERS names a folder with a socket for each.
 """
 
 from __future__ import annotations
@@ -19,19 +21,24 @@ import json
 import os
 import pkgutil
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 ROOT = Path(__file__).resolve().parents[2]
+SHARED = "FORK_SERVERS"
 # What Python and the C library read before the program does. Of these only the language may be set.
 _READ_AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ")
 PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tools'}"
@@ -85,12 +92,11 @@ def start(
     kind = (_PROGRAM, env.get("LANG"))
     set_by = {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}
     odd = set_by != {"PYTHONPATH": PYTHONPATH} or _is_by_exec()
-    if odd or kind not in _servers:
+    if odd or (kind not in _servers and SHARED not in os.environ):
         if not odd:
             _servers[kind] = None
         return subprocess.Popen(command, cwd=cwd, env=env, preexec_fn=_own_terminal if terminal else None, **popen)
-    server = _servers[kind] = _servers[kind] or _Server(*kind)
-    return _Forked(server, command, terminal=terminal, cwd=cwd, env=env, **popen)
+    return _Forked(_server(*kind), command, terminal=terminal, cwd=cwd, env=env, **popen)
 
 
 def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subprocess.Popen[bytes]:
@@ -98,11 +104,15 @@ def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subpr
     popen["start_new_session"] = True
     if _is_by_exec():
         return subprocess.Popen(command, env=env, **popen)
-    kind = (_WORKER, env.get("LANG"))
+    return _Forked(_server(_WORKER, env.get("LANG")), command, terminal=False, cwd=Path.cwd(), env=env, **popen)
+
+
+def _server(module: str, language: str | None) -> _Server:
+    kind = (module, language)
     server = _servers.get(kind)
     if server is None or not server.lives:
         server = _servers[kind] = _Server(*kind)
-    return _Forked(server, command, terminal=False, cwd=Path.cwd(), env=env, **popen)
+    return server
 
 
 def _is_by_exec() -> bool:
@@ -125,23 +135,25 @@ def _own_terminal() -> None:
 
 
 class _Server:
-    """The process that is forked, as the tests see it. It ends when the tests do."""
+    """The process that is forked, as the tests see it. It ends when they do, or all that share it."""
 
     def __init__(self, module: str, language: str | None) -> None:
-        self._control, theirs = socket.socketpair()
-        env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME")}
-        env |= {"PYTHONPATH": PYTHONPATH} | ({} if language is None else {"LANG": language})
-        # -P: as in `python -m agent_cli`, the working directory is not on the import path.
-        command = [sys.executable, "-P", "-m", "tests.support.fork_server", module, str(theirs.fileno())]
-        self._process = subprocess.Popen(
-            command, cwd=os.sep, env=env, pass_fds=[theirs.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
-        )
-        theirs.close()
+        folder = os.environ.get(SHARED) or _own_folder()
+        # Tests of a copy of the repository run its program.
+        path = Path(folder, f"{module.rpartition('.')[2]}-{language}-{crc32(os.fsencode(ROOT)):08x}")
+        with _locked(folder):
+            self._control = socket.socket(socket.AF_UNIX)
+            try:
+                self._control.connect(str(path))
+            except OSError:
+                path.unlink(missing_ok=True)
+                _start_server(module, language, path)
+                self._control.connect(str(path))
 
     @property
     def lives(self) -> bool:
         """True while it can be forked: a test may have killed it with a whole group of processes."""
-        return self._process.poll() is None
+        return not select.select([self._control], [], [], 0)[0]
 
     def fork(self, request: dict[str, Any], streams: Sequence[int]) -> socket.socket:
         """A connection on which the process ID comes, and the status once it has ended."""
@@ -151,6 +163,35 @@ class _Server:
         ours.sendall(json.dumps(request).encode())
         ours.shutdown(socket.SHUT_WR)
         return ours
+
+
+def _start_server(module: str, language: str | None, path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(64)
+        env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME")}
+        env |= {"PYTHONPATH": PYTHONPATH} | ({} if language is None else {"LANG": language})
+        # -P: as in `python -m agent_cli`, the working directory is not on the import path.
+        command = [sys.executable, "-P", "-m", "tests.support.fork_server", module, str(listener.fileno()), str(path)]
+        process = subprocess.Popen(
+            command, cwd=os.sep, env=env, pass_fds=[listener.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
+        )
+        # It is nobody's child to wait for: it may outlive those that began it.
+        process.returncode = 0
+
+
+@cache
+def _own_folder() -> str:
+    folder, owner = tempfile.mkdtemp(prefix="fork-"), os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    return folder
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    with open(os.path.join(folder, "lock"), "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class _Forked(subprocess.Popen[bytes]):
@@ -192,7 +233,7 @@ class _Forked(subprocess.Popen[bytes]):
         return self.returncode
 
 
-def _serve(module: str, control: socket.socket) -> None:
+def _serve(module: str, listener: socket.socket, path: Path) -> None:
     """Fork for each request, and return in the new process; the server itself ends here when the tests have."""
     if module == _WORKER:
         # Read by LiteLLM when it is imported.
@@ -203,6 +244,8 @@ def _serve(module: str, control: socket.socket) -> None:
         sys.modules["agent_cli.cli.app"].build_command_tree()
     gc.collect()
     gc.freeze()
+    # Those that ask, and by process those that wait for its end.
+    controls: list[socket.socket] = []
     connections: dict[int, socket.socket] = {}
 
     def tell(*_: object) -> None:
@@ -214,28 +257,47 @@ def _serve(module: str, control: socket.socket) -> None:
                 connection.sendall(b"%d\n" % status)
 
     while True:
-        byte, fds, _, _ = socket.recv_fds(control, 1, 4, socket.MSG_CMSG_CLOEXEC)
-        if not byte:
-            sys.exit()
-        connection = socket.socket(fileno=fds[0])
-        with connection.makefile("rb") as file:
-            request = json.load(file)
-        # A process that ends at once is one whose number is known here.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
-        pid = os.fork()
-        if not pid:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        else:
-            signal.signal(signal.SIGCHLD, tell)
-            connections[pid] = connection
-            connection.sendall(b"%d\n" % pid)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-        if not pid:
-            for other in (control, connection, *connections.values()):
-                other.close()
-            return _become(request, fds[1:])
-        for fd in fds[1:]:
-            os.close(fd)
+        ready = select.select([listener, *controls], [], [])[0]
+        if listener in ready:
+            controls.append(listener.accept()[0])
+        for control in ready:
+            if control is listener:
+                continue
+            byte, fds, _, _ = socket.recv_fds(control, 1, 4, socket.MSG_CMSG_CLOEXEC)
+            if not byte:
+                controls.remove(control)
+                control.close()
+                _end_if_unused(listener, controls, path)
+                continue
+            connection = socket.socket(fileno=fds[0])
+            with connection.makefile("rb") as file:
+                request = json.load(file)
+            # A process that ends at once is one whose number is known here.
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+            pid = os.fork()
+            if not pid:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            else:
+                signal.signal(signal.SIGCHLD, tell)
+                connections[pid] = connection
+                connection.sendall(b"%d\n" % pid)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            if not pid:
+                for other in (listener, *controls, connection, *connections.values()):
+                    other.close()
+                return _become(request, fds[1:])
+            for fd in fds[1:]:
+                os.close(fd)
+
+
+def _end_if_unused(listener: socket.socket, controls: list[socket.socket], path: Path) -> None:
+    """End this process when nobody is connected to it, and nobody is about to be."""
+    with suppress(FileNotFoundError), _locked(str(path.parent)):
+        if controls or select.select([listener], [], [], 0)[0]:
+            return
+        path.unlink()
+    if not controls:
+        sys.exit()
 
 
 def _modules_of_the_program() -> Iterator[str]:
@@ -247,8 +309,8 @@ def _modules_of_the_program() -> Iterator[str]:
 
 def _become(request: dict[str, Any], streams: list[int]) -> None:
     """Make of this process one that has just been started."""
-    if request["session"]:
-        os.setsid()
+    # Never in the group of the server, which would be hit with it.
+    (os.setsid if request["session"] else os.setpgrp)()
     for own, fd in enumerate(streams):
         os.dup2(fd, own)
         os.close(fd)
@@ -293,5 +355,5 @@ def _run(module: str) -> None:
 
 if __name__ == "__main__":
     run = sys.argv[1]
-    _serve(run, socket.socket(fileno=int(sys.argv[2])))
+    _serve(run, socket.socket(fileno=int(sys.argv[2])), Path(sys.argv[3]))
     _run(run)
