@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from agent_cli.permissions.effects.awk import awk_acts
 from agent_cli.permissions.effects.sed import only_edits
@@ -93,3 +93,12 @@ def jq_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         else:
             kept.append(word)
     return tuple(kept), tuple(files)
+
+
+def may_be_script(words: tuple[str, ...], read: ParsedArguments, patterns: Collection[str]) -> bool:
+    """Return True if a glob stands for a script, or before one, so that a file's name may take its place."""
+    if any(name in ("-e", "--expression") for name, _ in read.options):
+        return any(value in patterns for _, value in read.options)
+    script = next(iter(read.operands), None)
+    before = words if script is None else words[: words.index(script) + 1]
+    return any(word in patterns for word in before)

@@ -219,9 +219,9 @@ _PROGRAMS: dict[str, _Program] = {
     "w": _Program(Options("hsfi"), "none"),
     "whereis": _Program(Options("bms"), "text"),
     "netstat": _Program(Options("tulnpaeirs"), "none", checks.netstat_check),
-    "ip": _Program(Options("46csjo", "", "", "color?"), "text", checks.ip_check),
+    "ip": _Program(Options("46csjo", "", "", "color?"), "text", checks.ip_check, counted=True),
     "ifconfig": _Program(Options("a"), "none"),
-    "printenv": _Program(operands="text", check=checks.printenv_check),
+    "printenv": _Program(operands="text", check=checks.printenv_check, counted=True),
     **dict.fromkeys(
         ("pip", "pip3"), _Program(Options("lf", "", "local files user", "format exclude"), "text", checks.pip_check)
     ),
@@ -242,7 +242,10 @@ _VERSIONED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "ssh": (("-V",),),
     **dict.fromkeys(("python", "python3"), (("--version",), ("-V",))),
 }
+# Programs with a script among their words, of which only the text is checked.
+_SCRIPTED = ("sed", "awk", "jq")
 _ABOUT = (("--help",), ("--version",))
+_MORE_WORDS = "a pattern, which may become more words"
 _LEAVING = frozenset(("exit", "return", "break", "continue"))
 BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
 _PLAIN_GLOB = re.compile(r"[\w.*?-]+")
@@ -276,6 +279,8 @@ def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Fi
 def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[FileRead, ...] | str:
     if name == "echo":
         return ()
+    if name == "printf" and any(w in patterns for w in rest[: 2 if rest[:1] == ("--",) else 1]):
+        return "printf with a format that is not known"
     if name == "printf":
         if rest[:1] and rest[0].startswith("-") and rest[0] != "--":
             return "printf with an option"
@@ -298,16 +303,17 @@ def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) ->
     if (name in _VERSIONED and rest in _VERSIONED[name]) or (name in _PROGRAMS and rest in _ABOUT):
         return ()
     if name in SERVICES:
-        return asks_service(name, rest) or ()
+        return _MORE_WORDS if any(w in patterns for w in rest) else asks_service(name, rest) or ()
     if name not in _PROGRAMS:
         return "not known to be read-only"
     if _PROGRAMS[name].counted and any(w in patterns for w in rest):
-        return "a pattern, which may become more words"
-    return _parse_listed(name, rest)
+        return _MORE_WORDS
+    return _parse_listed(name, rest, patterns)
 
 
-def _parse_listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
+def _parse_listed(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[FileRead, ...] | str:
     program = _PROGRAMS[name]
+    words = rest
     rest, given_files = checks.jq_words(rest) if name == "jq" else (rest, ())
     try:
         read = read_options(rest, program.options)
@@ -317,7 +323,9 @@ def _parse_listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | st
         return why
     if program.operands == "none" and read.operands:
         return "an operand"
-    names = [name for name, _ in read.options]
+    if name in _SCRIPTED and checks.may_be_script(words, read, patterns):
+        return "a pattern that may stand for a script"
+    names = [option for option, _ in read.options]
     paths = list(read.operands) if program.operands in ("content", "names", "pattern") else []
     given = {"-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"}
     if program.operands == "pattern" and not given & set(names):

@@ -189,7 +189,7 @@ def _sed(words: Sequence[Word]) -> Iterator[Touch]:
     elif not scripts and operands:
         scripts = [operands.pop(0)]
     for script in scripts:
-        if not only_edits(script.text):
+        if not only_edits(script.text) or script.pattern:
             yield Touch("run", script)
             yield Touch("into", Word("."))
     for word in operands:
@@ -209,7 +209,7 @@ def _awk(words: Sequence[Word]) -> Iterator[Touch]:
     if operands and not scripts and not any(role == "run" for _, role, _ in found):
         scripts = [operands.pop(0)]
     for script in scripts:
-        if awk_acts(script.text):
+        if awk_acts(script.text) or script.pattern or any(value.pattern for _, _, value in found):
             yield Touch("run", script)
             yield Touch("into", Word("."))
     yield from (Touch("read", w) for w in operands if "=" not in w.text)
