@@ -31,6 +31,7 @@ from agent_tools.shell.state import NON_INTERACTIVE
 _TAINTING = re.compile(
     r"LD_\w*|DYLD_\w*|BASH_\w*|ENV|IFS|PS4|CDPATH|GLOBIGNORE|GIT_\w*|\w*PAGER|\w*EDITOR|VISUAL|PYTHON\w*|NODE_\w*|PERL\w*|"
     r"RUBY\w*|LESS\w*|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LOCPATH|GCONV_PATH|MALLOC_\w*|TMPDIR|HOME|XDG_CONFIG_HOME|"
+    r"GH_\w*|GITHUB_\w*|KUBE\w*|DOCKER_\w*|HELM_\w*|PIP_\w*|BROWSER|JAVA_TOOL_OPTIONS|"
     r"POSIXLY_CORRECT|TAR_OPTIONS|GLIBC_\w*|NLSPATH|MAGIC|\w*_proxy|\w*_PROXY"
 )
 
@@ -112,7 +113,25 @@ _MAX_MATCHES = 1_000
 _GIT_SECONDS = 1.5
 _MAX_SCANNED = 10_000
 _OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
+# What the machine says of itself to everybody.
+_PUBLIC_FILES = frozenset(
+    "/etc/os-release /etc/lsb-release /etc/debian_version /proc/cpuinfo /proc/meminfo /proc/version "
+    "/proc/loadavg".split()
+)
 _IGNORE_FILES = frozenset((".gitignore", ".ignore", ".rgignore"))
+
+
+def in_named_folder(part: SimpleCommand) -> SimpleCommand:
+    """Return `git -C folder ...` as git in that folder; any other command unchanged, and if a link is on the way."""
+    words, cwds = part.words, part.cwds
+    while part.program == "git" and len(words) > 2 and words[1].text == "-C" and not (words[2].why or words[2].pattern):
+        moved = [os.path.join(cwd, words[2].text) for cwd in cwds or ("/",)]
+        if (cwds is None and not words[2].text.startswith("/")) or any(
+            real_path(m) != os.path.normpath(m) for m in moved
+        ):
+            return part
+        words, cwds = (words[0], *words[3:]), tuple(dict.fromkeys(os.path.normpath(m) for m in moved))
+    return part.replace(words=words, cwds=cwds)
 
 
 class CommandReads:
@@ -129,6 +148,7 @@ class CommandReads:
         """Return one verdict for each file named; none for a program that does more than read."""
         if not part.words or part.words[0].why:
             return []
+        part = in_named_folder(part)
         words = [w for w in part.words if not w.why]
         patterns = {w.text for w in words if w.pattern}
         found = reads_of((part.program, *(w.text for w in words[1:])), patterns)
@@ -146,12 +166,15 @@ class CommandReads:
         wanted = [] if isinstance(call, str) else list(printed(call))
         if not wanted:
             return
-        root, cwd = self._workspace.root, self._workspace.cwd
+        root = self._workspace.root
+        cwds = [Path(cwd) for cwd in part.cwds or ()]
         try:
-            if part.cwds != (str(cwd),) or repository(cwd) != root:
+            if not cwds or any(repository(cwd) != root or real_path(str(cwd)) != str(cwd) for cwd in cwds):
                 raise NotUsableError("git runs in another directory")
             git = git_to_read(root, self._context.env, self._context.git_use)
-            names = printed_files(git, root, cwd, wanted, _GIT_SECONDS)
+            # A directory that is not there is one where nothing runs.
+            there = [cwd for cwd in cwds if cwd.is_dir()]
+            names = [name for cwd in there for name in printed_files(git, root, cwd, wanted, _GIT_SECONDS)]
         except NoRepositoryError:
             return
         except (NotUsableError, GitError) as error:
@@ -185,6 +208,8 @@ class CommandReads:
             by: Decider = "rule" if self._kept else "default"
             why = "reads in an unknown directory"
             yield Verdict(part.text, Level.ASK, why, self._kept, by, final=bool(self._kept))
+            return
+        if reading.path in _PUBLIC_FILES and not self._kept:
             return
         for cwd in part.cwds or ("/",):
             named = pattern_matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]

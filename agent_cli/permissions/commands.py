@@ -16,6 +16,7 @@ from agent_cli.permissions.command_reads import (
     CommandContext,
     CommandReads,
     changes_commands,
+    in_named_folder,
     may_be_option,
     program_changed,
     repository,
@@ -30,6 +31,7 @@ from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
+from agent_cli.permissions.readonly_services import SERVICES
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
 from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
 from agent_cli.permissions.shell.parser import too_long
@@ -105,7 +107,7 @@ class CommandEvaluator:
         """Return an ASK verdict if a deny rule may cover something that cannot be determined."""
         denying = [r for r in self._matcher.rules if r.list == "deny" and r.spec]
         if any(r.tool in PATH_TOOLS for r in denying):
-            blind = next((p for p in self.analysis.parts if p.unknown and _is_followed(p)), None)
+            blind = next((p for p in self.analysis.parts if p.unknown and self._is_blind(p)), None)
             if blind is not None:
                 text = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
                 return Verdict(blind.text, Level.ASK, text, final=True)
@@ -127,6 +129,11 @@ class CommandEvaluator:
         if unknown == self.analysis.unclear:
             text = f"cannot be compared with the deny rules: it {unknown}"
         return Verdict(self._command, Level.ASK, text, final=True)
+
+    def _is_blind(self, part: SimpleCommand) -> bool:
+        """Return True if it is known of a program which files it opens, but not of this part with its unknown words."""
+        finding = _found_by(part)
+        return _is_followed(part) and not (finding is not None and self._reads.knows(finding))
 
     def outside_reason(self, confined: Confined) -> str:
         """Return why the command line must run outside the sandbox; "" if it need not."""
@@ -185,7 +192,7 @@ class CommandEvaluator:
         """
         context = self._context
         needed = self.reads_only and (not self._whole_line_allowed or context.mode == "plan")
-        if not needed or not any(p.program == "git" for p in self.analysis.parts):
+        if not needed or not any(p.program in ("git", "gh") for p in self.analysis.parts):
             return {}
         checkout = inspect_repository(context.workspace.root).checkout
         try:
@@ -242,6 +249,9 @@ class CommandEvaluator:
 
     def _only_reads(self, part: SimpleCommand, read: list[Verdict]) -> str:
         """Return why a part may do more than read inside the workspace; "" if it only reads."""
+        part = in_named_folder(part)
+        if (finding := _found_by(part)) is not None:
+            return self._only_reads(finding, []) or self._changed(part)
         if part.unknown:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
         if own := next((layer for layer in part.layers if layer.kind == "own"), None):
@@ -271,7 +281,9 @@ class CommandEvaluator:
             return f"an earlier command exported {odd}, which may change what programs do"
         if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):
             return f"file names may take the place of options: {odd}"
-        return self._changed(part) or (self._not_reading_git(part) if name == "git" else "")
+        if name in SERVICES and context.git_use == "unknown":
+            return f"{name} in a workspace that is not trusted"
+        return self._changed(part) or (self._not_reading_git(part) if name in ("git", "gh") else "")
 
     def _changed(self, part: SimpleCommand) -> str:
         """Return why a program of a part may not be the usual one; "" if all are."""
@@ -374,6 +386,14 @@ class CommandEvaluator:
             for cwd in part.cwds or ("/",)
         ]
         return [decide_path(self._matcher, self._context.workspace, effect) for effect in effects]
+
+
+def _found_by(part: SimpleCommand) -> SimpleCommand | None:
+    """Return the `find` that runs a part for what it finds; None if none does, or its words are not known."""
+    layer = part.layers[-1] if part.layers else None
+    if layer is None or layer.words[0].text != "find" or any(w.why for w in layer.words) or part.assigns:
+        return None
+    return part.replace(words=layer.words, layers=part.layers[:-1], why="")
 
 
 def _is_followed(part: SimpleCommand) -> bool:

@@ -74,6 +74,9 @@ _SUBCOMMANDS: dict[str, Options] = {
                         "candidates match exclude", strict=True),
     "cat-file": Options("tspe"),
     "merge-base": Options("a", "", "all octopus independent is-ancestor fork-point"),
+    "symbolic-ref": Options("q", "", "short quiet no-recurse"),
+    "cherry": Options("v", "", "verbose", "abbrev?"),
+    "diff-tree": Options("rt", "", "name-only name-status stat numstat shortstat root no-commit-id no-renames"),
     "name-rev": Options("", "", "tags name-only always all no-undefined", "refs exclude", strict=True),
     "show-ref": Options("dsq", "", "head tags heads branches dereference verify quiet exists", "hash? abbrev?"),
     "for-each-ref": Options("", "", "ignore-case omit-empty include-root-refs", "count sort format points-at merged? "
@@ -200,6 +203,8 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
         return "git reflog with a subcommand"
     if name in ("branch", "tag") and read.operands and not names & _LISTING:
         return f"git {name} with a name"
+    if name == "symbolic-ref" and len(read.operands) != 1:
+        return "git symbolic-ref that sets one"
     if name in _NO_OPERANDS and not nested and read.operands:
         return f"git {name} {read.operands[0]}"
     if name == "config" and (len(read.operands) != 1 or _SECRET_KEY.fullmatch(read.operands[0])):

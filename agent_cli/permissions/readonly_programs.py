@@ -9,61 +9,16 @@ Also checks that the script, filter or operands of a read-only program do nothin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from agent_cli.permissions.effects.awk import awk_acts
+from agent_cli.permissions import readonly_checks as checks
 from agent_cli.permissions.git_reads import git_reads
 from agent_cli.permissions.options import Options, ParsedArguments, UnknownOptionError, read_options
+from agent_cli.permissions.readonly_services import SERVICES, asks_service
 from agent_cli.permissions.shell.words import sets_variable
 from agent_tools.record import Value
-
-
-def sed_check(read: ParsedArguments) -> str:
-    names = [name for name, _ in read.options]
-    scripts = [value for name, value in read.options if name in ("-e", "--expression")] or list(read.operands[:1])
-    address = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
-    one = rf"{address}(?:,\+?{address})?!?p|\d+q|\$?="
-    if not {"-n", "--quiet", "--silent"} & set(names):
-        return "sed without -n"
-    return "" if all(re.fullmatch(rf"(?:{one})(?:;(?:{one}))*", s) for s in scripts) else "a sed script"
-
-
-def date_check(read: ParsedArguments) -> str:
-    return "" if all(o.startswith("+") for o in read.operands) else "setting the date"
-
-
-def awk_check(read: ParsedArguments) -> str:
-    return "an awk script" if read.operands and (awk_acts(read.operands[0]) or "ENVIRON" in read.operands[0]) else ""
-
-
-def jq_check(read: ParsedArguments) -> str:
-    named = re.search(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b", "".join(read.operands[:1]))
-    return f"the filter's {named[0]}" if named else ""
-
-
-def no_lists_check(read: ParsedArguments) -> str:
-    return "a list of options" if any(o.startswith("@") for o in read.operands) else ""
-
-
-def ps_check(read: ParsedArguments) -> str:
-    """Allow lists of processes with their arguments, but not with their environment.
-
-    After an unknown user name ps reads all its words again as BSD options, where `e` means the environment.
-    """
-    users = [value for name, value in read.options if name in ("-u", "-U")]
-    if not all(re.fullmatch(r"(?:\d+|root)(?:,(?:\d+|root))*", user) for user in users):
-        return "ps of a user by name"
-    odd = any(not re.fullmatch(r"[auxw]{1,6}", o) for o in read.operands) or any("env" in v for _, v in read.options)
-    return "ps with other words than aux" if odd else ""
-
-
-def lsof_check(read: ParsedArguments) -> str:
-    """Allow the list of a machine's own ports. Without -n, and for a host, names are resolved."""
-    values = [value for name, value in read.options if name == "-i"]
-    own = all(re.fullmatch(r"[46]?(?:TCP|UDP|tcp|udp)?(?::[\d,-]+)?", value) for value in values)
-    return "" if values and own and ("-n", "") in read.options else "lsof that may resolve names"
 
 
 class FileRead(Value):
@@ -111,10 +66,6 @@ class _Program(Value):
     counted: bool = False
 
 
-def _at_most(most: int) -> Callable[[ParsedArguments], str]:
-    return lambda read: "" if len(read.operands) <= most else "an output file"
-
-
 _LS = Options(
     "aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1",
     "",
@@ -132,11 +83,12 @@ _GREP = Options(
     "binary-files", numbers=True,
 )  # fmt: skip
 _RG = Options(
-    "inlcvwxFSsoHNIhUPpqa0", "ABCegtTmrMjdf",
+    "inlcvwxFSsoHNIhUPpqa0u.", "ABCegtTmrMjdf",
     "ignore-case line-number files-with-matches files-without-match count count-matches invert-match word-regexp "
     "line-regexp fixed-strings smart-case case-sensitive only-matching with-filename no-filename no-line-number "
     "multiline multiline-dotall pcre2 pretty quiet text null files type-list json stats column heading no-heading trim "
-    "passthru vimgrep no-messages no-config crlf one-file-system",
+    "passthru vimgrep no-messages no-config crlf one-file-system hidden unrestricted no-ignore "
+    "no-ignore-vcs no-ignore-parent debug trace no-hidden",
     "after-context before-context context regexp glob iglob type type-not max-count replace max-columns max-depth "
     "maxdepth threads sort sortr color colors file max-filesize encoding engine path-separator",
 )  # fmt: skip
@@ -169,7 +121,9 @@ _PROGRAMS: dict[str, _Program] = {
     "egrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
     "fgrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
     "rg": _Program(_RG, "pattern", tree=True, files="-f --file", here=True),
-    "sed": _Program(Options("nErsz", "e", "quiet silent regexp-extended separate", "expression"), "pattern", sed_check),
+    "sed": _Program(
+        Options("nErszu", "e", "quiet silent regexp-extended separate posix", "expression"), "pattern", checks.sed_check
+    ),
     "sort": _Program(
         Options(
             "bdfghiMnRrVcCmsuz",
@@ -181,7 +135,7 @@ _PROGRAMS: dict[str, _Program] = {
     ),
     "uniq": _Program(
         Options("cdDiuz", "fsw", "count repeated ignore-case unique", "skip-fields skip-chars"),
-        check=_at_most(1),
+        check=checks.at_most(1),
         counted=True,
     ),
     "cut": _Program(
@@ -216,7 +170,7 @@ _PROGRAMS: dict[str, _Program] = {
     "date": _Program(
         Options("uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I"),
         "text",
-        date_check,
+        checks.date_check,
         counted=True,
     ),
     "uname": _Program(Options("asnrvmpio", "", "all"), "none"),
@@ -224,7 +178,7 @@ _PROGRAMS: dict[str, _Program] = {
     "id": _Program(Options("gGnruz"), "none"),
     "which": _Program(Options("a"), "text"),
     "type": _Program(Options("aftpP"), "text"),
-    "awk": _Program(Options("", "Fv", "", "field-separator assign"), "pattern", awk_check),
+    "awk": _Program(Options("", "Fv", "", "field-separator assign"), "pattern", checks.awk_check),
     "jq": _Program(
         Options(
             "rMCcnesSajR",
@@ -234,13 +188,13 @@ _PROGRAMS: dict[str, _Program] = {
             "indent",
         ),
         "pattern",
-        jq_check,
+        checks.jq_check,
     ),
     "od": _Program(Options("abcdfhilosxv", "AjNt")),
-    "xxd": _Program(Options("bipue", "cg", apart=True), check=_at_most(1), counted=True),
+    "xxd": _Program(Options("bipue", "cg", apart=True), check=checks.at_most(1), counted=True),
     "column": _Program(Options("tx", "sco")),
     "paste": _Program(Options("sz", "d", "serial", "delimiters")),
-    "strings": _Program(Options("a", "nt"), check=no_lists_check),
+    "strings": _Program(Options("a", "nt"), check=checks.no_lists_check),
     "fold": _Program(Options("bs", "w", "bytes spaces", "width")),
     "expand": _Program(Options("i", "t", "initial", "tabs")),
     "base64": _Program(Options("di", "w", "decode ignore-garbage", "wrap")),
@@ -249,11 +203,28 @@ _PROGRAMS: dict[str, _Program] = {
     "sleep": _Program(operands="text"),
     "hostname": _Program(Options("fsIi"), "none"),
     "groups": _Program(operands="none"),
-    "ps": _Program(Options("eAfFljH", "opuCU"), "text", ps_check),
+    "ps": _Program(Options("eAfFljH", "opuCU"), "text", checks.ps_check),
     "pgrep": _Program(Options("aflxvncoi", "PgsU"), "text"),
     "ss": _Program(Options("tulwxnpameois46H"), "none"),
-    "lsof": _Program(Options("nPt", "is"), "none", lsof_check),
+    "lsof": _Program(Options("nPt", "is"), "none", checks.lsof_check),
     "uptime": _Program(Options("ps", "", "pretty since"), "none"),
+    "hexdump": _Program(Options("bcCdovx", "ns"), "content"),
+    "shasum": _Program(Options("bt", "a")),
+    "getconf": _Program(Options("a"), "text"),
+    "lscpu": _Program(Options("aeJpy", "", "all extended json parse"), "none"),
+    "lsblk": _Program(Options("afilmnpSt", "o", "all fs list noheadings paths", "output"), "none"),
+    "locale": _Program(Options("am", "", "all-locales charmaps"), "none"),
+    "cal": _Program(Options("my13"), "text"),
+    "who": _Program(Options("abdHlmqrstTu", "", "all boot heading count users"), "none"),
+    "w": _Program(Options("hsfi"), "none"),
+    "whereis": _Program(Options("bms"), "text"),
+    "netstat": _Program(Options("tulnpaeirs"), "none", checks.netstat_check),
+    "ip": _Program(Options("46csjo", "", "", "color?"), "text", checks.ip_check, counted=True),
+    "ifconfig": _Program(Options("a"), "none"),
+    "printenv": _Program(operands="text", check=checks.printenv_check, counted=True),
+    **dict.fromkeys(
+        ("pip", "pip3"), _Program(Options("lf", "", "local files user", "format exclude"), "text", checks.pip_check)
+    ),
     "md5sum": _Program(Options("bt")),
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
@@ -264,28 +235,17 @@ READERS = frozenset((*_PROGRAMS, "find", "git"))
 # then downloaded or run, are not included: cargo, go, yarn, pnpm.
 _VERSIONED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(
-        (
-            "gcc",
-            "g++",
-            "cc",
-            "clang",
-            "make",
-            "cmake",
-            "docker",
-            "uv",
-            "ruff",
-            "mypy",
-            "pip",
-            "pip3",
-            "jq",
-            "curl",
-            "awk",
-        ),
+        "gcc g++ cc clang make cmake docker uv ruff mypy pip pip3 jq curl awk bash zsh gh black".split(),
         (("--version",),),
     ),
-    **dict.fromkeys(("node", "npm"), (("--version",), ("-v",))),
+    **dict.fromkeys(("node", "npm", "perl", "php", "ruby"), (("--version",), ("-v",))),
+    "ssh": (("-V",),),
     **dict.fromkeys(("python", "python3"), (("--version",), ("-V",))),
 }
+# Programs with a script among their words, of which only the text is checked.
+_SCRIPTED = ("sed", "awk", "jq")
+_ABOUT = (("--help",), ("--version",))
+_MORE_WORDS = "a pattern, which may become more words"
 _LEAVING = frozenset(("exit", "return", "break", "continue"))
 BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
 _PLAIN_GLOB = re.compile(r"[\w.*?-]+")
@@ -319,6 +279,8 @@ def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Fi
 def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[FileRead, ...] | str:
     if name == "echo":
         return ()
+    if name == "printf" and any(w in patterns for w in rest[: 2 if rest[:1] == ("--",) else 1]):
+        return "printf with a format that is not known"
     if name == "printf":
         if rest[:1] and rest[0].startswith("-") and rest[0] != "--":
             return "printf with an option"
@@ -338,17 +300,21 @@ def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) ->
     if name == "git":
         found = git_reads(rest, patterns)
         return found if isinstance(found, str) else tuple(FileRead(p) for p in found)
-    if name in _VERSIONED and rest in _VERSIONED[name]:
+    if (name in _VERSIONED and rest in _VERSIONED[name]) or (name in _PROGRAMS and rest in _ABOUT):
         return ()
+    if name in SERVICES:
+        return _MORE_WORDS if any(w in patterns for w in rest) else asks_service(name, rest) or ()
     if name not in _PROGRAMS:
         return "not known to be read-only"
     if _PROGRAMS[name].counted and any(w in patterns for w in rest):
-        return "a pattern, which may become more words"
-    return _parse_listed(name, rest)
+        return _MORE_WORDS
+    return _parse_listed(name, rest, patterns)
 
 
-def _parse_listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
+def _parse_listed(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[FileRead, ...] | str:
     program = _PROGRAMS[name]
+    words = rest
+    rest, given_files = checks.jq_words(rest) if name == "jq" else (rest, ())
     try:
         read = read_options(rest, program.options)
     except UnknownOptionError as error:
@@ -357,12 +323,15 @@ def _parse_listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | st
         return why
     if program.operands == "none" and read.operands:
         return "an operand"
-    names = [name for name, _ in read.options]
+    if name in _SCRIPTED and checks.may_be_script(words, read, patterns):
+        return "a pattern that may stand for a script"
+    names = [option for option, _ in read.options]
     paths = list(read.operands) if program.operands in ("content", "names", "pattern") else []
     given = {"-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"}
     if program.operands == "pattern" and not given & set(names):
         paths = paths[1:]
     found = [FileRead(value) for option, value in read.options if option in program.files.split()]
+    found += map(FileRead, given_files)
     asked = bool(set(names) & set(program.recursive.split()))
     if not paths and (asked or program.here):
         paths = ["."]
@@ -372,6 +341,14 @@ def _parse_listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | st
     )
     narrow = _search_filters(name, read) if what == "tree" and name != "diff" else ((), (), ())
     return (*found, *(FileRead(path, what, hidden, *narrow) for path in paths if path != "-"))
+
+
+# Files of the types that rg is often given.
+_TYPES = {
+    "py": "*.py *.pyi", "js": "*.js *.jsx *.vue *.cjs *.mjs", "ts": "*.ts *.tsx *.cts *.mts", "go": "*.go",
+    "rust": "*.rs", "css": "*.css *.scss", "yaml": "*.yaml *.yml", "html": "*.htm *.html *.ejs",
+    "md": "*.markdown *.md *.mdown *.mdwn *.mkd *.mkdn *.mdx",
+}  # fmt: skip
 
 
 def _search_filters(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -392,6 +369,8 @@ def _search_filters(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], 
             without.append(bare)
         elif option == "--exclude-dir":
             closed.append(bare)
+        elif option in ("-t", "--type") and value in _TYPES:
+            only += _TYPES[value].split()
         elif option in ("-t", "--type", "-T", "--type-not", "--iglob"):
             return (), (), ()
     if only and without:
@@ -403,25 +382,64 @@ def _hidden(read: ParsedArguments) -> Literal["all", "typed", "none"]:
     """Return which hidden files rg reads: those that a glob, or the globs of a type, include."""
     if any(name in ("-g", "--glob", "--iglob") and not value.startswith("!") for name, value in read.options):
         return "all"
+    if any(name in ("-u", "-.", "--hidden", "--unrestricted") for name, _ in read.options):
+        return "all"
     return "typed" if any(name in ("-t", "--type") for name, _ in read.options) else "none"
 
 
 def _parse_find(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
-    """Parse find without actions on what it finds."""
+    """Parse find without actions on what it finds, other than showing it by a program that only reads."""
     words, starts = list(rest), []
     while words and (words[0] in ("-P", "-H") or not (words[0].startswith("-") or words[0] in ("!", "(", ","))):
         if not (word := words.pop(0)).startswith("-"):
             starts.append(word)
-    found = [FileRead(start, "names") for start in starts or ["."]]
+    starts = starts or ["."]
+    found = [FileRead(start, "names") for start in starts]
+    tests: list[tuple[str, str]] = []
     while words:
         word = words.pop(0)
         if word in _FIND and words:
-            value = words.pop(0)
+            tests.append((word, words.pop(0)))
             if word == "-newer":
-                found.append(FileRead(value, "names"))
+                found.append(FileRead(tests[-1][1], "names"))
+        elif word == "-exec":
+            end = next((n for n, w in enumerate(words) if w in (";", "+")), len(words))
+            if why := _shows_found(words[:end], tests):
+                return why
+            only = _named_only(tests)
+            found += [FileRead(start, "tree", only=only) for start in starts]
+            words = words[end + 1 :]
         elif word not in _FIND_PLAIN:
             return f"the action or option {word}"
+        else:
+            tests.append((word, ""))
     return tuple(found)
+
+
+# Programs that find may run: their operands are files, which they read and show.
+_SHOWING = frozenset(
+    "cat head tail nl wc grep egrep fgrep sed cut sort stat file ls md5sum sha1sum sha256sum basename dirname du "
+    "realpath od strings tac echo".split()
+)
+
+
+def _shows_found(words: Sequence[str], tests: Sequence[tuple[str, str]]) -> str:
+    """Return why `find -exec` with these words does more than show the files it finds; "" if it does not.
+
+    Without `-type f` it would also read what links lead to.
+    """
+    if ("-type", "f") not in tests or any(test in ("-o", "-or", "(", ",", "!", "-not") for test, _ in tests):
+        return "the action -exec without a lone -type f"
+    if words[:1] == [] or words[0] not in _SHOWING or words[-1:] != ["{}"] or any("{}" in w for w in words[:-1]):
+        return f"the action -exec {' '.join(words[:1])}"
+    # Names that are found begin with where the search begins, so none of them is an option.
+    inner = reads_of((*words[:-1], "./found"))
+    return inner if isinstance(inner, str) else ""
+
+
+def _named_only(tests: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the pattern that all files found match; () if there is none."""
+    return next(((value,) for test, value in tests if test == "-name" and _PLAIN_GLOB.fullmatch(value)), ())
 
 
 def _parse_test(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:

@@ -14,13 +14,13 @@ from starlette.requests import Request
 
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.events import QuestionAsked
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode, read_settings
 from agent_cli.runtime.models import choose_model
 from agent_cli.server.decisions import UserVerdict, check_verdict, find_decision, question_binding
-from agent_cli.server.guard import RequestRefusedError
+from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.queries import checkpoints_of, session_environment, session_log, session_not_found, token_of
 from agent_cli.server.schemas import DecisionBody, DecisionFields, EmptyBody, MessageBody, StartBody, UndoBody
@@ -243,11 +243,12 @@ async def _decide(hub: Hub, request: Request, body: DecisionFields, word: Any) -
         body.call_id, body.binding, word, body.text, body.rule, body.scope, body.mode,
         None if body.hunks is None else tuple(body.hunks), body.arguments, tuple(body.answers), body.plan,
     )  # fmt: skip
-    return await decide_call(hub, request.path_params["id"], verdict, token_of(request).name)
+    return await decide_call(hub, request.path_params["id"], verdict, token_of(request))
 
 
-async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str) -> dict[str, Any]:
-    """Store a decision; wake a worker once none is session_not_found. The first decision about a call wins."""
+async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, token: AccessToken) -> dict[str, Any]:
+    """Store a decision; wake a worker once none is missing. The first decision about a call wins."""
+    user = token.name
     path = session_log(hub, session_id)
     # Load the session on a thread first; from here to the stored decision there is no await, so no other decision.
     await hub.detail(session_id)
@@ -260,6 +261,8 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str
     if question_binding(asked) != verdict.binding:
         raise RequestRefusedError(409, "changed", "The question has changed since you saw it: look at it again.")
     _check_mode(hub, verdict.mode)
+    if not token.may("start"):
+        _check_only_decides(asked, verdict, token)
     try:
         check_verdict(asked, verdict)
     except UsageError as error:
@@ -276,6 +279,14 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str
     else:
         hub.pool.wake(task)
     return {"call_id": verdict.call_id, "decided": f"{verdict.past} by {user}", "decided_by": user, "left": left}
+
+
+def _check_only_decides(asked: ApprovalRequested | QuestionAsked, verdict: UserVerdict, token: AccessToken) -> None:
+    """Refuse what is more than a decision about what was asked: other arguments are other work."""
+    changed = isinstance(asked, ApprovalRequested) and verdict.arguments not in (None, asked.arguments)
+    if changed or verdict.mode == "bypassPermissions":
+        what = "to change what runs" if changed else "the mode bypassPermissions"
+        raise RequestRefusedError(403, "role", f"{token.name} has the role {token.role}, and {what} needs start.")
 
 
 def _expiry_reason(hub: Hub, path: Path) -> str:

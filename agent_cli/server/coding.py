@@ -39,7 +39,7 @@ async def get_coding(hub: Hub, request: Request) -> dict[str, Any]:
 
 async def approve_coding(hub: Hub, request: Request, body: CodingApprove) -> dict[str, Any]:
     """Approve or reject what waits; feedback on a rejected plan has it revised."""
-    session_id, user = request.path_params["session_id"], token_of(request).name
+    session_id, token = request.path_params["session_id"], token_of(request)
     detail = await hub.detail(session_id)
     if detail is None:
         raise session_not_found(session_id)
@@ -48,7 +48,7 @@ async def approve_coding(hub: Hub, request: Request, body: CodingApprove) -> dic
     if not chosen:
         raise RequestRefusedError(409, "idle", "Nothing waits for a decision in this session.")
     for item in chosen:
-        await decide_call(hub, session_id, _make_verdict(item, body), user)
+        await decide_call(hub, session_id, _make_verdict(item, body), token)
     return await coding_state(hub, session_id)
 
 

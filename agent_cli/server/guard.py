@@ -6,7 +6,8 @@
 
 Bearer tokens have a name and a role. Their hashes are stored in `<state>/serve/tokens.json`, readable by the user only.
 
-Each role includes the ones before it: `read` views, `decide` makes pending decisions, `start` starts and steers work.
+Each role includes the ones before it: `read` views, `decide` makes pending decisions, `start` starts and steers work,
+and says what a call runs instead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -109,6 +111,13 @@ class AccessTokenStore:
             if hmac.compare_digest(token.digest, digest):
                 found = token
         return found
+
+    def holds(self, token: AccessToken) -> bool:
+        """Return True if a token is still valid."""
+        try:
+            return token in self.all()
+        except UsageError:
+            return False
 
     def _write(self, tokens: tuple[AccessToken, ...]) -> None:
         try:
@@ -207,7 +216,8 @@ class RequestGuard:
         try:
             self._check_address(Headers(scope=scope), scope["method"])
             if scope["path"].startswith(("/v1/", "/coding/")) and scope["path"] != "/v1/openapi.json":
-                scope["state"] = {**scope.get("state", {}), "token": self._authenticate(scope)}
+                token = self._authenticate(scope)
+                scope["state"] = {**scope.get("state", {}), "token": token, "valid": partial(self._tokens.holds, token)}
                 receive = await self._buffer_body(scope, receive)
         except RequestRefusedError as refusal:
             await send_refusal(refusal, send_with_headers)

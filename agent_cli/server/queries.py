@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +186,7 @@ async def stream_session(hub: Hub, request: Request) -> Response:
     live = task.live if task is not None else None
     feed = SessionFeed(log, live, lambda: hub.detail(session_id), lambda: hub.version(session_id))
 
-    async def stream() -> AsyncIterator[bytes]:
+    async def stream() -> AsyncGenerator[bytes]:
         hub.follow(session_id, feed.changed)
         try:
             async for piece in session_events(hub.watch, feed, after):
@@ -194,13 +194,13 @@ async def stream_session(hub: Hub, request: Request) -> Response:
         finally:
             hub.unfollow(session_id, feed.changed)
 
-    return _stream_response(stream())
+    return _stream_response(request, stream())
 
 
 async def stream_sessions(hub: Hub, request: Request) -> Response:
     """Stream the sessions that change."""
 
-    async def stream() -> AsyncIterator[bytes]:
+    async def stream() -> AsyncGenerator[bytes]:
         queue: asyncio.Queue[str] = asyncio.Queue()
         hub.listeners.add(queue)
         try:
@@ -220,12 +220,21 @@ async def stream_sessions(hub: Hub, request: Request) -> Response:
         finally:
             hub.listeners.discard(queue)
 
-    return _stream_response(stream())
+    return _stream_response(request, stream())
 
 
-def _stream_response(pieces: AsyncIterator[bytes]) -> Response:
+def _stream_response(request: Request, pieces: AsyncGenerator[bytes]) -> Response:
+    valid: Callable[[], bool] = request.scope["state"]["valid"]
+
+    async def while_valid() -> AsyncIterator[bytes]:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                if not valid():
+                    return
+                yield piece
+
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)
+    return StreamingResponse(while_valid(), media_type="text/event-stream", headers=headers)
 
 
 def session_environment(hub: Hub, session_id: str) -> RunEnvironment:

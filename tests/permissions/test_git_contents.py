@@ -112,12 +112,20 @@ def test_names_from_a_folder_below_are_those_of_the_repository(root: Path, use: 
 
 def test_what_cannot_be_computed_is_asked_about(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     denied = {"deny": "Read(src/**)", "allow": "Bash(git:*)"}
-    for use, command in (("unknown", "git diff"), ("plain", "cd src && git diff"), ("plain", "git diff nowhere")):
+    for use, command in (("unknown", "git diff"), ("plain", "cd ../home && git diff"), ("plain", "git diff nowhere")):
         found = decide(root, command, use=use, **denied)  # type: ignore[arg-type]
         assert found.level is Level.ASK, (use, command, found)
     monkeypatch.setattr("agent_cli.permissions.command_reads._GIT_SECONDS", 0.0)
     monkeypatch.setattr("agent_cli.permissions.git_reads._MAX_OUTPUT_BYTES", 1)
     assert "unknown files" in decide(root, "git log -p").reason
+
+
+@pytest.mark.parametrize(
+    "command", ["cd src && git diff", "git -C src diff", "git -C src show HEAD -- .", "git -C src log -p -- ."]
+)
+def test_what_git_prints_from_a_folder_below_is_computed_there(root: Path, command: str) -> None:
+    assert decide(root, command, deny="Read(src/**)").level is Level.DENY
+    assert decide(root, command, deny="Read(nothing/**)").level is Level.ALLOW
 
 
 def test_submodules_are_entered_only_where_they_bring_nothing(tmp_path: Path) -> None:

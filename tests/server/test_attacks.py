@@ -174,6 +174,36 @@ def test_a_decision_cannot_be_replayed_or_meant_for_another_question(server: Ser
     assert not (server.work / "two").exists()
 
 
+def test_who_may_only_decide_cannot_say_what_runs(server: Served) -> None:
+    calls = [{"calls": [call("Bash", command="touch asked")]}, {"text": "x"}]
+    session = server.begin("Run", write_script(server.work, *calls, name="decide.toml"))
+    server.until(session, "waiting")
+    guest = token(server, "decide")
+    for given in ({"command": "touch other"}, {"command": "touch asked", "timeout": 1}, {}):
+        refused = server.decide(session, "approve", 403, token=guest, arguments=given)["error"]
+        assert refused["code"] == "role"
+        item = server.get(f"/v1/sessions/{session}/pending")["items"][0]
+        body = {"call_id": item["call_id"], "binding": item["binding"], "arguments": given}
+        assert server.request("POST", f"/v1/sessions/{session}/approve", body, token=guest).code == "role"
+    server.decide(session, "approve", token=guest, arguments={"command": "touch asked"})
+    server.until(session, "done")
+    assert (server.work / "asked").exists() and not (server.work / "other").exists()
+
+
+def test_a_token_that_is_revoked_sees_no_more_of_a_stream(server: Served) -> None:
+    secret = agent(["serve", "token", "add", "watcher"], server.work).stdout.strip()
+    session = server.begin("Say", write_script(server.work, {"text": "word " * 100, "pause": 0.05}, name="slow.toml"))
+    with (
+        server.stream(f"/v1/sessions/{session}/events", Authorization=f"Bearer {secret}") as one,
+        server.stream("/v1/events", Authorization=f"Bearer {secret}") as every,
+    ):
+        one.until(lambda kind, data: True)
+        assert agent(["serve", "token", "revoke", "watcher"], server.work).returncode == 0
+        assert not [data for kind, _, data in one if kind == "record" and data["type"] == "TurnFinished"]
+        assert not [data for kind, _, data in every if data["state"] == "done"]
+    assert server.until(session, "done")["answer"]
+
+
 def test_two_hundred_clients_follow_a_session(server: Served) -> None:
     session = server.begin("Say", write_script(server.work, {"text": "word " * 20, "pause": 0.02}))
     with ExitStack() as open_:

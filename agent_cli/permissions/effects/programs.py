@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from agent_cli.permissions.effects.awk import awk_acts
 from agent_cli.permissions.effects.builds import BUILD_EFFECTS
 from agent_cli.permissions.effects.git import ARCHIVER_EFFECTS, git_effects
+from agent_cli.permissions.effects.sed import only_edits
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import Touch, option_effects, scan
 from agent_cli.permissions.shell.words import Word
@@ -174,25 +175,6 @@ TOOL_EFFECTS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
 }  # fmt: skip
 
 
-def _sed_regex(end: str) -> str:
-    """Return a pattern for a regular expression of sed, up to its delimiter `end`, which is itself a pattern.
-
-    A delimiter in brackets ends it for some versions of sed and not for others, so it is not matched.
-    """
-    inside = rf"(?!{end})(?:(?!\[{end})\[:[a-z]+:\]|\[(?![:.=])|[^\[\]\\\n]|\\(?!{end})[^\]\n])"
-    brackets = rf"\[(?:\^?\]{inside}*|(?!\^?\]){inside}+)\]"
-    return rf"(?:{brackets}|(?!{end})[^\[\\\n]|\\[^\n])*"
-
-
-_SED_ADDRESS = rf"(?:\d+|\$|/{_sed_regex('/')}/I?)"
-_SHORT_SED = re.compile(
-    rf"{_SED_ADDRESS}?(?:,\s*(?:\+\d+|{_SED_ADDRESS}))?\s*!?\s*"
-    rf"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_]){_sed_regex('(?P=s)')}(?P=s)"
-    r"(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
-    r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?[ \t]*"
-)
-
-
 def _sed(words: Sequence[Word]) -> Iterator[Touch]:
     table = Program("none", run="-f --file", value="-e --expression -l --line-length", write="", act="")
     in_place = any(re.match(r"-[nErsuz]*i|--i", w.text) for w in words)
@@ -207,27 +189,13 @@ def _sed(words: Sequence[Word]) -> Iterator[Touch]:
     elif not scripts and operands:
         scripts = [operands.pop(0)]
     for script in scripts:
-        if not _plain_sed(script.text):
+        if not only_edits(script.text) or script.pattern:
             yield Touch("run", script)
             yield Touch("into", Word("."))
     for word in operands:
         yield Touch("read", word)
         if in_place:
             yield Touch("write", word)
-
-
-def _plain_sed(script: str) -> bool:
-    """Return True if a sed script only edits: no `w`, `r` or `e`, as a command or flag of `s`."""
-    at = 0
-    while at < len(script):
-        if script[at] in "; \t\n":
-            at += 1
-            continue
-        match = _SHORT_SED.match(script, at)
-        if match is None or (match.end() < len(script) and script[match.end()] not in ";\n}{"):
-            return False
-        at = match.end() + 1
-    return True
 
 
 def _awk(words: Sequence[Word]) -> Iterator[Touch]:
@@ -241,7 +209,7 @@ def _awk(words: Sequence[Word]) -> Iterator[Touch]:
     if operands and not scripts and not any(role == "run" for _, role, _ in found):
         scripts = [operands.pop(0)]
     for script in scripts:
-        if awk_acts(script.text):
+        if awk_acts(script.text) or script.pattern or any(value.pattern for _, _, value in found):
             yield Touch("run", script)
             yield Touch("into", Word("."))
     yield from (Touch("read", w) for w in operands if "=" not in w.text)

@@ -235,12 +235,15 @@ class Walk:
             return
         name = loop["Name"]["Value"]
         items = [self._harmless_word(w, scope) for w in loop.get("Items") or []]
-        known = items and not any(w.why or w.pattern or w.number for w in items)
+        known = items and not any(w.why or w.number for w in items)
         self._add(SimpleCommand((), (Word(f"{name}="),), cwds=scope.cwds))
         before = self._rounds
         self._rounds *= len(items)
-        for value in [w.text for w in items] if known and self._rounds <= _MAX_ITEMS else [None]:
-            scope.assign(name, value)
+        for item in items if known and self._rounds <= _MAX_ITEMS else [None]:
+            if item is not None and item.pattern:
+                scope.assign_match(name, item.text)
+            else:
+                scope.assign(name, item.text if item is not None else None)
             self._loop(body, scope)
         self._rounds = before
         scope.forget([name])
@@ -306,7 +309,11 @@ class Walk:
         return self._read(node, scope)
 
     def _read(self, node: Node, scope: Scope, *, assigned: bool = False) -> Word:
-        word = read_word(node, scope.variables, self._source, assigned=assigned)
+        globs = {} if assigned else {n: g for n, g in scope.globs.items() if _names(node, n)}
+        # In quotes a glob's match is one word, which the glob stands for; outside of them it may become several.
+        word = read_word(node, {**scope.variables, **globs}, self._source, assigned=assigned)
+        if globs and not word.why:
+            word = word.replace(pattern=True)
         if scope.lost and not word.why and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
             # Its text came from `cat`, which may be another command by now.
             return Word(node_source(node, self._source), "the output of another command")
@@ -384,6 +391,11 @@ class Walk:
         elif part not in self._seen:
             self._seen.add(part)
             self.parts.append(part)
+
+
+def _names(node: Node, name: str) -> bool:
+    """Return True if a word contains a variable."""
+    return any(n.get("Type") == "ParamExp" and (n.get("Param") or {}).get("Value") == name for n in nodes(node))
 
 
 def _enables_keywords(options: tuple[Word, ...]) -> bool:

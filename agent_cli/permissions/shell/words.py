@@ -49,6 +49,7 @@ class Scope:
     """Follows assignments and directory changes through a command line and forgets what is uncertain.
 
     variables: known values; None for an unknown value.
+    globs: of unknown values, those that are a name matching a glob, as in a loop over files.
     cwds: directories where the next command may run; None if unknown.
     failed: directories where it runs if the preceding `cd` failed.
     lost: why nothing of this is known any more.
@@ -57,6 +58,7 @@ class Scope:
 
     def __init__(self, variables: Mapping[str, str | None], cwds: tuple[str, ...] | None) -> None:
         self.variables = dict(variables)
+        self.globs: dict[str, str] = {}
         self.cwds = cwds
         self.failed: tuple[str, ...] | None = ()
         self.lost = ""
@@ -64,11 +66,13 @@ class Scope:
 
     def copy(self) -> Scope:
         other = Scope(self.variables, self.cwds)
+        other.globs = dict(self.globs)
         other.failed, other.lost, other.renamed = self.failed, self.lost, self.renamed
         return other
 
     def assign(self, name: str, value: str | None) -> None:
         """Assign a value to a variable; None for an unknown one."""
+        self.globs.pop(name, None)
         if MEANINGFUL.fullmatch(name):
             self.renamed = self.renamed or f"a change of {name}"
             self.lose(self.renamed)
@@ -79,10 +83,18 @@ class Scope:
     def lose(self, why: str) -> None:
         """Give up: from here on neither variables nor the directory are known."""
         self.variables, self.cwds, self.lost = {}, None, self.lost or why
+        self.globs = {}
+
+    def assign_match(self, name: str, pattern: str) -> None:
+        """Assign to a variable one of the names that match a glob."""
+        self.assign(name, None)
+        if not self.lost and not BASH_VARIABLES.fullmatch(name):
+            self.globs[name] = pattern
 
     def forget(self, names: Iterable[str]) -> None:
         for name in names:
             self.variables[name] = None
+            self.globs.pop(name, None)
 
     def change_directory(self, target: str | None) -> None:
         """Apply `cd target`; None for an unknown target."""
@@ -102,11 +114,12 @@ class Scope:
         self.variables = {n: v for n, v in self.variables.items() if other.variables.get(n) == v} | {
             n: None for n, v in other.variables.items() if self.variables.get(n) != v
         }
+        self.globs = {n: g for n, g in self.globs.items() if other.globs.get(n) == g}
         self.cwds = _union(_union(self.cwds, other.cwds), _union(self.failed, other.failed))
         self.failed = ()
         self.lost, self.renamed = self.lost or other.lost, self.renamed or other.renamed
         if self.lost:
-            self.variables, self.cwds = {}, None
+            self.variables, self.globs, self.cwds = {}, {}, None
 
 
 def _union(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -326,7 +326,7 @@ class Approval {
       item.always ? always(`Always allow ${ruleWords(item.always, item.cwd)}`, { rule: item.always, scope: "session" }) : null,
       item.can_save ? always(`Always in this project${item.save_trusts ? ", trusting it" : ""}: ${ruleWords(item.always, item.cwd)}`, { rule: item.always, scope: "project" }) : null,
       item.exact ? always(`Always exactly ${ruleWords(item.exact, item.cwd)}`, { rule: item.exact, scope: "session" }) : null,
-      this.command && typeof item.arguments?.command === "string" ? button("Edit", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }) : null,
+      this.panel.role === "start" && this.command && typeof item.arguments?.command === "string" ? button("Edit", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }) : null,
     ];
     const words = panel.words("Words with your answer", "Words with your answer (optional)");
     return [words, h("div", { class: "choices" }, choices)];

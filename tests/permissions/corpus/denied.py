@@ -199,7 +199,7 @@ CASES = [
     ),
     *group(
         "denied reads, not known for certain", "ask",
-        "more docs/guide.md", "most docs/guide.md", "bat docs/guide.md", "hexdump -C docs/guide.md",
+        "more docs/guide.md", "most docs/guide.md", "bat docs/guide.md",
         "base32 docs/guide.md", "grep -r . docs", "grep -r . .", "grep -rn . *", "rg . docs", "rg .",
         "rg --no-ignore -uu .", "git grep --no-index . docs", "git archive HEAD", "git archive HEAD docs",
         "fmt docs/guide.md", "pr docs/guide.md", "join docs/guide.md a.txt", "diff -r docs data",

@@ -8,7 +8,7 @@ CASES = [
         "git -c core.pager=x log", "git -c core.fsmonitor=./x status", "git -c diff.external=./x diff",
         "git -c alias.x='!rm x' x", "git -ccore.pager=x log", "git --config-env=core.pager=X log",
         "git --exec-path=. log", "git --exec-path log", "git -p log", "git --paginate log", "git -C .. log",
-        "git -C src log", "git --git-dir=x log", "git --work-tree=x log", "git --namespace=x log",
+        "git --git-dir=x log", "git --work-tree=x log", "git --namespace=x log",
         "git --bare log", "git --no-replace-objects log", "git --html-path", "git --foo log",
         "git --attr-source=x diff", "git --super-prefix=x log",
         "git diff --ext-diff", "git diff --textconv", "git diff --output=f", "git diff --output f",

@@ -52,7 +52,6 @@ CASES = [
         "git fast-export HEAD",
         "git range-diff a...b",
         "git stash show --include-untracked -p",
-        "git -C src show HEAD",
         "git cat-file --batch-all-objects --batch",
         "git grep --textconv A",
         "git rebase --show-current-patch",
