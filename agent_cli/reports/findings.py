@@ -155,7 +155,7 @@ class ReviewFinding(Value):
     suggestion: str = ""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File and line, in the form that editors and terminals understand."""
         return f"{self.file}:{self.line}"
 

@@ -60,7 +60,7 @@ def junit_report(record: RunRecord) -> str:
 def _findings(suite: Xml.Element, record: RunRecord) -> None:
     grave = at_least(record.findings, "high")
     for finding in record.findings:
-        case = _case(suite, f"agent.review.{finding.severity}", f"{finding.place} {finding.title}")
+        case = _case(suite, f"agent.review.{finding.severity}", f"{finding.location} {finding.title}")
         case.set("file", _valid(finding.file))
         case.set("line", str(finding.line))
         _add_text(case, "failure" if finding in grave else "system-out", finding.body, message=finding.title)

@@ -59,7 +59,7 @@ def _review(record: RunRecord) -> Iterator[str]:
 
 def finding_markdown(finding: ReviewFinding) -> str:
     """Return a finding in Markdown, with its file and line."""
-    lines = [f"- **{finding.severity}** {_code(finding.place)}: {_cell(finding.title)}"]
+    lines = [f"- **{finding.severity}** {_code(finding.location)}: {_cell(finding.title)}"]
     lines += [f"  {line}" for line in finding.body.splitlines()]
     return "\n".join(lines)
 

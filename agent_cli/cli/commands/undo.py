@@ -47,11 +47,11 @@ def undo_session(
                 raise UsageError("There is nothing to redo in this session.")
             number, plan = found
             chosen = _choose_items(plan, run_env, yes=yes, force=force, files=files or ())
-            return 1 if chosen is None else _result(work.redo(number, chosen), chosen, run_env, "undo")
-        turns = _turns(work, to)
+            return 1 if chosen is None else _report(work.redo(number, chosen), chosen, run_env, "undo")
+        turns = _choose_turns(work, to)
         chosen = _choose_items(work.plan(turns), run_env, yes=yes, force=force, files=files or ())
         return (
-            1 if chosen is None else _result(work.undo(turns, chosen, part=bool(files)), chosen, run_env, "undo --redo")
+            1 if chosen is None else _report(work.undo(turns, chosen, part=bool(files)), chosen, run_env, "undo --redo")
         )
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
@@ -77,7 +77,7 @@ def _list(work: UndoManager) -> int:
     return 0
 
 
-def _turns(work: UndoManager, to: int | None) -> list[int]:
+def _choose_turns(work: UndoManager, to: int | None) -> list[int]:
     known = [s.turn.turn for s in work.steps() if not s.undone]
     if to is None:
         latest = work.latest()
@@ -120,7 +120,7 @@ def _choose_items(
     return ready if confirm(f"Restore {counted(len(ready), 'file')}?") else None
 
 
-def _result(failed: dict[str, str], items: Sequence[Item], run_env: RunEnvironment, back: str) -> int:
+def _report(failed: dict[str, str], items: Sequence[Item], run_env: RunEnvironment, back: str) -> int:
     echo(f"Restored {counted(len(items) - len(failed), 'file')}. To reverse this: agent {back}")
     for path, why in failed.items():
         print_notice(f"not restored: {escape_controls(os.path.relpath(path, run_env.root))}: {escape_controls(why)}")
