@@ -240,8 +240,8 @@ def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
     outcome = "cancelled" if code is None else "success" if code == 0 else "error"
     how = "" if code == 0 else _describe_end(ending)
     yield HookFinished(
-        _AFTER_TURN, command, code, round(ending.seconds * 1000), f"{_AFTER_TURN}-{times + 1}", _AFTER_TURN, _AFTER_TURN,
-        outcome,  # type: ignore[arg-type]
+        _AFTER_TURN, command, code, round(ending.seconds * 1000), f"{_AFTER_TURN}-{times + 1}", _AFTER_TURN,
+        _AFTER_TURN, outcome,  # type: ignore[arg-type]
         how, output[-4_000:],
     )  # fmt: skip
     if ending.cause == "interrupted":

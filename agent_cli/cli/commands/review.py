@@ -149,7 +149,7 @@ def _warn(text: str) -> None:
 def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, *, verbose: bool) -> int:
     """Let the model review the change; return the exit code. Its answer is the result that the reports have."""
     conversation = agent.conversation
-    tally = ResultBuilder()
+    builder = ResultBuilder()
     progress = ProgressPrinter(print_notice, verbose)
 
     watch = Signals(conversation.interrupt)
@@ -157,7 +157,7 @@ def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, 
     def show(event: Event) -> None:
         if watch.caught:
             conversation.interrupt()  # a signal before the turn began
-        tally(event)
+        builder(event)
         progress(event)
         reports(event)
 
@@ -175,7 +175,7 @@ def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, 
         why = getattr(result, "text", "") or f"The review ended: {outcome}."
         print_notice(f"{why} {failure_hint(getattr(result, 'failure', None))}".rstrip())
     windows = (agent.chosen.window.tokens, agent.info.max_output if agent.info else None)
-    fields = result_object(result, outcome, agent.header.session_id, tally, windows, structured=True)
+    fields = result_object(result, outcome, agent.header.session_id, builder, windows, structured=True)
     if outcome != "done":
         fields.pop("structured_output", None)
     reports.finish(fields)
