@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 
 _COMMANDS = os.path.join(__path__[0], "commands")
-# Commands in the file of a related one, with their help; every other command has a file of its name.
+# Commands in the file of a related one, with their help. Every other command has a file of its name.
 SHARED = {
     "answer": ("pending", 'Answer a question of the model, or request changes to a plan; "yes" approves it.'),
     "approve": ("pending", "Approve waiting calls; once all are decided, the turn continues as with -p."),
-    "memory": ("doctor", "Show the memory files (AGENTS.md, CLAUDE.md) that apply here."),
     "reject": ("pending", "Refuse waiting calls, or send a plan back with --why; without it a plan is cancelled."),
     "resume": ("pending", "Continue an interrupted turn, or one whose calls are all decided, as with -p."),
-    "show": ("sessions", "Show what happened in a session: calls, decisions, durations, tokens and cost."),
-    "why": ("undo", "Show which turn, prompt and model wrote a line."),
 }
 
 

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from agent_cli.cli import SHARED, command_help, command_names, commands, completion
-from agent_cli.cli.help import examples, lay_out, one_of
+from agent_cli.cli.help import examples, one_of, use_help_layout
 from agent_cli.cli.hints import option_hint
 from agent_cli.config.option_parser import normalize_argv
 from agent_cli.config.run_options import FORMATS, RunOptions, flags
@@ -183,7 +183,7 @@ def load_command(name: str) -> Any:
         command = typer.main.get_command(module.app)
     command.name = name
     command.help = command.help or command_help(name)
-    return lay_out(command)
+    return use_help_layout(command)
 
 
 app = typer.Typer(
@@ -248,7 +248,7 @@ def _start(options: RunOptions) -> int:
 @cache
 def build_command_tree() -> Any:
     """Build Typer's command tree; this takes longer than most commands."""
-    return lay_out(typer.main.get_command(app))
+    return use_help_layout(typer.main.get_command(app))
 
 
 def _raised_by_echo(error: OSError) -> bool:

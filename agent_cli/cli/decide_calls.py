@@ -178,7 +178,7 @@ def _decide(
         raise UsageError(f"Nothing waits for you in session {session_id}.")
     if not waiting.undecided and not calls and decision.word == "approve":
         return resume_waiting(agent, asked)
-    chosen = _chosen_calls(agent, waiting, candidates, calls, decision)
+    chosen = _choose_calls(agent, waiting, candidates, calls, decision)
     ttl = agent.settings.plan_ttl
     if expired_at(waiting.asked_at, ttl) and any(_waiting_kind(waiting, call) == "plan" for call in waiting.undecided):
         return _expire(agent, waiting, expired_words(ttl), asked)
@@ -214,7 +214,7 @@ def _waiting_kind(waiting: WaitingTurn, call: str) -> str:
     return waiting.questions[call].kind if call in waiting.questions else "approval"
 
 
-def _chosen_calls(
+def _choose_calls(
     agent: Agent, waiting: WaitingTurn, undecided: tuple[str, ...], calls: tuple[str, ...], decision: PendingDecision
 ) -> tuple[str, ...]:
     """Return the calls that the decision applies to. Raises UsageError, after listing the pending ones, if unclear."""

@@ -1,6 +1,6 @@
-"""The text of every --help: options in groups, names and values never cut, examples at the end.
+"""Format --help: options in groups, names never truncated, examples at the end.
 
-`lay_out` gives a command of Typer this text. Rich, which Typer would use, cuts names that are longer than its column.
+`use_help_layout` applies this to a command of Typer, whose own layout (by Rich) truncates long names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_WIDTH = 100
 # Below this width the explanation of an option gets a line of its own.
 _MIN_TWO_COLUMN_WIDTH = 60
 _COLUMN_WIDTH = 28
-# Commands in the order of the help; one that is named in no group is in the last.
+# Commands by group, in the order of the help. A command without a group is added to the last one.
 GROUPS = {
     "Session commands": ("sessions", "show", "resume", "undo", "why"),
     "Approval commands": ("pending", "approve", "reject", "answer"),
@@ -37,17 +37,17 @@ GROUPS = {
 _METAVARS = {"int": "N", "integer": "N", "int range": "N", "float": "N", "float range": "N"}
 
 
-def lay_out(command: Any) -> Any:
-    """Make a command, and those below it, show this help; return it."""
-    command.rich_markup_mode = None  # mistakes are plain text too
-    command.format_help = lambda ctx, formatter: formatter.write(help_text(command, ctx))
-    for below in getattr(command, "commands", {}).values():
-        lay_out(below)
+def use_help_layout(command: Any) -> Any:
+    """Make a command and its subcommands format --help here; return the command."""
+    command.rich_markup_mode = None  # error messages are plain text as well
+    command.format_help = lambda ctx, formatter: formatter.write(format_help(command, ctx))
+    for subcommand in getattr(command, "commands", {}).values():
+        use_help_layout(subcommand)
     return command
 
 
-def help_text(command: Any, ctx: Any) -> str:
-    """Return the help of a command, as wide as the terminal."""
+def format_help(command: Any, ctx: Any) -> str:
+    """Format the help of a command to the width of the terminal."""
     width = max(24, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
     pieces = [piece.strip("{}") for piece in command.collect_usage_pieces(ctx)]
     usage = wrap(
@@ -125,7 +125,6 @@ def _explain(parameter: Any, ctx: Any) -> str:
 def _option_row(names: str, text: str, width: int) -> list[str]:
     """Return the lines of one option, argument or command."""
     if width < _MIN_TWO_COLUMN_WIDTH:
-        # A comma ends a line of names, never the inside of a name.
         head = _wrap(names, width - 2)
         return [*(f"  {line}" for line in head), *(f"      {line}" for line in _wrap(text, width - 6))]
     body = _wrap(text, width - _COLUMN_WIDTH - 2) or [""]

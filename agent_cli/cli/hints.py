@@ -1,4 +1,4 @@
-"""Words and options of other programs in terms of this one: for mistakes, never on a run's way."""
+"""Hints for mistakes: the commands and options of other agents, and what to write here instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from agent_cli.config.run_options import flags
 
 _NO_COUNTERPART = "it has no counterpart here; leave it out"
-# Options of other agents by meaning: what to write here.
+# Options of other agents, and what to write here instead.
 _FOREIGN_OPTIONS = {
     **dict.fromkeys(("--headless", "--non-interactive", "--batch", "--prompt", "--exec", "--print-mode"), "-p"),
     **dict.fromkeys(("--json", "--format", "--output", "--stream-json"), "--output-format json or stream-json"),
@@ -56,7 +56,7 @@ _KEYS = "keys come from the environment or the keyring: agent doctor shows what 
 _SETTINGS = "settings are in ~/.agentrc: agent doctor shows those in effect, docs/configuration.md all of them"
 _UPDATE = "the package manager that installed it updates it, e.g. pipx upgrade or uv tool upgrade"
 _LISTS = "agent sessions lists and deletes sessions"
-# Commands of other agents: how the same is done here.
+# Commands of other agents, and how the same is done here.
 FOREIGN_COMMANDS = {
     **dict.fromkeys(("login", "logout", "auth", "setup-token", "signin"), _KEYS),
     **dict.fromkeys(("config", "configure", "settings"), _SETTINGS),
@@ -69,8 +69,8 @@ FOREIGN_COMMANDS = {
     **dict.fromkeys(("server", "web", "gateway", "app"), "agent serve answers over HTTP, with a page"),
     "migrate": "agent import shows and takes the settings of other agents",
 }
-_RUNS = ("exec", "run", "e", "chat", "ask")
-_BELOW = frozenset(
+_RUN_COMMANDS = ("exec", "run", "e", "chat", "ask")
+_SUBCOMMANDS = frozenset(
     "add browse delete disable edit enable get install list login logout ls marketplace new remove rm search set show"
     " status uninstall unset update upgrade validate whoami".split()
 )
@@ -91,21 +91,21 @@ def closest(word: str, known: Iterable[str], cutoff: float) -> str:
     return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), "")
 
 
-def joined(words: Sequence[str]) -> str:
-    """Return words as a shell reads them."""
+def join_words(words: Sequence[str]) -> str:
+    """Join words to a command line, quoted for a shell."""
     return shlex.join(words)
 
 
 def command_hint(words: Sequence[str], known: Sequence[str]) -> str:
-    """Return what a prompt that reads like a command of another agent means here; "" for a prompt.
+    """Return a hint about a prompt that looks like a command of another agent; "" for any other prompt.
 
-    known: the commands there are.
+    known: names of our commands.
     """
     first, rest = words[0], words[1:]
     if first in known:
         return ""
-    if first in _RUNS and len(rest) == 1 and any(c.isspace() for c in rest[0]):
+    if first in _RUN_COMMANDS and len(rest) == 1 and any(c.isspace() for c in rest[0]):
         return f"`agent {first}` is not a command; write: agent -p '...'"
-    if first in FOREIGN_COMMANDS and (not rest or rest[0] in _BELOW):
+    if first in FOREIGN_COMMANDS and (not rest or rest[0] in _SUBCOMMANDS):
         return f"`agent {first}` is not a command: {FOREIGN_COMMANDS[first]}"
     return ""

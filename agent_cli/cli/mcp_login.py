@@ -38,7 +38,7 @@ with lazy_imports():
     from agent_cli.mcp import oauth
 
 PATH = "/callback"
-_KEYS = ("code", "state", "iss", "error", "error_description")
+_ANSWER_FIELDS = ("code", "state", "iss", "error", "error_description")
 _MAX_PATH_CHARS = 16_384
 _SUCCESS_PAGE = "The sign-in has returned to agent. You can close this page; the terminal shows the result."
 _UNEXPECTED_PAGE = "This does not belong to the pending login and was not used."
@@ -55,8 +55,8 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-class Redirects:
-    """The redirect listener. port: 0 for any; a fixed one for clients registered with it. Raises OSError.
+class RedirectListener:
+    """Listens for the redirect of a login. port: 0 for any; a fixed one for clients registered with it. Raises OSError.
 
     uri: redirect address for the authorization server. With a fixed port it says localhost, as manual registrations of
         programs like this one usually do.
@@ -79,7 +79,7 @@ class Redirects:
         for server in self._servers:
             threading.Thread(target=server.serve_forever, args=(0.1,), name="redirect", daemon=True).start()
 
-    def __enter__(self) -> Redirects:
+    def __enter__(self) -> RedirectListener:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -88,14 +88,14 @@ class Redirects:
             server.server_close()
 
     def expect(self, address: str) -> None:
-        """Accept the answer to this sign-in URL from now on."""
+        """Accept only the answer to this sign-in URL."""
         self._state = parse_qs(urlsplit(address).query).get("state", [""])[0]
 
-    def take(self, address: str) -> bool:
+    def accept(self, address: str) -> bool:
         """Return True if a redirected or pasted URL is the expected answer; it is used once."""
         try:
             parts = urlsplit(address.strip())
-            answer = {k: v[0] for k, v in parse_qs(parts.query).items() if k in _KEYS}
+            answer = {k: v[0] for k, v in parse_qs(parts.query).items() if k in _ANSWER_FIELDS}
         except ValueError:
             return False
         with self._guard:
@@ -107,7 +107,7 @@ class Redirects:
         self._answers.put(answer)
         return True
 
-    def answer(self) -> dict[str, str] | None:
+    def poll(self) -> dict[str, str] | None:
         """Return the browser's answer; None if it has not come yet."""
         try:
             return self._answers.get_nowait()
@@ -115,7 +115,7 @@ class Redirects:
             return None
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        take = self.take
+        accept = self.accept
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 10
@@ -123,9 +123,9 @@ class Redirects:
             sys_version = ""
 
             def do_GET(self) -> None:
-                taken = len(self.path) <= _MAX_PATH_CHARS and take(self.path)
-                text = (_SUCCESS_PAGE if taken else _UNEXPECTED_PAGE).encode()
-                self.send_response(200 if taken else 400)
+                accepted = len(self.path) <= _MAX_PATH_CHARS and accept(self.path)
+                text = (_SUCCESS_PAGE if accepted else _UNEXPECTED_PAGE).encode()
+                self.send_response(200 if accepted else 400)
                 for name, value in (
                     ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(text))),
                     ("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer"), ("Connection", "close"),
@@ -141,7 +141,7 @@ class Redirects:
         return Handler
 
 
-# Seconds that the user may take to sign in.
+# Time limit for the user to sign in.
 SIGN_IN_SECONDS = 300.0
 _REVOKE_SECONDS = 15.0
 _POLL_SECONDS = 0.1
@@ -164,13 +164,13 @@ def log_in(
     loop = Loop()
     try:
         port = server.oauth.get("callbackPort", 0)
-        redirects = Redirects(port if isinstance(port, int) else 0)
+        listener = RedirectListener(port if isinstance(port, int) else 0)
     except OSError as error:
         raise McpRequestError(f"port {port} of oauth.callbackPort is not free ({error.strerror or error})") from None
-    with redirects:
+    with listener:
         address: Future[str] = Future()
         answer: Future[dict[str, str]] = Future()
-        work = loop.submit(_authorize(server, redirects.uri, address, answer))
+        work = loop.submit(_authorize(server, listener.uri, address, answer))
         try:
             end = time.monotonic() + seconds
             shown = False
@@ -179,12 +179,12 @@ def log_in(
                     raise McpRequestError(f"nobody signed in within {seconds:.0f} s")
                 if not shown and address.done():
                     shown = True
-                    redirects.expect(address.result())
+                    listener.expect(address.result())
                     show(address.result())
-                if (came := redirects.answer()) is not None:
-                    answer.set_result(came)
+                if (received := listener.poll()) is not None:
+                    answer.set_result(received)
                 if typed is not None and shown and not answer.done():
-                    typed = _read_pasted(typed, redirects, say)
+                    typed = _read_pasted(typed, listener, say)
                 else:
                     time.sleep(_POLL_SECONDS)
             return _result(work)
@@ -193,7 +193,7 @@ def log_in(
 
 
 async def _authorize(server: McpServer, uri: str, address: Future[str], answer: Future[dict[str, str]]) -> Login:
-    # Half a second of imports, on the loop's own thread.
+    # Runs on the loop's thread: its first use imports for half a second.
     return await oauth.authorize(server, uri, address.set_result, answer)
 
 
@@ -204,7 +204,7 @@ def _result(work: Future[Login]) -> Login:
         raise McpRequestError("it was cancelled") from None
 
 
-def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -> int | None:
+def _read_pasted(typed: int, listener: RedirectListener, say: Callable[[str], None]) -> int | None:
     """Check briefly for a pasted line; return where to read the next one, None at the end of input."""
     try:
         if not select.select([typed], [], [], _POLL_SECONDS)[0]:
@@ -212,8 +212,8 @@ def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -
         line = os.read(typed, _MAX_LINE_BYTES).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None
-    if line.strip() and not redirects.take(line):
-        say("That is not the URL this sign-in was redirected to; it begins with " + redirects.uri)
+    if line.strip() and not listener.accept(line):
+        say("That is not the URL this sign-in was redirected to; it begins with " + listener.uri)
     return typed if line else None
 
 
@@ -274,14 +274,14 @@ def log_out_of(found: DeclaredServer, run_env: RunEnvironment) -> int:
     server, logins = _resolve_server(found, run_env), LoginStore(logins_folder(run_env))
     login = logins.find(server)
     try:
-        there = logins.forget(server)
+        existed = logins.forget(server)
     except LoginStoreError as unkept:
         raise UsageError(f"The login to {name} was not deleted: {unkept}.") from None
-    if there:
+    if existed:
         logins.mark(server, wanted=True)
     if login is not None and not revoke(login):
         print_notice("agent: The authorization server could not be reached; the tokens stay valid until they expire.")
-    echo(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
+    echo(f"Logged out of {name}." if existed else f"You were not logged in to {name}.")
     return 0
 
 
@@ -295,7 +295,7 @@ def _resolve_server(found: DeclaredServer, run_env: RunEnvironment) -> McpServer
 
 
 def _can_open_browser(run_env: RunEnvironment) -> bool:
-    """Return True if a user seems to sit at this machine."""
+    """Return True if a user seems to be at a display of this machine."""
     env = run_env.env
     if env.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False

@@ -14,7 +14,7 @@ from agent_cli.reports.files import check_target
 from agent_cli.runtime.environment import find_environment, read_settings
 
 
-def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
+def run_in_copy(options: RunOptions, run: Callable[[RunOptions], int]) -> int:
     """Run in a copy and write the patch, also after a failure; return the exit code. Raises UsageError."""
     file = os.path.abspath(options.patch or "")  # noqa: PTH100
     _check(options)
@@ -27,7 +27,7 @@ def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
         for line in copy.notes(run_env.root):
             print_notice(line)
         copy_settings(copy.worktree, options, run_env)
-        code = go(options)
+        code = run(options)
         patch, notes = copy.finish()
         try:
             with open(file, "wb") as target:

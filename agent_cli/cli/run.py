@@ -70,13 +70,13 @@ def start(options: RunOptions, typed: list[str]) -> int:
     if (options.report or options.patch) and not options.print:
         raise UsageError(f"{'--report' if options.report else '--patch'} is for runs without a terminal: add -p.")
     if options.patch is not None:
-        return patch_run.run_in_copy(options, _go)
+        return patch_run.run_in_copy(options, _dispatch)
     if options.worktree is not None or (options.resume is not None and not options.print and not hosted):
-        return choose_session.run_in_worktree(options, _go)
-    return _go(options)
+        return choose_session.run_in_worktree(options, _dispatch)
+    return _dispatch(options)
 
 
-def _go(options: RunOptions) -> int:
+def _dispatch(options: RunOptions) -> int:
     if options.input_format == "stream-json":
         return run_host_session(options)
     if options.output_format == "stream-json" and not options.print:
@@ -118,9 +118,9 @@ def run_host_session(options: RunOptions) -> int:
     run_env = find_environment(os.environ)
     approver, asker, fails = headless_approver(options.on_ask)
 
-    def begun(agent: Agent) -> None:
-        _answer_what_waits(agent)
-        _take_up_plan(agent)
+    def on_open(agent: Agent) -> None:
+        _answer_pending_plan(agent)
+        _claim_pending_plan(agent)
         _reject_session_commands(agent)
 
     setup = host_session.HostSetup(
@@ -131,7 +131,7 @@ def run_host_session(options: RunOptions) -> int:
         ),
         report=session_report,
         unattended=(approver, asker),
-        begun=begun,
+        begun=on_open,
     )
     try:
         return host_session.run_host(setup)
@@ -171,8 +171,8 @@ def run_one_shot(options: RunOptions) -> int:
         built.append(agent)
         if tool is not None:
             tool.attach(agent)
-        _answer_what_waits(agent)
-        _take_up_plan(agent)
+        _answer_pending_plan(agent)
+        _claim_pending_plan(agent)
         _reject_session_commands(agent)
         return agent.conversation, session_report(agent)
 
@@ -214,7 +214,7 @@ class StillWaitingError(Exception):
         self.items = items
 
 
-def _answer_what_waits(agent: Agent) -> None:
+def _answer_pending_plan(agent: Agent) -> None:
     """Let the message answer a pending plan. Raises StillWaitingError if something else is pending."""
     waiting = agent.restored.waiting if agent.restored else None
     if agent.restored is None or waiting is None or not (waiting.undecided or waiting.decided):
@@ -236,7 +236,7 @@ def _answer_what_waits(agent: Agent) -> None:
         why = "The user answered in words; see their next message."
         conversation.expect_reply(why, lambda text: pending_plans.feedback_block(plan, text))
 
-    def answering(text: str) -> str:
+    def claim(text: str) -> str:
         if pending_calls(conversation.history):
             if is_approval(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
@@ -244,7 +244,7 @@ def _answer_what_waits(agent: Agent) -> None:
             pending_plans.claim_plan(folder, session_id)
         return text
 
-    conversation.expanders.insert(0, answering)
+    conversation.expanders.insert(0, claim)
 
 
 def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, run_env: RunEnvironment) -> None:
@@ -258,7 +258,7 @@ def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, run_env: Ru
         raise StillWaitingError(restored.header.session_id, items, NOT_SENT)
 
 
-def _take_up_plan(agent: Agent) -> None:
+def _claim_pending_plan(agent: Agent) -> None:
     """With `plan_review_fresh`, let the first message of a new session answer the project's pending plan."""
     if agent.restored is not None or not agent.settings.plan_review_fresh:
         return
@@ -273,7 +273,7 @@ def _take_up_plan(agent: Agent) -> None:
 
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
-    """Return who answers without a user: nobody (deny), somebody later (suspend), or the run fails."""
+    """Return approver and asker for a run without a user, by --on-ask: deny, suspend, or fail."""
     if on_ask == "suspend":
         return (lambda request: Defer()), defer, None
     if on_ask == "fail":
@@ -331,12 +331,12 @@ def session_report(agent: Agent) -> RunReport:
     )
 
 
-# Commands of a session that a run without one answers, too; all others there are for a user.
-_ANSWERED = ("context", "cost", "usage", "compact", "clear", "new", "reset")
+# Slash commands that also work with -p; the others need a user.
+_HEADLESS_COMMANDS = ("context", "cost", "usage", "compact", "clear", "new", "reset")
 
 
 class OneShotSession:
-    """The session of a run, as the commands about it need it."""
+    """The session of a one-shot run, for these commands."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -346,7 +346,7 @@ class OneShotSession:
         return self.agent.conversation
 
     def clear(self) -> None:
-        """Say how to begin anew: a run does so unless it continues a session."""
+        """Explain that a run without -c or -r starts a new session."""
         print_notice("agent: A run without -c or -r starts a new session; nothing was sent.")
 
     def cost_words(self) -> str:
@@ -358,7 +358,8 @@ class OneShotSession:
 
 def _run_command(agent: Agent, text: str, show: Callable[[Event], None]) -> str | None:
     """Run a message that is a command of the session; return what to print, None if it is none."""
-    if not text.startswith("/") or split_call(text)[0] not in _ANSWERED or split_call(text)[0] in agent.commands:
+    name, _ = split_call(text)
+    if not text.startswith("/") or name not in _HEADLESS_COMMANDS or name in agent.commands:
         return None
     return session_commands.run_session_command(OneShotSession(agent), text, show)
 
@@ -366,20 +367,20 @@ def _run_command(agent: Agent, text: str, show: Callable[[Event], None]) -> str 
 def _reject_session_commands(agent: Agent) -> None:
     """Refuse a message that names a slash command of sessions, or nearly an existing one, instead of sending it."""
 
-    def looked_at(text: str) -> str:
+    def check(text: str) -> str:
         name, _ = split_call(text)
         if text.startswith("/") and name not in agent.commands:
-            if name in commands.REGISTRY and name not in _ANSWERED:
+            if name in commands.REGISTRY and name not in _HEADLESS_COMMANDS:
                 raise ToolError(f"/{name} is a command for interactive sessions and does nothing with -p.")
-            if near := hints.closest(name, [*agent.commands, *_ANSWERED], 0.75):
+            if near := hints.closest(name, [*agent.commands, *_HEADLESS_COMMANDS], 0.75):
                 raise ToolError(f"Unknown command /{name}. Did you mean /{near}?")
         return text
 
-    agent.conversation.expanders.insert(0, looked_at)
+    agent.conversation.expanders.insert(0, check)
 
 
 def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
-    """Ask about words that read like a command, of this program or of another agent, before they cost anything.
+    """Ask before a prompt is sent that looks like a command, of this program or of another agent.
 
     Raises UsageError if nobody can be asked.
     """
@@ -393,7 +394,7 @@ def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
         hint = near and f"`{words[0]}` looks like the command `agent {near}`"
     if not hint:
         return
-    hint += f"; to send it as a prompt, write: agent -- {hints.joined(words)}"
+    hint += f"; to send it as a prompt, write: agent -- {hints.join_words(words)}"
     if not questions.can_ask():
         raise UsageError(hint)
     if not questions.confirm(f"{hint}\nSend it as a prompt now?"):

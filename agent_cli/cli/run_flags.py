@@ -22,7 +22,7 @@ def is_file(text: str) -> bool:
         return False
 
 
-def flags_of(options: RunOptions) -> list[str]:
+def to_flags(options: RunOptions) -> list[str]:
     """Return the options of a run as flags, with absolute paths of files."""
     argv = []
     for name, (flag, _) in flags().items():

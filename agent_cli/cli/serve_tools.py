@@ -23,10 +23,10 @@ from agent_cli.core.version import __version__
 from agent_cli.runtime.tools import choose_tools, tool_specs
 from agent_tools.cancel import CancelToken
 
-Called = Callable[[str, dict[str, Any], CancelToken], Any]
+CallTool = Callable[[str, dict[str, Any], CancelToken], Any]
 
 
-def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: Called) -> None:
+def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: CallTool) -> None:
     """Serve until the input ends or a signal comes.
 
     specs: name, description and schema of each tool.
@@ -79,12 +79,12 @@ def serve_tools(options: RunOptions) -> int:
     offered = choose_tools(here.settings, here.layers.rules, context, None)
     tools = [t for t in offered if not t.of_conversation]
     specs = [(s.name, s.description, s.schema) for s in tool_specs(tools, context)]
-    one_at_a_time = threading.Lock()
+    lock = threading.Lock()
 
     def call(name: str, arguments: dict[str, Any], cancel: CancelToken) -> ToolRun:
         if name not in {t.name for t in tools}:
             return ToolRun(f"Unknown tool {name!r}.", True)
-        with one_at_a_time:
+        with lock:
             context.cancel = cancel
             return run_call(ToolCall("call", name, arguments), here)
 

@@ -54,6 +54,7 @@ class Finding(Value):
 
 
 def check_program() -> list[Finding]:
+    """Describe the program and its Python."""
     python = f"{platform.python_version()} ({sys.executable})"
     return [
         Finding("ok", "agent", f"{__version__} ({Path(__file__).resolve().parent.parent})"),
@@ -104,7 +105,7 @@ def _version_of(topic: str, path: str) -> str | None:
     try:
         if topic == "git":
             return _first_line(isolated_git(path).run("--version", seconds=VERSION_SECONDS))
-        # Not in the working directory: none of its files may take part.
+        # Run in /: files of the working directory must have no effect.
         done = run_child([path, "--version"], seconds=VERSION_SECONDS, cwd="/", brief=True)
     except (OSError, GitError, TimeoutError, OverflowError):
         return None
@@ -117,6 +118,7 @@ def _first_line(out: bytes) -> str | None:
 
 
 def check_terminal(settings: Settings, run_env: RunEnvironment) -> list[Finding]:
+    """Describe the terminal: its type, size and colours, and which standard streams it is."""
     term = run_env.env.get("TERM", "")
     ends = {"stdin": os.isatty(0), "stdout": os.isatty(1), "stderr": os.isatty(2)}
     where = [name for name, is_terminal in ends.items() if is_terminal]
@@ -143,14 +145,15 @@ def _terminal_size(descriptors: list[int]) -> tuple[int, int]:
     return shutil.get_terminal_size()
 
 
-def check_environment(run_env: RunEnvironment, wrong: str) -> list[Finding]:
+def check_workspace(run_env: RunEnvironment, error: str) -> list[Finding]:
+    """Describe the workspace and its branch. error: why it cannot be used as the settings say; "" if it can."""
     git = os.path.exists(run_env.root / ".git")  # noqa: PTH110
     branch = git_branch(run_env.root)
     kind = f"git repository{f', on {branch}' if branch else ''}" if git else "not a git repository"
     findings = [Finding("ok", "workspace", f"{run_env.root} ({kind})", data={"root": str(run_env.root)})]
     if run_env.home is None:
         findings.append(Finding("missing", "home", "HOME is not set or not a folder: you have no settings of your own"))
-    return [*findings, Finding("problem", "workspace", wrong)] if wrong else findings
+    return [*findings, Finding("problem", "workspace", error)] if error else findings
 
 
 def check_state(run_env: RunEnvironment) -> list[Finding]:
@@ -181,7 +184,7 @@ def check_snapshots(run_env: RunEnvironment, settings: Settings) -> list[Finding
     return [Finding("ok", "undo", text + bound, data={"folder": str(folder), "bytes": here, "bytes_of_all": every})]
 
 
-def check_carried(run_env: RunEnvironment) -> list[Finding]:
+def check_shell_state(run_env: RunEnvironment) -> list[Finding]:
     """Describe the environment commands would start with if the latest session is continued (`agent -c`)."""
     store = SessionStore(state_folder(run_env.env), run_env.root)
     try:
@@ -233,7 +236,7 @@ def settings_files(run_env: RunEnvironment) -> list[Path]:
 
 
 def check_trust(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
-    """Describe the trust state of the project, and what of it takes effect or is ignored."""
+    """Describe the trust state of the project, and what is ignored as long as it is not trusted."""
     trust = layers.trust
     data = {"state": trust.state, "by": trust.by, "brings": list(trust.needs_trust)}
     if trust.root != str(run_env.root):
@@ -244,7 +247,7 @@ def check_trust(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
             Finding(
                 "ok",
                 "trust",
-                "nothing to trust: the project brings nothing that would run or allow anything",
+                "nothing to trust: nothing in the project would run or allow anything",
                 data=data,
             )
         ]
@@ -262,7 +265,7 @@ def check_policy(layers: Layers) -> list[Finding]:
 
 
 def check_imports(layers: Layers) -> list[Finding]:
-    """Describe what was taken from Claude Code's settings files, and what could not be."""
+    """Describe what is used of Claude Code's settings files, and what is not."""
     notices = tuple(text for text in layers.ignored if "/.claude/settings" in text.partition(": ")[0])
     if not layers.imported and not notices:
         return []
@@ -270,6 +273,7 @@ def check_imports(layers: Layers) -> list[Finding]:
 
 
 def check_rules(layers: Layers, settings: Settings, run_env: RunEnvironment) -> list[Finding]:
+    """Describe the permission mode and the rules."""
     mode = settings.permissions.mode
     origin = layers.origins.get("permissions.mode", "the default")
     details = tuple(
@@ -287,8 +291,8 @@ def check_rules(layers: Layers, settings: Settings, run_env: RunEnvironment) -> 
 
 def check_memory(memory: Memory, settings: Settings) -> list[Finding]:
     """Describe the memory files that a session here would load, and what was cut or ignored."""
-    wrong = tuple(f"not read: {s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
-    details = (*(f"{cut}, as all memory files together may have 64 KiB" for cut in memory.cuts), *wrong)
+    error = tuple(f"not read: {s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
+    details = (*(f"{cut}, as all memory files together may have 64 KiB" for cut in memory.cuts), *error)
     if not memory.files:
         text = f"no {' or '.join(settings.memory_files) or 'memory file'} here"
         return [Finding("missing", "memory", text, details)]
@@ -335,23 +339,26 @@ def check_model(settings: Settings, run_env: RunEnvironment) -> tuple[list[Findi
     try:
         model = choose_model(settings.model, settings, run_env)
     except UsageError as mistake:
-        return [Finding("problem" if settings.model else "missing", "model", str(mistake)), *_others(found, "")], False
+        return [
+            Finding("problem" if settings.model else "missing", "model", str(mistake)),
+            *_other_models(found, ""),
+        ], False
     how = "configured" if settings.model else "found: " + next((why for n, why in found if n == model.name), "")
-    if wrong := _unusable(model):
-        return [Finding("problem", "model", f"{model.name} ({how}): {wrong}"), *_others(found, model.name)], False
+    if error := _unusable(model):
+        return [Finding("problem", "model", f"{model.name} ({how}): {error}"), *_other_models(found, model.name)], False
     info = lookup(model.provider, model.model)
     # The text of a key is never available here: ResolvedModel holds a Secret, and only its source is shown.
     asked = find_window(model, info, settings) if model.wire == "ollama" and is_loopback_url(model.base_url) else None
     takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(input_modalities(info, settings, asked)))])
     details = (
         f"key: {model.key_source}",
-        f"protocol: {_way(model)}",
-        _facts(model, info, settings),
+        f"protocol: {_protocol(model)}",
+        _window_and_price(model, info, settings),
         f"takes: {takes}",
     )
     data = {"model": model.name, "key_source": model.key_source, "configured": settings.model is not None}
     finding = Finding("ok", "model", f"{model.name} ({how})", details, data)
-    return [finding, *_fallbacks(settings, run_env), *_others(found, model.name)], True
+    return [finding, *_fallbacks(settings, run_env), *_other_models(found, model.name)], True
 
 
 def _unusable(model: ResolvedModel) -> str:
@@ -370,7 +377,7 @@ def _unusable(model: ResolvedModel) -> str:
     return ""
 
 
-def _way(model: ResolvedModel) -> str:
+def _protocol(model: ResolvedModel) -> str:
     wires = {
         "openai": "Chat Completions",
         "responses": "Responses",
@@ -383,10 +390,10 @@ def _way(model: ResolvedModel) -> str:
     return f"{wires[model.wire]}{f' at {model.base_url}' if model.base_url else ''}"
 
 
-def _facts(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> str:
+def _window_and_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> str:
     if model.wire == "scripted":
         return "a script: no window, no price"
-    # A server elsewhere is asked by runs only.
+    # Only runs contact servers on other machines.
     here = is_loopback_url(model.base_url)
     found = find_window(model, info, settings, ask=here)
     source = _SOURCES[found.source] + (", unless the server says" if found.source == "assumed" and not here else "")
@@ -414,7 +421,7 @@ def _fallbacks(settings: Settings, run_env: RunEnvironment) -> list[Finding]:
     return findings
 
 
-def _others(found: list[tuple[str, str]], chosen: str) -> list[Finding]:
+def _other_models(found: list[tuple[str, str]], chosen: str) -> list[Finding]:
     others = [(name, why) for name, why in found if name != chosen]
     if not others:
         return []

@@ -22,8 +22,6 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.doctor.checks import (
     Finding,
-    check_carried,
-    check_environment,
     check_imports,
     check_memory,
     check_model,
@@ -33,11 +31,13 @@ from agent_cli.doctor.checks import (
     check_rules,
     check_search,
     check_settings,
+    check_shell_state,
     check_snapshots,
     check_state,
     check_terminal,
     check_tools,
     check_trust,
+    check_workspace,
 )
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
 from agent_cli.extensions.tool_packages import installed_tools, load_tools
@@ -68,19 +68,19 @@ def check_extensions(
     packages, names = _check_tool_packages(settings)
     known = {tool.name for tool in BUILTIN} | names
     reader = ReportReader(known, commands, lambda name: validate_name(name, settings.base_url))
-    places: list[tuple[Path, Path | None]] = []
+    bases: list[tuple[Path, Path | None]] = []
     if run_env.root != run_env.home:
-        places.append((run_env.root, run_env.root))
+        bases.append((run_env.root, run_env.root))
     if run_env.home is not None:
-        places.append((run_env.home, None))
+        bases.append((run_env.home, None))
     findings = []
-    for base, within in places:
+    for base, within in bases:
         counts = within is None or layers.trust.trusted
         files = (
             reader.read(base, within) if counts else ReportReader(known, commands, lambda name: "").read(base, within)
         )
         if files:
-            findings.append(_finding(base, files, counts=counts))
+            findings.append(_extension_finding(base, files, counts=counts))
     return [*findings, *packages, *_check_added_plugins(layers, run_env)]
 
 
@@ -98,20 +98,22 @@ def _check_added_plugins(layers: Layers, run_env: RunEnvironment) -> list[Findin
         parts += [f"not used: {', '.join(off)} (see agent plugin list)"] if off else []
         findings.append(Finding("ok", "plugins", "; ".join(parts)))
     sources = {entry.source for entry in added.values()}
-    there = [
+    foreign = [
         n for n, on in layers.claude_plugins.items() if on and n not in sources and n.partition("@")[0] not in added
     ]
-    if there:
-        markets = {name.partition("@")[2]: None for name in there}
+    if foreign:
+        markets = {name.partition("@")[2]: None for name in foreign}
         first = [
             f"agent plugin marketplace add {layers.claude_markets[m]}" for m in markets if m in layers.claude_markets
         ]
-        text = f"only in Claude Code: {', '.join(there)}"
-        findings.append(Finding("missing", "plugins", text, (*first, *(f"agent plugin add {name}" for name in there))))
+        text = f"only in Claude Code: {', '.join(foreign)}"
+        findings.append(
+            Finding("missing", "plugins", text, (*first, *(f"agent plugin add {name}" for name in foreign)))
+        )
     return findings
 
 
-def _finding(base: Path, files: list[FileReport], *, counts: bool) -> Finding:
+def _extension_finding(base: Path, files: list[FileReport], *, counts: bool) -> Finding:
     used = [t for t in files if t.used]
     partly = sum(bool(t.notes) for t in used)
     left = len(files) - len(used)
@@ -125,8 +127,8 @@ def _finding(base: Path, files: list[FileReport], *, counts: bool) -> Finding:
 
 def _check_tool_packages(settings: Settings) -> tuple[list[Finding], set[str]]:
     """Return findings about enabled and available tools of packages, and the names of the enabled ones."""
-    there = installed_tools()
-    off = [name for name in there if name not in settings.tool_packages]
+    installed = installed_tools()
+    off = [name for name in installed if name not in settings.tool_packages]
     text = f"installed, but not in the setting tool_packages: {', '.join(off)}"
     findings = [Finding("missing", "tool packages", text)] if off else []
     if not settings.tool_packages:
@@ -153,7 +155,7 @@ def check_mcp(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
     return [Finding("ok" if ready else "missing", "mcp", text, (*waiting, *problems), {"servers": dict(states)})]
 
 
-_GET = (
+_SANDBOX_HELP = (
     (
         "it is not installed",
         "install bubblewrap (apt install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)",
@@ -170,19 +172,19 @@ def check_sandbox(workspace: Workspace, settings: Settings, run_env: RunEnvironm
     """Return one finding. Tries the sandbox with `true`, outside the workspace."""
     profile = sandbox_profile(workspace, settings, run_env)
     sandbox = select_sandbox(settings.sandbox.mode, profile, run_env.env, landlock=settings.sandbox.landlock)
-    hindered = sandbox.obstacle(profile)
+    obstacle = sandbox.obstacle(profile)
     data = {"kind": sandbox.kind, "mode": sandbox.mode, "why": list(sandbox.why), "limits": list(sandbox.limits)}
     if sandbox.mode == "off":
         better = select_sandbox("auto", profile, run_env.env, landlock=settings.sandbox.landlock)
         could = f'; sandbox = "auto" would use {better.text()}' if better.kind != "none" else ""
         return [Finding("missing", "sandbox", f"{sandbox.text()}{could}", data=data)]
     if sandbox.kind == "none":
-        how = next((text for pattern, text in _GET if re.search(pattern, " ".join(sandbox.why))), "")
+        how = next((text for pattern, text in _SANDBOX_HELP if re.search(pattern, " ".join(sandbox.why))), "")
         level: Literal["missing", "problem"] = "problem" if sandbox.mode == "require" else "missing"
         return [Finding(level, "sandbox", sandbox.text(), (how,) if how else (), data)]
-    if hindered:
-        text = f"{sandbox.text()}; it cannot be used here: {hindered}"
-        return [Finding("problem", "sandbox", text, data=data | {"obstacle": hindered})]
+    if obstacle:
+        text = f"{sandbox.text()}; it cannot be used here: {obstacle}"
+        return [Finding("problem", "sandbox", text, data=data | {"obstacle": obstacle})]
     unasked = "commands run without asking" if settings.sandbox.auto_allow else "every command needs approval"
     reach = "with the network" if profile.network else ", ".join(settings.sandbox.domains) or "without network"
     notes = list(sandbox.limits)
@@ -202,7 +204,7 @@ def run_doctor(as_json: bool, commands: Collection[str]) -> int:
     if as_json:
         print_json({"ok": ready, "version": __version__, "findings": [_to_plain(f) for f in findings]})
     else:
-        echo(findings_text(findings))
+        echo(format_findings(findings))
     return 0 if ready else 1
 
 
@@ -225,10 +227,10 @@ def collect_findings(
         *check_search(context),
         *check_sandbox(workspace, settings, run_env),
         *check_terminal(settings, run_env),
-        *check_environment(run_env, wrong),
+        *check_workspace(run_env, wrong),
         *check_state(run_env),
         *check_snapshots(run_env, settings),
-        *check_carried(run_env),
+        *check_shell_state(run_env),
         *check_settings(layers, run_env, mistakes),
         *check_policy(layers),
         *check_trust(layers, run_env),
@@ -277,7 +279,7 @@ OPTIONAL = {
 }  # fmt: skip
 
 
-def findings_text(findings: Iterable[Finding]) -> str:
+def format_findings(findings: Iterable[Finding]) -> str:
     """Format the findings in lines that fit the terminal."""
     return "\n".join(wrap_for_terminal(1, line, " " * 21) for finding in findings for line in _finding_lines(finding))
 

@@ -122,9 +122,9 @@ def pending_question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
         which = f"question {number}: " if len(questions) > 1 else ""
         several = " (several may be chosen)" if question.get("multiSelect") else ""
         lines += escape_controls(f"{which}{question['question']}{several}").splitlines()
-        for place, option in enumerate(question.get("options", ()), 1):
+        for index, option in enumerate(question.get("options", ()), 1):
             more = f" - {option['description']}" if option.get("description") else ""
-            lines.append(escape_controls(f"  {place}. {option['label']}{more}"))
+            lines.append(escape_controls(f"  {index}. {option['label']}{more}"))
     return lines
 
 
@@ -143,11 +143,11 @@ def decide_commands(session: str, items: Sequence[Mapping[str, Any]]) -> list[st
     if several and all(item["kind"] == "approval" for item in items):
         found += [f"agent approve {session} --all", f"agent reject {session} --all"]
     for item in items:
-        found += _commands(item, f"{session} {_quoted(item['call_id'])}" if several else session)
+        found += _commands_for(item, f"{session} {_quote(item['call_id'])}" if several else session)
     return found
 
 
-def _commands(item: Mapping[str, Any], call: str) -> list[str]:
+def _commands_for(item: Mapping[str, Any], call: str) -> list[str]:
     if item["kind"] == "question":
         answers = ["1" if question.get("options") else "'your answer'" for question in item["questions"]]
         return [f"agent answer {call} {' '.join(answers)}"]
@@ -161,7 +161,7 @@ def _commands(item: Mapping[str, Any], call: str) -> list[str]:
     return [f"agent approve {call}", f"agent reject {call} --why 'the reason'"]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     from shlex import quote  # IDs are the provider's and rarely need quotes
 
     return quote(text)
@@ -219,11 +219,11 @@ def report_unsent(
 def report_expired(session_id: str, why: str, waiting: WaitingTurn, *, as_json: bool, structured: bool) -> int:
     """Report, in the output format, that a plan expired, which ended its turn; return the exit code."""
     if as_json:
-        spent, tally = waiting.spent, ResultBuilder(waiting.by_model)
+        spent, builder = waiting.spent, ResultBuilder(waiting.by_model)
         usage = sum(waiting.by_model.values(), Usage())
         end = TurnEnd((), usage, Diagnostics(spent.rounds, spent.tool_calls, 0, 0, "", "cancelled"))
         print_line(
-            result_object(Failed(end, text=why), "failed", session_id, tally, (None, None), structured=structured)
+            result_object(Failed(end, text=why), "failed", session_id, builder, (None, None), structured=structured)
         )
     print_notice(f"{why} Nothing was run. Ask for a new plan with: agent --resume {session_id[:8]}")
     return FAILED

@@ -38,7 +38,7 @@ def result_object(
     result: TurnResult,
     outcome: Outcome,
     session_id: str,
-    tally: ResultBuilder,
+    builder: ResultBuilder,
     windows: tuple[int | None, int | None],
     *,
     structured: bool,
@@ -52,10 +52,10 @@ def result_object(
     """
     end = result.end
     text = getattr(result, "text", "")
-    deferred = outcome == "suspended" and any(asked.deferred for asked in _approvals(tally))
+    deferred = outcome == "suspended" and any(asked.deferred for asked in _approvals(builder))
     wrong = outcome not in ("done", "denied", "degraded") and not deferred
     subtype = "success" if deferred else _subtype(result, outcome, structured=structured)
-    total = tally.earlier + end.usage
+    total = builder.earlier + end.usage
     failure = getattr(result, "failure", None)
     fields: dict[str, Any] = {
         "type": "result",
@@ -77,7 +77,7 @@ def result_object(
         "total_cost_usd": total.cost,
         "cost_is_reliable": total.reliable and not total.estimated,
         "usage": usage_object(end.usage),
-        "modelUsage": {name: model_usage(usage, windows) for name, usage in tally.by_model.items()},
+        "modelUsage": {name: model_usage(usage, windows) for name, usage in builder.by_model.items()},
         "permission_denials": [
             {
                 "tool_name": d.tool,
@@ -95,7 +95,7 @@ def result_object(
     }
     if pending:
         fields["pending"] = list(pending)
-        fields |= _deferred(tally)
+        fields |= _deferred(builder)
     if isinstance(result, Complete):
         fields["plan_unfinished"] = result.plan_unfinished
         fields["verified"] = result.verified or None
@@ -167,13 +167,13 @@ def _errors(result: TurnResult, text: str) -> list[str]:
     return [text] if text else []
 
 
-def _approvals(tally: ResultBuilder) -> list[ApprovalRequested]:
-    return [asked for asked in tally.asked.values() if isinstance(asked, ApprovalRequested)]
+def _approvals(builder: ResultBuilder) -> list[ApprovalRequested]:
+    return [asked for asked in builder.asked.values() if isinstance(asked, ApprovalRequested)]
 
 
-def _deferred(tally: ResultBuilder) -> dict[str, Any]:
+def _deferred(builder: ResultBuilder) -> dict[str, Any]:
     """Return the field for the first call that a hook deferred, else the first that waits for a decision."""
-    calls = sorted(_approvals(tally), key=lambda asked: not asked.deferred)
+    calls = sorted(_approvals(builder), key=lambda asked: not asked.deferred)
     if not calls:
         return {}
     return {"deferred_tool_use": {"id": calls[0].call_id, "name": calls[0].tool, "input": calls[0].arguments}}

@@ -52,7 +52,16 @@ TurnStep = Callable[[Callable[[Event], None]], TurnResult]
 
 
 class RunReport(Value, tag="Report"):
-    """The facts about a session that a one-shot run reports."""
+    """The facts about a session that a one-shot run reports.
+
+    key_source: where the model's key comes from.
+    memory: paths of the loaded memory files. memory_places: see `Memory.places`.
+    windows: the model's context window and longest output, in tokens.
+    plugins: name and path of each. servers: name and status of each MCP server.
+    folder: where the session is saved; None if it is not.
+    plan_ttl: seconds until a plan expires; 0 for never.
+    ids: gives messages their UUIDs.
+    """
 
     session_id: str
     model: str
@@ -96,8 +105,11 @@ class RunReporter(Protocol):
 class HeadlessOptions(Value):
     """Options of a headless run.
 
+    prompt: words of the prompt.
     partial: write answers while they stream.
     structured: a structured answer is requested.
+    stdin_limit: bytes of standard input to read.
+    stdin_wait: seconds that a pipe may stay silent.
     fails: set with `--on-ask fail`.
     last_message: a file to write the answer to as well.
     hook_events: also write lines about hooks.
@@ -238,7 +250,7 @@ def run_and_report(
 ) -> int:
     """Run a turn and report on it; return the exit code. by_model: as in `resume_headless`."""
     watch = Signals(conversation.interrupt)
-    tally = ResultBuilder(by_model)
+    builder = ResultBuilder(by_model)
     progress = ProgressPrinter(print_notice, options.verbose)
     # With `json` and `verbose` the lines are one array, printed at the end.
     array: list[dict[str, Any]] | None = [] if options.output_format == "json" and options.verbose else None
@@ -249,7 +261,7 @@ def run_and_report(
     def show(event: Event) -> None:
         if watch.caught:
             conversation.interrupt()  # a signal before the turn began
-        tally(event)
+        builder(event)
         if stream is not None:
             stream(event)
         if stream is None or array is not None:
@@ -271,9 +283,9 @@ def run_and_report(
         if isinstance(result, Suspended):
             nested = {call_id: waits.history for call_id, waits in conversation.deps.state.nested.items()}
             pending = headless_pending.pending_items(
-                tally.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl
+                builder.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl
             )
-        code = finish(options, report, result, tally, stream, watch.caught, pending)
+        code = finish(options, report, result, builder, stream, watch.caught, pending)
     if stream is not None:
         stream.close()
     if array is not None:
@@ -324,7 +336,7 @@ def finish(
     options: HeadlessOptions,
     report: RunReport,
     result: TurnResult,
-    tally: ResultBuilder,
+    builder: ResultBuilder,
     stream: StreamJson | None,
     caught: int,
     pending: list[dict[str, Any]],
@@ -351,7 +363,7 @@ def finish(
     if options.output_format != "text" or options.reports is not None:
         windows = (report.windows[0], report.windows[1])
         fields = result_object.result_object(
-            result, outcome, report.session_id, tally, windows, structured=options.structured, pending=pending
+            result, outcome, report.session_id, builder, windows, structured=options.structured, pending=pending
         )
     if options.reports is not None:
         options.reports.finish(fields)

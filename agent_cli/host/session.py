@@ -312,26 +312,28 @@ class HostSession:
         if stream is not None:
             announce_turn(stream, options, report, line.fields)
         # Costs add up over the turns of a session.
-        tally = ResultBuilder(self.by_model, self.usage)
+        builder = ResultBuilder(self.by_model, self.usage)
         listener = stream or ProgressPrinter(print_notice, options.verbose)
 
         def show(event: Event) -> None:
             if self._interrupted:
                 agent.conversation.interrupt()
-            tally(event)
+            builder(event)
             listener(event)
 
         result = self._run(line, show)
-        self.usage, self.by_model = self.usage + result.end.usage, tally.by_model
+        self.usage, self.by_model = self.usage + result.end.usage, builder.by_model
         self.api_ms += result.end.diagnostics.model_ms
         pending: list[dict[str, Any]] = []
         if isinstance(result, Suspended):
             nested = {i: waits.history for i, waits in agent.conversation.deps.state.nested.items()}
-            pending = pending_items(tally.asked.values(), agent.conversation.history, nested, plan_ttl=report.plan_ttl)
+            pending = pending_items(
+                builder.asked.values(), agent.conversation.history, nested, plan_ttl=report.plan_ttl
+            )
         agent.record_unsaid()
         # After /clear the frames belong to the new session.
         report = self.setup.report(self.agent)
-        self._code = finish(options, report, result, tally, stream, watch.caught, pending, line.fields)
+        self._code = finish(options, report, result, builder, stream, watch.caught, pending, line.fields)
 
     def _headless_options(self, agent: Agent) -> HeadlessOptions:
         options = self.setup.headless(agent)

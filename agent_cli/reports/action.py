@@ -22,10 +22,10 @@ from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.net.urls import split_url
 
-# Who has write access: by the association in GitHub's events, or by the permission that GitHub reports.
+# Write access, by the association in GitHub's events and by the permission from its API.
 _WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
 _ROLES = ("admin", "write", "maintain")
-# Events that only someone with write access, or GitHub itself, can cause.
+# Events that need write access, or that GitHub itself causes.
 _OWN_EVENTS = ("push", "workflow_dispatch", "schedule", "repository_dispatch", "merge_group", "release")
 _GIT_SECONDS = 300
 _MAX_ANSWER_BYTES = 1 << 20
@@ -62,17 +62,17 @@ def check_actor(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mappin
     sender = event.get("sender") or {}
     actor = str(sender.get("login") or env.get("GITHUB_ACTOR", ""))
     if sender.get("type") == "Bot" or actor.endswith("[bot]"):
-        bots = _names(inputs, "allowed_bots", "allow-bot-users")
+        bots = _name_set(inputs, "allowed_bots", "allow-bot-users")
         if "*" in bots or actor.lower().removesuffix("[bot]") in {bot.removesuffix("[bot]") for bot in bots}:
             return
         raise ActionError(f"{actor} is a bot and may not run this: name it in allowed_bots.")
-    users = _names(inputs, "allow-users", "allowed_non_write_users")
+    users = _name_set(inputs, "allow-users", "allowed_non_write_users")
     if "*" in users or actor.lower() in users or _may_write(actor, inputs, event, env):
         return
     raise ActionError(f"{actor or 'The user'} has no write access and may not run this: see allow-users.")
 
 
-def _names(inputs: Mapping[str, str], *keys: str) -> set[str]:
+def _name_set(inputs: Mapping[str, str], *keys: str) -> set[str]:
     return {name.strip().lower() for key in keys for name in inputs.get(key, "").split(",") if name.strip()}
 
 
@@ -94,7 +94,7 @@ def _may_write(actor: str, inputs: Mapping[str, str], event: Mapping[str, Any], 
                 found = json.loads(body)
                 return found.get("permission") in _ROLES or found.get("role_name") in _ROLES
         except (HttpError, ToolError, ValueError, AttributeError):
-            pass  # the event has it as well
+            pass  # use the association in the event
     for name in ("comment", "review", "issue", "pull_request"):
         item = event.get(name)
         if isinstance(item, dict) and (item.get("user") or {}).get("login") == actor:
@@ -134,7 +134,7 @@ def action_argv(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mappin
         if schema := inputs.get("output-schema") or inputs.get("output-schema-file"):
             argv += ["--json-schema", schema]
     for name in ("claude_args", "codex-args", "agent_args"):
-        argv += _words(inputs.get(name, ""), name)
+        argv += _split_arguments(inputs.get(name, ""), name)
     return [*argv, "--", prompt] if prompt else argv
 
 
@@ -165,7 +165,7 @@ def _permissions(inputs: Mapping[str, str]) -> Iterator[str]:
             yield from (flag, inputs[name])
 
 
-def _words(text: str, name: str) -> list[str]:
+def _split_arguments(text: str, name: str) -> list[str]:
     """Split text into arguments: a JSON list, or shell words with comments and line breaks."""
     try:
         if text.lstrip().startswith("["):
@@ -192,7 +192,7 @@ def run_step(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[s
     # The model's commands get neither the inputs nor the token of the job.
     kept = {name: value for name, value in env.items() if name != "INPUT_JSON" and value}
     before = _tree(where, folder)
-    # From here on lines are not read as workflow commands: those of a model must not set anything.
+    # Output of the model must not be read as workflow commands.
     mark = os.urandom(16).hex()
     sys.stdout.write(f"::stop-commands::{mark}\n")
     sys.stdout.flush()

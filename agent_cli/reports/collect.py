@@ -142,7 +142,7 @@ class RunCollector:
         return [self._clean(item) for item in value] if isinstance(value, list) else value
 
 
-def outcome_line(record: RunRecord) -> str:
+def describe_run(record: RunRecord) -> str:
     """Describe how the run ended: outcome, model calls, tool calls, seconds, dollars."""
     result = record.result
     facts = [str(result.get("outcome", "done"))]

@@ -16,7 +16,7 @@ from agent_cli.reports.formats import annotations_report, codequality_report, ju
 from agent_cli.reports.summary import summary_report
 from agent_tools.record import Value
 
-_FINE = ("done", "degraded", "denied")
+_SUCCESSES = ("done", "degraded", "denied")
 # All outputs of a job together may have 1 MiB, and a variable of a later step 128 KiB.
 _MAX_VALUE_CHARS = 100_000
 
@@ -33,7 +33,7 @@ def outputs_report(record: RunRecord) -> str:
         "session_id": result.get("session_id", ""),
         "cost": f"{result.get('total_cost_usd') or 0:.4f}" if result.get("cost_is_reliable") else "",
         "outcome": result.get("outcome", ""),
-        "conclusion": "success" if result.get("outcome") in _FINE else "failure",
+        "conclusion": "success" if result.get("outcome") in _SUCCESSES else "failure",
         "structured_output": json.dumps(answer) if answer is not None else "",
         "findings": str(len(record.findings)),
     }
@@ -62,7 +62,7 @@ REPORTS: dict[str, Callable[[RunRecord], str]] = {
     "outputs": outputs_report,
 }
 # Variables with files that the CI system provides and several steps append to. It reads annotations on standard error.
-_DEFAULTS = {"summary": "GITHUB_STEP_SUMMARY", "outputs": "GITHUB_OUTPUT"}
+_DEFAULT_FILES = {"summary": "GITHUB_STEP_SUMMARY", "outputs": "GITHUB_OUTPUT"}
 
 
 class ReportFile(Value):
@@ -78,7 +78,7 @@ def parse_report(spec: str, env: Mapping[str, str]) -> ReportFile:
     name, colon, file = spec.partition(":")
     if name not in REPORTS:
         raise UsageError(f"--report {spec}: the formats are {', '.join(REPORTS)}, as in --report junit:report.xml.")
-    variable = _DEFAULTS.get(name, "")
+    variable = _DEFAULT_FILES.get(name, "")
     if not file and variable and not colon:
         if not env.get(variable):
             raise UsageError(f"--report {name} without a file is for GitHub, which sets {variable}: add :FILE.")
@@ -104,7 +104,7 @@ def check_target(flag: str, file: str) -> None:
 
 
 class RunReports:
-    """The reports of a run: a listener. `finish` is called with the result of each turn, `write` writes the files."""
+    """Collects a run and writes its reports: a listener. Call `finish` with the result of each turn, then `write`."""
 
     def __init__(self, specs: Sequence[str], env: Mapping[str, str], root: str) -> None:
         """Raise UsageError for a report that cannot be written."""
@@ -128,7 +128,7 @@ class RunReports:
         if not self._result:
             return True
         record = record or self.record()
-        good = True
+        ok = True
         for report in self._files:
             text = REPORTS[report.format](record)
             if not report.file:
@@ -139,8 +139,8 @@ class RunReports:
                 write_text(report.file, text, append=report.append)
             except OSError as error:
                 say(f"The report {report.format} was not written: {report.file}: {error.strerror or error}")
-                good = False
-        return good
+                ok = False
+        return ok
 
 
 def write_text(file: str, text: str, *, append: bool = False) -> None:

@@ -57,7 +57,7 @@ class DiffLines:
                 self.files[new][0].append(range(start, start + count))
                 self.files[new][1].append(range(other, other + there))
 
-    def spelling_of(self, name: str) -> str | None:
+    def find_file(self, name: str) -> str | None:
         """Return a file's name in the diff, given with or without a/ or b/ in front; None if it is not in the diff."""
         bare = name.removeprefix("./")
         return next((n for n in (bare, bare.removeprefix("a/"), bare.removeprefix("b/")) if n in self.files), None)
@@ -155,7 +155,7 @@ class ReviewFinding(Value):
     suggestion: str = ""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File and line, in the form that editors and terminals understand."""
         return f"{self.file}:{self.line}"
 
@@ -208,7 +208,7 @@ def check_findings(findings: Iterable[ReviewFinding], diff: DiffLines, root: str
     outside: list[ReviewFinding] = []
     dropped: list[ReviewFinding] = []
     for finding in findings:
-        file = diff.spelling_of(finding.file.removeprefix(f"{root}/"))
+        file = diff.find_file(finding.file.removeprefix(f"{root}/"))
         if file is None:
             dropped.append(finding)
             continue

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as Xml
 
 from agent_cli.core.version import __version__
-from agent_cli.reports.collect import RunRecord, RunStep, first_line, outcome_line
+from agent_cli.reports.collect import RunRecord, RunStep, describe_run, first_line
 from agent_cli.reports.findings import SEVERITIES, ReviewFinding, Severity, at_least
 from agent_cli.reports.summary import markdown_body
 
@@ -36,7 +36,7 @@ def junit_report(record: RunRecord) -> str:
     case = _case(run, "agent.run", "outcome", record.result.get("duration_ms", 0) / 1000)
     outcome = record.result.get("outcome", "done")
     if outcome not in _PASSED:
-        _add_text(case, "failure", str(record.result.get("result") or ""), message=outcome_line(record))
+        _add_text(case, "failure", str(record.result.get("result") or ""), message=describe_run(record))
     checks = _suite(suites, "agent.checks")
     for check in record.checks:
         case = _case(checks, "agent.checks", check.command)
@@ -60,7 +60,7 @@ def junit_report(record: RunRecord) -> str:
 def _findings(suite: Xml.Element, record: RunRecord) -> None:
     grave = at_least(record.findings, "high")
     for finding in record.findings:
-        case = _case(suite, f"agent.review.{finding.severity}", f"{finding.place} {finding.title}")
+        case = _case(suite, f"agent.review.{finding.severity}", f"{finding.location} {finding.title}")
         case.set("file", _valid(finding.file))
         case.set("line", str(finding.line))
         _add_text(case, "failure" if finding in grave else "system-out", finding.body, message=finding.title)
@@ -106,10 +106,10 @@ def annotations_report(record: RunRecord) -> str:
 def _commands(record: RunRecord) -> Iterator[str]:
     for finding in (*record.findings, *record.outside):
         level = _ANNOTATIONS[finding.severity] if finding in record.findings else "notice"
-        place = {"file": finding.file, "title": f"{finding.severity}: {finding.title}"}
+        properties = {"file": finding.file, "title": f"{finding.severity}: {finding.title}"}
         if finding.side == "new":
-            place |= {"line": str(finding.line), "endLine": str(finding.last)}
-        yield _command(level, finding.body or finding.title, **place)
+            properties |= {"line": str(finding.line), "endLine": str(finding.last)}
+        yield _command(level, finding.body or finding.title, **properties)
     for check in record.checks:
         if check.failed:
             yield _command("error", str(check), title="A check failed")
@@ -209,7 +209,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
 # GitHub sorts alerts by these.
 _SCORES: dict[Severity, str] = {"critical": "9.5", "high": "8.0", "medium": "5.0", "low": "2.0"}
-_FINE = ("done", "degraded", "denied")
+_SUCCESSES = ("done", "degraded", "denied")
 
 
 def sarif_report(record: RunRecord) -> str:
@@ -217,7 +217,7 @@ def sarif_report(record: RunRecord) -> str:
     run = {
         "tool": {"driver": {"name": "agent", "semanticVersion": __version__, "rules": [_rule(s) for s in SEVERITIES]}},
         "columnKind": "unicodeCodePoints",
-        "invocations": [{"executionSuccessful": record.result.get("outcome", "done") in _FINE}],
+        "invocations": [{"executionSuccessful": record.result.get("outcome", "done") in _SUCCESSES}],
         "results": [_result(finding) for finding in (*record.findings, *record.outside)],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from agent_cli.reports.collect import RunRecord, first_line, outcome_line
+from agent_cli.reports.collect import RunRecord, describe_run, first_line
 from agent_cli.reports.findings import SEVERITIES, ReviewFinding
 from agent_tools.text import counted
 
@@ -18,7 +18,7 @@ def summary_report(record: RunRecord) -> str:
     """Return the run in Markdown."""
     result = record.result
     mark = _MARKS.get(result.get("outcome", "done"), "❌")
-    parts = [f"## {mark} agent{' review' if record.review else ''}", outcome_line(record)]
+    parts = [f"## {mark} agent{' review' if record.review else ''}", describe_run(record)]
     answer = str(result.get("result") or "")
     if record.review:
         parts += _review(record)
@@ -59,7 +59,7 @@ def _review(record: RunRecord) -> Iterator[str]:
 
 def finding_markdown(finding: ReviewFinding) -> str:
     """Return a finding in Markdown, with its file and line."""
-    lines = [f"- **{finding.severity}** {_code(finding.place)}: {_cell(finding.title)}"]
+    lines = [f"- **{finding.severity}** {_code(finding.location)}: {_cell(finding.title)}"]
     lines += [f"  {line}" for line in finding.body.splitlines()]
     return "\n".join(lines)
 

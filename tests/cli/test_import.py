@@ -70,7 +70,7 @@ def test_what_is_taken_works_once_and_is_private(work: Path) -> None:
     assert {s["name"] for s in listed} == {"web", "desk", "docs", "g", "o"}
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     again = agent(["import", "--apply"], work)
-    assert "to be taken" not in again.stdout and " taken\n" not in again.stdout
+    assert "to import" not in again.stdout and " imported\n" not in again.stdout
     assert before == {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 

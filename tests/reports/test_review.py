@@ -176,4 +176,4 @@ def test_names_that_git_quotes_renames_and_lines_like_headers() -> None:
     assert diff.hunk("ä b.txt", 2) == range(1, 3)
     assert diff.hunk("new.txt", 9) == range(7, 10) and diff.hunk("new.txt", 10) is None
     assert diff.hunk("new.txt", 7, old=True) == range(7, 8)
-    assert diff.spelling_of("b/new.txt") == "new.txt" and diff.spelling_of("old.txt") is None
+    assert diff.find_file("b/new.txt") == "new.txt" and diff.find_file("old.txt") is None

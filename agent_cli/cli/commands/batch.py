@@ -17,7 +17,7 @@ from agent_cli.batch.tasks import BatchTask, read_batch
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, with_run_options
 from agent_cli.cli.help import examples
-from agent_cli.cli.run_flags import absolute_file, flags_of
+from agent_cli.cli.run_flags import absolute_file, to_flags
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice
@@ -104,7 +104,7 @@ def batch(
         if not scheduler:
             _check_models(found, options.replace(max_budget_usd=max_budget_usd), model)
         batch_options = BatchOptions(
-            flags=(*flags_of(common), *([f"--model={absolute_file(model)}"] if model else ())),
+            flags=(*to_flags(common), *([f"--model={absolute_file(model)}"] if model else ())),
             mode=options.permission_mode or "",
             budget=max_budget_usd,
             retries=retries,

@@ -116,7 +116,7 @@ class ScriptedActor:
         self._pace = pace
 
     def note_answer(self, answer: Answer) -> None:
-        """Note the answer of the user."""
+        """Switch the script if the user refused."""
         if isinstance(answer, Reject):
             self._switch_script("refused")
 

@@ -13,7 +13,7 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
-from agent_cli.cli.run_flags import absolute_file, flags_of, is_file
+from agent_cli.cli.run_flags import absolute_file, is_file, to_flags
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment, UsageError
@@ -76,7 +76,7 @@ def evaluate(
     variants = _variants(model or [], compare or [], options, run_env)
     argv, sandbox, how = _unattended(options, layers, run_env)
     eval_options = EvaluationOptions(
-        argv=(*flags_of(options), *argv),
+        argv=(*to_flags(options), *argv),
         env=os.environ,
         sandbox=sandbox,
         timeout=timeout or 0.0,
@@ -87,12 +87,12 @@ def evaluate(
     total = counted(len(tasks) * len(variants) * repeat, "run")
     print_notice(f"{total} of {counted(len(tasks), 'task')}, {jobs} at a time; {how}.")
 
-    def ended(run: TaskRun, count: int, total: int) -> None:
+    def on_end(run: TaskRun, count: int, total: int) -> None:
         print_notice(format_progress(run, count, total))
         if output_format == "jsonl":
             echo(json.dumps(run_to_json(run)))
 
-    runs = evaluation.run(eval_options, jobs, ended)
+    runs = evaluation.run(eval_options, jobs, on_end)
     if output_format == "json":
         print_json({"runs": [run_to_json(run) for run in runs], "models": summarize_runs(runs)})
     elif output_format == "text" and runs:

@@ -67,7 +67,7 @@ def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
         load_extensions(options, run_env, layers, layers.settings(), print_notice)
     )
     if as_json:
-        print_json([_plain(row) for row in rows])
+        print_json([_to_json(row) for row in rows])
     elif rows:
         echo("\n".join(hook_table_lines(rows, run_env)))
     else:
@@ -78,7 +78,7 @@ def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
 def hook_table_lines(rows: list[HookListEntry], run_env: RunEnvironment) -> list[str]:
     """Format the hooks as a table."""
     cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, run_env), r.status) for r in rows]
-    return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
+    return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STATE"), cells)
 
 
 def _command(hook: Hook) -> str:
@@ -93,7 +93,7 @@ def _source(hook: Hook, run_env: RunEnvironment) -> str:
     return inside or (hook.source.replace(home, "~", 1) if home and hook.source.startswith(f"{home}/") else hook.source)
 
 
-def _plain(row: HookListEntry) -> dict[str, Any]:
+def _to_json(row: HookListEntry) -> dict[str, Any]:
     hook = row.hook
     return {
         "event": hook.event, "matcher": hook.matcher, "if": hook.only, "type": hook.kind, "command": hook.command,

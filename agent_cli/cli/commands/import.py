@@ -36,6 +36,7 @@ app = typer.Typer(add_completion=False)
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
 _MAX_FILE_BYTES = 8 << 20
 ALREADY_THERE = "there already"
+_FAILED = "not taken: "
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -103,11 +104,11 @@ def _claude(home: Path) -> Iterator[ForeignItem]:
         yield ForeignItem("claude", settings.name, settings, why=table)
     for key in table if isinstance(table, dict) else ():
         why = "" if key in TAKEN else why_unused(key)
-        why = why or "it is read where it is, each time"
+        why = why or "it is read in place, in every session"
         yield ForeignItem("claude", f"setting {key}", settings, why=why)
     for name in ("CLAUDE.md", "commands", "agents", "skills", "output-styles", "rules"):
         if os.path.lexists(home / ".claude" / name):
-            yield ForeignItem("claude", name, home / ".claude" / name, why="it is read where it is, each time")
+            yield ForeignItem("claude", name, home / ".claude" / name, why="it is read in place, in every session")
     if os.path.lexists(home / ".claude/plugins"):
         why = "plugins are added one by one, after a question: agent plugin add"
         yield ForeignItem("claude", "plugins", home / ".claude/plugins", why=why)
@@ -318,7 +319,7 @@ def import_settings(
             own.add(_as_data(item), str(item.source), home)
             own.read.append(_target(item))
     if as_json:
-        print_json([_plain(item, state) for item, state in rows])
+        print_json([_to_json(item, state) for item, state in rows])
     else:
         _print(rows, home, applied=apply)
     return 0
@@ -374,7 +375,7 @@ def _write(item: ForeignItem, home: Path) -> str:
     try:
         if item.server is not None:
             if (item.server.env or item.server.headers) and _is_readable_by_others(settings):
-                return f"not taken: others can read {settings}, and it has keys: chmod 600 {settings}"
+                return f"{_FAILED}others can read {settings}, and it has keys: chmod 600 {settings}"
             change_toml(settings, item.key, item.server)
         elif item.text is None:
             save_setting(settings, item.key, item.value)
@@ -382,9 +383,9 @@ def _write(item: ForeignItem, home: Path) -> str:
             runs = stat.S_IMODE(item.source.stat().st_mode) & stat.S_IXUSR
             write_atomic(home / ".agent" / item.key, item.text.encode(), 0o700 if runs else 0o600)
     except (McpEditError, SettingsError) as error:
-        return f"not taken: {error}"
+        return f"{_FAILED}{error}"
     except OSError as error:
-        return f"not taken: {error.strerror or error}"
+        return f"{_FAILED}{error.strerror or error}"
     return ""
 
 
@@ -395,27 +396,28 @@ def _is_readable_by_others(path: Path) -> bool:
         return False
 
 
-def _plain(item: ForeignItem, state: str) -> dict[str, str]:
+def _to_json(item: ForeignItem, state: str) -> dict[str, str]:
     target = "" if item.why else _target(item)
     return {"program": item.program, "what": item.what, "from": str(item.source), "to": target, "state": state}
 
 
 def _print(rows: list[tuple[ForeignItem, str]], home: Path, *, applied: bool) -> None:
-    """Print the items that are taken, then the others with the reason."""
-    taken = [(item, state) for item, state in rows if state in ("", "taken", ALREADY_THERE)]
+    """Print the items that are imported, then the others with the reason."""
+    imported = [(item, state) for item, state in rows if state in ("", "taken", ALREADY_THERE)]
     left = [(item, state) for item, state in rows if state not in ("", "taken", ALREADY_THERE)]
     if not rows:
         echo("Nothing of Claude Code, Codex, Gemini CLI or OpenCode is in your home folder.")
         return
-    if taken:
-        cells = [(i.program, one_line(i.what), one_line(_target(i)), s or "to be taken") for i, s in taken]
+    if imported:
+        cells = [
+            (i.program, one_line(i.what), one_line(_target(i)), {"": "to import", "taken": "imported"}.get(s, s))
+            for i, s in imported
+        ]
         echo("\n".join(table(("FROM", "WHAT", "TO", "STATE"), cells)))
     if left:
-        echo("\nNot taken:" if taken else "Not taken:")
-        reasons = [
-            (i.program, one_line(i.what), shorten(one_line(s.removeprefix("not taken: ")), 120)) for i, s in left
-        ]
+        echo("\nNot imported:" if imported else "Not imported:")
+        reasons = [(i.program, one_line(i.what), shorten(one_line(s.removeprefix(_FAILED)), 120)) for i, s in left]
         echo("\n".join(table(("FROM", "WHAT", "WHY"), reasons)))
-    waiting = sum(not state for _, state in taken)
+    waiting = sum(not state for _, state in imported)
     if waiting and not applied:
-        echo(f"\nNothing was changed. To take {counted(waiting, 'item')}: agent import --apply")
+        echo(f"\nNothing was changed. To import {counted(waiting, 'item')}: agent import --apply")

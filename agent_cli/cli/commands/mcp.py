@@ -105,7 +105,7 @@ def list_servers(as_json: AsJson = False) -> int:
         return 0
     rows = [(f.name, f.kind, f.scope, _state(f, run_env, layers), shorten(f.line, 80)) for f in found.values()]
     empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
-    echo("\n".join(table(("NAME", "TYPE", "WHOSE", "STATE", "WHAT"), rows)) if rows else empty)
+    echo("\n".join(table(("NAME", "TYPE", "SCOPE", "STATE", "TARGET"), rows)) if rows else empty)
     return 0
 
 
@@ -118,7 +118,7 @@ def get_server(name: Name) -> int:
 
 
 def declaration_lines(found: DeclaredServer, run_env: RunEnvironment, layers: Layers) -> list[str]:
-    """Format a declaration; of secrets only the names."""
+    """Format a declaration; secrets only by name."""
     server = found.server
     lines = [
         f"{found.name}: {_state(found, run_env, layers)}",

@@ -51,7 +51,7 @@ def models(
         )
         return 1
     if as_json:
-        print_json([_plain(m, chosen) for m in listed])
+        print_json([_to_json(m, chosen) for m in listed])
         return 0
     rows = [_row(m, chosen) for m in listed]
     header = ("", "MODEL", "WINDOW", "MAX OUTPUT", "INPUT $/M", "OUTPUT $/M")
@@ -111,7 +111,7 @@ def _row(model: ModelInfo, chosen: CurrentModel | None) -> tuple[str, ...]:
     )
 
 
-def _plain(model: ModelInfo, chosen: CurrentModel | None) -> dict[str, Any]:
+def _to_json(model: ModelInfo, chosen: CurrentModel | None) -> dict[str, Any]:
     price_in, price_out = _prices(model)
     return {
         "name": model.name,

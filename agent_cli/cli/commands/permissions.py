@@ -176,9 +176,9 @@ class CallChecker:
             }
         decision = policy.decide(tool, effects)
         if not narrowest:
-            return _plain(decision)
+            return _to_json(decision)
         asks = decision.level is Level.ASK and not decision.rule
-        return {**_plain(decision), "narrowest": split_rules(policy.suggest_rule(tool, effects)) if asks else []}
+        return {**_to_json(decision), "narrowest": split_rules(policy.suggest_rule(tool, effects)) if asks else []}
 
     def _root(self, cwd: Path) -> Path:
         if self._isolated:
@@ -196,7 +196,7 @@ class CallChecker:
         raise UsageError(f"Unknown tool {escape_controls(tool)}. See: agent tools list")
 
 
-def _plain(decision: Decision) -> dict[str, Any]:
+def _to_json(decision: Decision) -> dict[str, Any]:
     parts = [
         {"text": v.text, "decision": v.level.name.lower(), "reason": v.reason, "rule": v.rule} for v in decision.parts
     ]

@@ -34,7 +34,7 @@ from agent_tools.text import counted, one_line, shorten
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 markets = typer.Typer(no_args_is_help=True, add_completion=False)
 app.add_typer(markets, name="marketplace", help="Add, list and remove marketplaces, which list plugins.")
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Trust what it brings, without a question.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Trust it as it is, without asking.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.")]
 Market = Annotated[str, typer.Argument(metavar="NAME", help="Name of the marketplace.")]
 
@@ -76,7 +76,7 @@ def add_plugin(
     ],
     yes: Yes = False,
 ) -> int:
-    """Add a plugin, once you have seen what it brings. Nothing of it runs while it is added."""
+    """Show the contents of a plugin, ask, and add it. Nothing of it runs meanwhile."""
     run_env, store = _open_store()
     _check_policy(run_env, source)
     return _install(store, source, run_env, yes=yes)
@@ -122,7 +122,7 @@ def _confirm_trust(question: str, *, yes: bool) -> bool:
 
 
 def _show(staged: StagedPlugin) -> None:
-    """Print what a plugin brings before the user is asked."""
+    """Print the contents of a plugin, for the question that follows."""
     commit = f", commit {staged.record.commit[:12]}" if staged.record.commit else ""
     _describe(staged.plugin, f"{one_line(staged.record.source)}{commit}")
     for text in staged.left_out:
@@ -175,7 +175,7 @@ def _unused_reason(store: PluginStore, name: str, layers: Layers) -> str:
 
 @app.command("show", epilog=examples("agent plugin show hookify"))
 def show_plugin(name: Name) -> int:
-    """Show what a plugin brings, and what of it has no effect."""
+    """Show the contents of a plugin, and which of them have no effect."""
     _, store = _open_store()
     name = _plugin_name(store, name)
     entry = store.plugins[name]
@@ -212,7 +212,7 @@ def update_plugins(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the plugin; all by default.")] = "",
     yes: Yes = False,
 ) -> int:
-    """Bring plugins up to date from where they were added; what changed is shown and asked about."""
+    """Update plugins from their source; you see what changed and are asked."""
     run_env, store = _open_store()
     code = 0
     for each in [_plugin_name(store, name)] if name else list(store.plugins):
@@ -307,7 +307,7 @@ def list_markets(
                 )
                 for plugin, e in sorted(found.entries.items())
             ]
-            echo("\n".join(table(("NAME", "STATE", "WHAT"), rows)))
+            echo("\n".join(table(("NAME", "STATE", "DESCRIPTION"), rows)))
             return 0
     except PluginError as error:
         raise UsageError(_as_sentence(error)) from None
@@ -321,7 +321,7 @@ def list_markets(
 def update_markets(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the marketplace; all by default.")] = "",
 ) -> int:
-    """Bring the lists of marketplaces up to date; plugins stay as they are."""
+    """Update the lists of marketplaces; plugins stay as they are."""
     run_env, store = _open_store()
     if name and name not in store.marketplaces:
         raise UsageError(f"There is no marketplace {shorten(one_line(name), 60)}.")

@@ -52,9 +52,9 @@ from agent_tools.text import counted, escape_controls, one_line
 app = typer.Typer(add_completion=False)
 _FORMATS = ("text", "json")
 FINDINGS_EXIT_CODE = 7
-_READERS = ("Read", "Grep", "Glob", "LS")
-# Characters of the diff in the prompt: at most, and as a share of a small window at about three characters a token.
-_DIFF, _FILE, _SHARE = 240_000, 60_000, 1.2
+_READ_TOOLS = ("Read", "Grep", "Glob", "LS")
+# Limits of the diff in the prompt: in all, for one file, and for each token of a small window.
+_MAX_DIFF_CHARS, _MAX_FILE_CHARS, _CHARS_PER_WINDOW_TOKEN = 240_000, 60_000, 1.2
 
 
 @app.command(
@@ -71,7 +71,7 @@ _DIFF, _FILE, _SHARE = 240_000, 60_000, 1.2
 @with_run_options(
     "model", "effort", "fallback_model", "max_turns", "max_budget_usd", "allow_unknown_cost", "settings", "bare",
     "trust", "no_session_persistence", "append_system_prompt", "report", "record", "debug", "verbose",
-    print=True, tools=_READERS, json_schema=json.dumps(SCHEMA),
+    print=True, tools=_READ_TOOLS, json_schema=json.dumps(SCHEMA),
 )  # fmt: skip
 def review(
     options: RunOptions,
@@ -114,13 +114,15 @@ def review(
         finally:
             agent.close()
     else:
-        reports.finish({"outcome": "done", "result": "", "structured_output": {"summary": NOTHING, "findings": []}})
+        reports.finish(
+            {"outcome": "done", "result": "", "structured_output": {"summary": NOTHING_TO_REVIEW, "findings": []}}
+        )
     raw = reports.record()
     checked = check_findings(raw.findings, diff, str(run_env.root))
     notes = _finding_notes(checked)
     record = raw.replace(findings=checked.inside, outside=checked.outside, notes=notes, review=True)
     if output_format == "json":
-        print_line(_as_json(record, checked, target, diff))
+        print_line(_to_json(record, checked, target, diff))
     elif not code:
         print_text("\n".join(_report_lines(record, target, diff)) + "\n")
     for note in notes:
@@ -137,17 +139,17 @@ def review(
     return FINDINGS_EXIT_CODE if fail_on and at_least(checked.inside, fail_on) else 0
 
 
-NOTHING = "There is nothing to review: no file differs."
+NOTHING_TO_REVIEW = "There is nothing to review: no file differs."
 
 
 def _warn(text: str) -> None:
     print_notice(f"agent: {text}")
 
 
-def _ask(agent: Agent, target: ReviewTarget, wish: str, reports: RunReports, *, verbose: bool) -> int:
+def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, *, verbose: bool) -> int:
     """Let the model review the change; return the exit code. Its answer is the result that the reports have."""
     conversation = agent.conversation
-    tally = ResultBuilder()
+    builder = ResultBuilder()
     progress = ProgressPrinter(print_notice, verbose)
 
     watch = Signals(conversation.interrupt)
@@ -155,12 +157,12 @@ def _ask(agent: Agent, target: ReviewTarget, wish: str, reports: RunReports, *, 
     def show(event: Event) -> None:
         if watch.caught:
             conversation.interrupt()  # a signal before the turn began
-        tally(event)
+        builder(event)
         progress(event)
         reports(event)
 
     with watch:
-        result = conversation.send(_prompt(target, wish, agent.chosen.window.tokens), show)
+        result = conversation.send(_prompt(target, request, agent.chosen.window.tokens), show)
     outcome = outcome_of(result)
     if outcome == "degraded":
         outcome = (
@@ -173,31 +175,36 @@ def _ask(agent: Agent, target: ReviewTarget, wish: str, reports: RunReports, *, 
         why = getattr(result, "text", "") or f"The review ended: {outcome}."
         print_notice(f"{why} {failure_hint(getattr(result, 'failure', None))}".rstrip())
     windows = (agent.chosen.window.tokens, agent.info.max_output if agent.info else None)
-    fields = result_object(result, outcome, agent.header.session_id, tally, windows, structured=True)
+    fields = result_object(result, outcome, agent.header.session_id, builder, windows, structured=True)
     if outcome != "done":
         fields.pop("structured_output", None)
     reports.finish(fields)
     return exit_code(outcome, fail_on_degraded=True, signal_number=watch.caught)
 
 
-def _prompt(target: ReviewTarget, wish: str, window: int | None) -> str:
+def _prompt(target: ReviewTarget, request: str, window: int | None) -> str:
     where = "Read only what the diff has: the files here are of another version." if target.elsewhere else ""
-    shown = _fit_diff(target.diff, min(_DIFF, int(window * _SHARE)) if window else _DIFF)
-    words = f"\nThe user asks besides: {wish}\n" if wish else ""
+    limit = min(_MAX_DIFF_CHARS, int(window * _CHARS_PER_WINDOW_TOKEN)) if window else _MAX_DIFF_CHARS
+    shown = _fit_diff(target.diff, limit)
+    words = f"\nThe user asks besides: {request}\n" if request else ""
     text = prompt("review_change")
     for name, value in (("title", target.title), ("where", where), ("wish", words)):
         text = text.replace(f"{{{name}}}", value)
     return text.replace("{diff}", shown.replace("</diff>", "<\\/diff>")).replace(" \n", "\n")
 
 
-def _fit_diff(diff: str, most: int) -> str:
-    """Return the diff, with the files that are too long cut, and those that do not fit named."""
+def _fit_diff(diff: str, limit: int) -> str:
+    """Return the diff with long files truncated; files that do not fit are only named."""
     parts = [f"diff --git {part}" for part in ("\n" + diff).split("\ndiff --git ")[1:]]
     shown: list[str] = []
     named: list[str] = []
-    left = most
+    left = limit
     for part in sorted(parts, key=len):
-        text = part if len(part) <= _FILE else part[:_FILE].rpartition("\n")[0] + "\n(cut here: read the file itself)"
+        text = (
+            part
+            if len(part) <= _MAX_FILE_CHARS
+            else part[:_MAX_FILE_CHARS].rpartition("\n")[0] + "\n(cut here: read the file itself)"
+        )
         if len(text) > left:
             named.append(part.partition("\n")[0].removeprefix("diff --git "))
             continue
@@ -209,13 +216,13 @@ def _fit_diff(diff: str, most: int) -> str:
 
 
 def _finding_notes(checked: CheckedFindings) -> tuple[str, ...]:
-    """Return what became of findings that are not on a line of the diff."""
+    """Return notes about findings that are not on a line of the diff."""
     notes = []
     if checked.outside:
         notes.append(f"{_number_findings(checked.outside)} not on a line of the diff: listed apart, without a comment.")
     if checked.dropped:
         notes.append(f"{_number_findings(checked.dropped)} dropped: not in a file of the diff "
-                     f"({', '.join(escape_controls(f.place) for f in checked.dropped[:5])}).")  # fmt: skip
+                     f"({', '.join(escape_controls(f.location) for f in checked.dropped[:5])}).")  # fmt: skip
     return tuple(notes)
 
 
@@ -240,12 +247,12 @@ def _report_lines(record: RunRecord, target: ReviewTarget, diff: DiffLines) -> l
 def _finding_lines(finding: ReviewFinding) -> list[str]:
     side = " (removed)" if finding.side == "old" else ""
     return [
-        f"{finding.severity}: {finding.place}{side}: {' '.join(finding.title.split())}",
+        f"{finding.severity}: {finding.location}{side}: {' '.join(finding.title.split())}",
         *(f"    {line}".rstrip() for line in finding.body.splitlines()),
     ]
 
 
-def _as_json(record: RunRecord, checked: CheckedFindings, target: ReviewTarget, diff: DiffLines) -> dict[str, Any]:
+def _to_json(record: RunRecord, checked: CheckedFindings, target: ReviewTarget, diff: DiffLines) -> dict[str, Any]:
     def plain(findings: Sequence[ReviewFinding]) -> list[dict[str, Any]]:
         return [{k: v for k, v in to_json(f).items() if k != "type"} | {"end_line": f.last} for f in findings]
 

@@ -1,7 +1,4 @@
-"""List, show, export and remove sessions.
-
-Also `agent show`, which shows one of them.
-"""
+"""List, show, export and remove sessions."""
 
 from __future__ import annotations
 
@@ -15,19 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, Session
+from agent_cli.cli.app import AsJson
+from agent_cli.cli.commands.show import find_log, show_log, to_plain
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.questions import can_ask, confirm
-from agent_cli.core.hooks import hook_line
-from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, table
 from agent_cli.runtime.environment import find_environment
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.files import read_log, results_size
-from agent_cli.session.records import SessionInfo, SessionNotFoundError
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.restore import restore
-from agent_cli.session.search import SeveralSessionsError, contains_text, find_session, is_id_like, resolve_reference
+from agent_cli.session.search import contains_text
 from agent_cli.session.store import SessionStore, info_of, remove_session, state_folder
 from agent_cli.session.summary import (
     SessionSummary,
@@ -37,136 +33,14 @@ from agent_cli.session.summary import (
     summarize_session,
     summarize_sessions,
 )
-from agent_cli.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words, stage_of
+from agent_cli.session.timeline import stage_of
 from agent_tools.lazy import lazy_imports
-from agent_tools.record import Value, to_json
-from agent_tools.text import counted, short_duration, shorten
+from agent_tools.text import counted, shorten
 
 with lazy_imports():
     from agent_cli.session import export  # with the parser of markdown
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-shared = typer.Typer()
-
-
-@shared.command(epilog=examples("agent show", "agent show 1a2b3c4d --turn -1"))
-def show(
-    session: Session = "",
-    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the latest.")] = None,
-    as_json: AsJson = False,
-) -> int:
-    return show_log(log_of(session, every=False), turn, as_json)
-
-
-def log_of(text: str, every: bool) -> Path:
-    """Return the log of the requested session; without a request the latest. Raises UsageError."""
-    run_env = find_environment(os.environ)
-    state = state_folder(run_env.env)
-    store = SessionStore(state, run_env.root)
-    try:
-        if not every:
-            return find_session(store, text) if text else store.path(store.latest())
-        found = summaries_of_all_projects(state)
-        if not found:
-            raise SessionNotFoundError("There are no sessions yet.")
-        if text:
-            ids = [g for g in found if is_id_like(text) and g.session_id.startswith(text.lower())]
-            found = ids or resolve_reference(found, text)
-        if len(found) > 1 and text:
-            raise SeveralSessionsError(f"{counted(len(found), 'session')} match {shorten(text, 60)!r}.", found)
-        if not found:
-            raise SessionNotFoundError(
-                f"No session matches {shorten(text, 60)!r}. See: agent sessions list --all-projects"
-            )
-        return found[0].path
-    except SessionNotFoundError as error:
-        raise UsageError(str(error)) from None
-
-
-def show_log(log: Path, turn: int | None, as_json: bool) -> int:
-    """Print a session's timeline, or one turn of it (from 1; negative from the end). Raises UsageError."""
-    session_id = log.stem
-    try:
-        data = read_log(log)
-    except OSError as error:
-        raise UsageError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
-    turns = list(enumerate(build_timeline(data), 1))
-    if turn is not None:
-        index = turn - 1 if turn > 0 else turn
-        if not turns or not -len(turns) <= index < len(turns) or turn == 0:
-            raise UsageError(f"Session {session_id} has {counted(len(turns), 'turn')}, and no turn {turn}.")
-        turns = [turns[index]]
-    total = Usage()
-    for _, summary in turns:
-        total += summary.usage
-    if as_json:
-        shown = [{"turn": number, **_to_plain(summary)} for number, summary in turns]
-        print_json({"session_id": session_id, "turns": shown, "usage": _to_plain(total)})
-        return 0
-    echo(f"session {session_id}")
-    for number, summary in turns:
-        echo("\n".join(_turn_lines(number, summary)))
-    echo(f"total: {_usage_text(total)}")
-    return 0
-
-
-def _to_plain(value: Any) -> Any:
-    """Convert to plain data with every field and without type tags."""
-    plain = to_json(value.replace(**{n: getattr(value, n) for n in value._fields}))
-    return _without_tags(plain)
-
-
-def _without_tags(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {k: _without_tags(v) for k, v in data.items() if k != "type"}
-    return [_without_tags(v) for v in data] if isinstance(data, list) else data
-
-
-def _turn_lines(number: int, turn: TurnSummary) -> list[str]:
-    lines = [
-        f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}",
-        _quote(turn.query),
-    ]
-    current, added = 0, list(turn.added)
-    for call in turn.calls:
-        if call.round != current:
-            current = call.round
-            while added and added[0].round < current:
-                lines.append(_quote(added.pop(0).text))
-            lines.append(f"  round {current}")
-        lines.append(f"    {_call_line(call)}")
-        lines += [f"        {fact}" for fact in call.facts]
-    lines += [_quote(message.text) for message in added]
-    lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
-    lines += [f"  warning: {text}" for text in turn.warnings]
-    lines += [f"  {note}" for note in turn.notes]
-    for call_id, used in turn.agents.items():
-        lines.append(f"  sub-agent {call_id}: {_usage_text(used)}")
-    if turn.copied:
-        return [f"\nturn {number}  {turn.started}", lines[1], "  copied from another session", *lines[2:]]
-    how = turn.terminal_reason or "not ended"
-    took = short_duration(turn.duration_ms / 1000)
-    lines.append(f"  {how}: {counted(turn.rounds, 'model call')}, {took}, {_usage_text(turn.usage)}")
-    return lines
-
-
-def _quote(text: str) -> str:
-    return f"  > {' '.join(text.split())[:200]}"
-
-
-def _call_line(call: CallSummary) -> str:
-    decided = "waiting" if call.decision == "defer" else decision_words(call.decision, call.by, call.user)
-    why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
-    ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
-    if not call.outcome and call.decision == "approve":
-        ended = ", started, not finished" if call.started else ", not run"
-    agent = f"[{call.agent}] " if call.agent else ""
-    return f"{agent}{call.summary}: {decided or 'not decided'}{why}{ended}"
-
-
-def _usage_text(usage: Usage) -> str:
-    cached = f" ({usage.cache_read} cached)" if usage.cache_read else ""
-    return f"{usage.input} tokens in{cached}, {usage.output} out, {usage.cost_words}"
 
 
 Every = Annotated[bool, typer.Option("--all-projects", "-A", help="Include all projects, also moved and removed ones.")]
@@ -241,7 +115,7 @@ def sessions_show(
     every: Every = False,
 ) -> int:
     """Show what happened in a session, turn by turn."""
-    return show_log(log_of(session, every), turn, as_json)
+    return show_log(find_log(session, every=every), turn, as_json=as_json)
 
 
 def _table_row(g: SessionSummary, piece: str, length: int, now: datetime) -> tuple[str, ...]:
@@ -271,15 +145,8 @@ def _session_fields(g: SessionSummary, piece: str | None) -> dict[str, Any] | No
         info = info_of(g.session_id, restore(data, g.session_id), data, results_size(g.path))
     except (SessionNotFoundError, OSError):
         return None
-    found = {name: _field_value(getattr(info, name)) for name in SessionInfo._fields}
+    found: dict[str, Any] = to_plain(info)
     return found if piece is None else found | {"match": piece}
-
-
-def _field_value(value: Any) -> Any:
-    """Convert to plain data; plan steps without their type tags."""
-    if isinstance(value, tuple):
-        return [_field_value(v) for v in value]
-    return {k: v for k, v in to_json(value).items() if k != "type"} if isinstance(value, Value) else value
 
 
 def short_length(ids: list[str]) -> int:
@@ -322,7 +189,7 @@ def remove_sessions(
         before = datetime.now(UTC) - read_time(older_than)
         chosen = [g for g in find_sessions(every) if _last_changed(g) < before]
     else:
-        paths = list(dict.fromkeys(log_of(text, every) for text in sessions or ()))
+        paths = list(dict.fromkeys(find_log(text, every=every) for text in sessions or ()))
         # An unreadable session can be removed by its ID too.
         chosen = [summarize_session(path) or SessionSummary(path.stem, path) for path in paths]
     if not chosen:
@@ -390,7 +257,7 @@ def export_session(
     """Write a session as markdown, as one HTML page, as JSON, or as an ATIF trajectory."""
     if kind and kind not in export.FORMATS:
         raise UsageError(f"--format: {kind} is not one of {', '.join(export.FORMATS)}.")
-    log = log_of(session, every)
+    log = find_log(session, every=every)
     try:
         made = export.document(log, kind or export.format_of(output) or "markdown", tool_definitions)
     except SessionNotFoundError as error:

@@ -26,7 +26,7 @@ def trust(
     folder: Annotated[
         str, typer.Argument(metavar="[FOLDER]", help="A folder of the repository; by default the current one.")
     ] = "",
-    show: Annotated[bool, typer.Option("--show", help="Only show what the repository brings.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Only show what needs trust.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Stop trusting it.")] = False,
     every: Annotated[bool, typer.Option("--list", help="List the trusted repositories.")] = False,
 ) -> int:

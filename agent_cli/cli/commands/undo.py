@@ -1,7 +1,4 @@
-"""Undo what the last turn of a session changed, by commands too.
-
-Also `agent why`, which names the turn that wrote a line.
-"""
+"""Undo what the last turn of a session changed, by commands too."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Annotated
 import typer
 
 from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.checkpoints.undo import UndoManager, blame_line
+from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.cli.app import Session
 from agent_cli.cli.help import examples
@@ -24,11 +21,9 @@ from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.fs.safe_files import read_regular
-from agent_tools.text import counted, escape_controls, parse_number
+from agent_tools.text import counted, escape_controls
 
 app = typer.Typer(add_completion=False)
-shared = typer.Typer()
 
 
 @app.command("undo", epilog=examples("agent undo", "agent undo --to 3", "agent undo --file src/app.py"))
@@ -52,11 +47,11 @@ def undo_session(
                 raise UsageError("There is nothing to redo in this session.")
             number, plan = found
             chosen = _choose_items(plan, run_env, yes=yes, force=force, files=files or ())
-            return 1 if chosen is None else _result(work.redo(number, chosen), chosen, run_env, "undo")
-        turns = _turns(work, to)
+            return 1 if chosen is None else _report(work.redo(number, chosen), chosen, run_env, "undo")
+        turns = _choose_turns(work, to)
         chosen = _choose_items(work.plan(turns), run_env, yes=yes, force=force, files=files or ())
         return (
-            1 if chosen is None else _result(work.undo(turns, chosen, part=bool(files)), chosen, run_env, "undo --redo")
+            1 if chosen is None else _report(work.undo(turns, chosen, part=bool(files)), chosen, run_env, "undo --redo")
         )
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
@@ -82,7 +77,7 @@ def _list(work: UndoManager) -> int:
     return 0
 
 
-def _turns(work: UndoManager, to: int | None) -> list[int]:
+def _choose_turns(work: UndoManager, to: int | None) -> list[int]:
     known = [s.turn.turn for s in work.steps() if not s.undone]
     if to is None:
         latest = work.latest()
@@ -125,40 +120,8 @@ def _choose_items(
     return ready if confirm(f"Restore {counted(len(ready), 'file')}?") else None
 
 
-def _result(failed: dict[str, str], items: Sequence[Item], run_env: RunEnvironment, back: str) -> int:
+def _report(failed: dict[str, str], items: Sequence[Item], run_env: RunEnvironment, back: str) -> int:
     echo(f"Restored {counted(len(items) - len(failed), 'file')}. To reverse this: agent {back}")
     for path, why in failed.items():
         print_notice(f"not restored: {escape_controls(os.path.relpath(path, run_env.root))}: {escape_controls(why)}")
     return 1 if failed else 0
-
-
-_MAX_FILE_BYTES = 20_000_000
-
-
-@shared.command(epilog=examples("agent why src/app.py:42"))
-def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a file, as in src/app.py:42.")]) -> int:
-    name, _, number = line.rpartition(":")
-    if not name or parse_number(number) < 1:
-        raise UsageError("Name a line, as in: agent why src/app.py:42")
-    run_env = find_environment(os.environ)
-    path = os.path.realpath(run_env.cwd / name)
-    try:
-        lines = read_regular(path, _MAX_FILE_BYTES).decode("utf-8", "replace").splitlines(keepends=True)
-    except OSError as error:
-        raise UsageError(f"{escape_controls(name)} cannot be read: {error.strerror or error}.") from None
-    if int(number) > len(lines):
-        raise UsageError(f"{escape_controls(name)} has {len(lines)} lines.")
-    try:
-        store = undo_manager(run_env, read_settings(RunOptions(), run_env).settings(), "none").store
-        found = blame_line(store, path, int(number), lines)
-    except StoreError as error:
-        raise UsageError(f"The snapshots cannot be used: {error}.") from None
-    echo(f"{escape_controls(name)}:{number}: {escape_controls(lines[int(number) - 1].rstrip())}")
-    if found is None:
-        echo("No stored session wrote this line.")
-        return 1
-    turn, change = found.turn, found.change
-    echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
-    echo(f"  with: {escape_controls(change.summary)}")
-    echo(f"  asked: {escape_controls(turn.text)}")
-    return 0

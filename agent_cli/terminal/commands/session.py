@@ -367,7 +367,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 @slash("doctor", "check the installation and the settings")
 def _doctor(ctx: SlashContext, words: str) -> None:
     findings, _ = doctor_report.collect_findings(ctx.run_env, ctx.layers, [], REGISTRY)
-    ctx.page(doctor_report.findings_text(findings))
+    ctx.page(doctor_report.format_findings(findings))
 
 
 @slash("bug", "write a bug report (no keys, no conversation)", "[WORDS]", aliases=("feedback",))

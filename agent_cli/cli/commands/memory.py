@@ -1,0 +1,57 @@
+"""Show the memory files (AGENTS.md, CLAUDE.md) that apply here."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from agent_cli.cli.app import AsJsonObject, with_run_options
+from agent_cli.cli.help import examples
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.run_environment import RunEnvironment
+from agent_cli.headless.output import echo, print_json, print_notice
+from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_data
+from agent_cli.runtime.environment import find_environment, memory_sources, read_settings
+from agent_cli.runtime.tools import make_context, make_workspace
+from agent_tools.text import one_line
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def _group() -> None:
+    # Without a callback, Typer does not make a group of a single command.
+    pass
+
+
+@app.command("show", epilog=examples("agent memory show", "agent memory show --text"))
+@with_run_options("settings", "trust")
+def show_memory(
+    options: RunOptions,
+    as_json: AsJsonObject = False,
+    as_text: Annotated[bool, typer.Option("--text", help="Print the text that the model gets.")] = False,
+) -> int:
+    """Show which memory files are loaded and why, their size, and what was cut or left out."""
+    run_env = find_environment(os.environ)
+    layers = read_settings(options, run_env)
+    for text in layers.ignored:
+        print_notice(f"agent: {one_line(text)}.")
+    found = memory_in_effect(run_env, layers)
+    if as_text:
+        echo(found.block())
+    elif as_json:
+        print_json(memory_data(found))
+    else:
+        echo("\n".join(describe_memory(found)))
+    return 0
+
+
+def memory_in_effect(run_env: RunEnvironment, layers: Layers) -> Memory:
+    """Return the memory files that apply here. Raises UsageError for a missing directory in the settings."""
+    settings = layers.settings()
+    workspace = make_workspace(run_env, settings)
+    context, _ = make_context(workspace, settings, layers, run_env, answered=False)
+    return load_memory(memory_sources(run_env, settings, layers.trust, context.readable))

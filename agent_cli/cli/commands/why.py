@@ -1,0 +1,51 @@
+"""Show which turn, prompt and model wrote a line."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.checkpoints.undo import blame_line
+from agent_cli.cli.help import examples
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.run_environment import UsageError
+from agent_cli.headless.output import echo
+from agent_cli.runtime.checkpoints import undo_manager
+from agent_cli.runtime.environment import find_environment, read_settings
+from agent_tools.fs.safe_files import read_regular
+from agent_tools.text import escape_controls, parse_number
+
+app = typer.Typer(add_completion=False)
+_MAX_FILE_BYTES = 20_000_000
+
+
+@app.command(epilog=examples("agent why src/app.py:42"))
+def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a file, as in src/app.py:42.")]) -> int:
+    name, _, number = line.rpartition(":")
+    if not name or parse_number(number) < 1:
+        raise UsageError("Name a line, as in: agent why src/app.py:42")
+    run_env = find_environment(os.environ)
+    path = os.path.realpath(run_env.cwd / name)
+    try:
+        lines = read_regular(path, _MAX_FILE_BYTES).decode("utf-8", "replace").splitlines(keepends=True)
+    except OSError as error:
+        raise UsageError(f"{escape_controls(name)} cannot be read: {error.strerror or error}.") from None
+    if int(number) > len(lines):
+        raise UsageError(f"{escape_controls(name)} has {len(lines)} lines.")
+    try:
+        store = undo_manager(run_env, read_settings(RunOptions(), run_env).settings(), "none").store
+        found = blame_line(store, path, int(number), lines)
+    except StoreError as error:
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+    echo(f"{escape_controls(name)}:{number}: {escape_controls(lines[int(number) - 1].rstrip())}")
+    if found is None:
+        echo("No stored session wrote this line.")
+        return 1
+    turn, change = found.turn, found.change
+    echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
+    echo(f"  with: {escape_controls(change.summary)}")
+    echo(f"  asked: {escape_controls(turn.text)}")
+    return 0
