@@ -128,6 +128,8 @@ def test_an_answer_is_written_as_it_comes_where_there_is_only_text() -> None:
 def test_thoughts_are_one_dim_line_or_all_of_them() -> None:
     thoughts = (ThinkingDelta("First this.\nThen "), ThinkingDelta("that.\n"), TextDelta("Done.\n\n"))
     assert Screen().see(*thoughts) == ["  thinking: Then that.", "Done."]
+    long = Screen().see(*[ThinkingDelta("considering everything again ")] * 200, TextDelta("Done."))
+    assert re.match(r"  thinking: …(considering|everything|again) ", long[0])
     assert Screen(verbose=True).see(*thoughts) == ["  First this.", "  Then that.", "Done."]
 
 
