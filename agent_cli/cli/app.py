@@ -37,7 +37,7 @@ Calls = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[SESSION] [CALL]...", help="The session and its calls; by default the one call that waits.",
-        autocompletion=completion.complete_sessions,
+        autocompletion=completion.complete_waiting_sessions,
     ),
 ]  # fmt: skip
 EveryCall = Annotated[bool, typer.Option("--all", help="All open calls of the session.")]

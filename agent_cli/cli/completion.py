@@ -40,7 +40,16 @@ def one_of_choices(choices: tuple[str, ...]) -> Values:
 
 
 def complete_sessions(incomplete: str) -> list[Candidate]:
-    """Return the latest sessions of this project by their short IDs, with age and title."""
+    """Return the latest sessions of this project by their short IDs, with their titles."""
+    return _sessions(incomplete)
+
+
+def complete_waiting_sessions(incomplete: str) -> list[Candidate]:
+    """Return the latest sessions of this project that may wait for a decision."""
+    return _sessions(incomplete, ("waiting", "open"))
+
+
+def _sessions(incomplete: str, ended: tuple[str, ...] = ()) -> list[Candidate]:
     try:
         here = environment.find_environment(os.environ)
     except run_environment.UsageError:
@@ -48,7 +57,7 @@ def complete_sessions(incomplete: str) -> list[Candidate]:
     project = store.SessionStore(store.state_folder(os.environ), here.root)
     found = []
     for session in islice(summary.summarize_sessions(project.folder), _MAX_SESSIONS):
-        if session.session_id.startswith(incomplete):
+        if session.session_id.startswith(incomplete) and (not ended or session.ended in ended):
             found.append((project.short(session.session_id), session.title))
     return _with_help(found)
 

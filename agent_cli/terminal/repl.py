@@ -362,7 +362,8 @@ class Repl(Dialogs):
 
     def show_display(self, display: Display) -> None:
         """Show a display in full."""
-        for line in display_lines(display, whole=True):
+        width = self._console.width if self._console.is_terminal else 0
+        for line in display_lines(display, whole=True, width=width):
             self._console.print(line)
 
     def show_markdown(self, text: str) -> None:

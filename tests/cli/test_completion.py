@@ -90,6 +90,19 @@ def test_sessions_are_completed_with_their_titles(tmp_path: Path) -> None:
         assert complete(tmp_path, line) == [short]
 
 
+def test_sessions_to_decide_about_are_those_that_wait(tmp_path: Path) -> None:
+    say(tmp_path, "done")
+    assert complete(tmp_path, "agent approve ") == []
+    script = tmp_path / "asks.toml"
+    script.write_text('[[reply]]\n[[reply.calls]]\nname = "Write"\narguments = { file_path = "a", content = "x" }\n')
+    command = [AGENT, "-p", "--on-ask", "suspend", "--model", f"scripted:{script}", "write it"]
+    done = subprocess.run(command, cwd=tmp_path, env=clean_env(tmp_path / "home"), capture_output=True, check=False)
+    assert done.returncode == 3, done.stderr
+    [waiting] = complete(tmp_path, "agent approve ")
+    assert waiting in " ".join(complete(tmp_path, "agent --resume ")) and len(waiting) == 8
+    assert complete(tmp_path, "agent reject ") == [waiting]
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_values_with_titles(tmp_path: Path, shell: str) -> None:
     say(tmp_path, "it's a 'test': $(touch pwned)")

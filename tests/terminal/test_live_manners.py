@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from rich.console import Console
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
+    FirstChunk,
     PlanChanged,
+    RoundStarted,
     TextDelta,
+    ThinkingDelta,
     ToolFinished,
     ToolProgress,
     ToolRequested,
@@ -239,11 +243,21 @@ def test_a_retry_is_one_line_of_the_status_and_no_warning_each_time() -> None:
     transcript = Transcript(Console(file=kept, soft_wrap=True), kept)
     for number in range(1, 4):
         transcript(Warned(f"Could not connect to api.x: refused; trying again in 0.9 s ({number} of 5)", 30.0))
-    assert transcript.status().startswith("Could not connect to api.x: refused; trying again in ")
-    assert transcript.status().endswith(" s (3 of 5)")
+    assert re.fullmatch(r"trying again in \d+ s \(\d of 5\): Could not connect to api.x: refused", transcript.status())
+    assert " s (3 of 5): " in transcript.status()
     assert "Could not connect" not in kept.getvalue()
     transcript(Warned("The disk is full."))
     assert "The disk is full." in kept.getvalue()
+
+
+def test_waiting_for_the_first_token_is_not_called_thinking() -> None:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, soft_wrap=True), kept)
+    seen = []
+    for event in (RoundStarted(1), FirstChunk(900), ThinkingDelta("Well."), TextDelta("Done.")):
+        transcript(event)
+        seen.append(transcript.status())
+    assert seen == ["waiting for the model", "reading the answer", "thinking", "writing"]
 
 
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from agent_cli.core.events import (
+    Compacted,
     Event,
     HookFinished,
     HookStarted,
@@ -128,6 +129,8 @@ def test_an_answer_is_written_as_it_comes_where_there_is_only_text() -> None:
 def test_thoughts_are_one_dim_line_or_all_of_them() -> None:
     thoughts = (ThinkingDelta("First this.\nThen "), ThinkingDelta("that.\n"), TextDelta("Done.\n\n"))
     assert Screen().see(*thoughts) == ["  thinking: Then that.", "Done."]
+    long = Screen().see(*[ThinkingDelta("considering everything again ")] * 200, TextDelta("Done."))
+    assert re.match(r"  thinking: …(considering|everything|again) ", long[0])
     assert Screen(verbose=True).see(*thoughts) == ["  First this.", "  Then that.", "Done."]
 
 
@@ -167,3 +170,10 @@ def test_problems_that_a_change_brought_are_shown_with_it_and_late_ones_when_the
     late = "[diagnostics: 1 new problem in b.py since your last edit:]\nb.py:2: z is unused (ruff F401)"
     lines = screen.see(MessageAdded(UserMessage(late)))
     assert lines[-2:] == [f"  {line}" for line in late.split("\n")]
+
+
+def test_what_to_do_about_a_compaction_is_said_once() -> None:
+    screen = Screen()
+    for _ in range(2):
+        lines = screen.see(Compacted("auto", 2, 1, tokens_before=1_000, tokens_after=100))
+    assert sum("/uncompact undoes it" in line for line in lines) == 1

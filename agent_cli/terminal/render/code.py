@@ -227,7 +227,7 @@ def diff_lines(diff: Diff, *, whole: bool = False, width: int = 0, heading: bool
     number = max((len(str(line.number)) for line in shown if line.number), default=1)
     yield from _draw_lines(_mark_changed_words(shown), diff.path, number, width)
     if len(shown) < len(lines):
-        how = " (Ctrl-O)" if width else ""
+        how = " (Ctrl-O)" if width and not whole else ""
         yield styled(f"  … {counted(len(lines) - len(shown), 'more line')}{how}", "dim")
 
 

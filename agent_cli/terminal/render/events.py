@@ -134,6 +134,7 @@ class EventRenderer:
         self._changed: dict[str, ChangedLines] = {}
         self._from_start = False
         self._errors: dict[str, str] = {}
+        self._explained_compaction = False
         self._answered = ""
         self._summaries: dict[str, str] = {}
         self._started: set[str] = set()
@@ -254,7 +255,9 @@ class EventRenderer:
             case Compacted():
                 self.context_tokens = event.tokens_after
                 self._say(f"  {compacted_line(event)}", "dim")
-                self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
+                if not self._explained_compaction:
+                    self._explained_compaction = True
+                    self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
             case Uncompacted():
                 self.context_tokens = event.tokens
                 self._say(f"  {uncompacted_line(event)}", "dim")

@@ -244,7 +244,7 @@ class Transcript(EventRenderer):
                 self._agents.clear()
                 self.turn, self._streamed, self.doing = Usage(), 0, "working"
             case RoundStarted():
-                self.doing = "thinking"
+                self.doing = "waiting for the model"
             case PromptRead(read=read, total=total):
                 self.doing = f"reading the prompt, {100 * read // total} % of {short_count(total)}"
             case FirstChunk():
@@ -280,7 +280,12 @@ class Transcript(EventRenderer):
     def status(self) -> str:
         """Describe the current activity."""
         left = self.retry_at - time.monotonic()
-        return re.sub(r"(?<=again in )[\d.]+", f"{left:.0f}", self._retry) if left > 0.5 else self.doing
+        if left <= 0.5:
+            return self.doing
+        # The time comes first: a long cause is cut in a narrow window.
+        cause, _, rest = self._retry.partition("; trying again in ")
+        count = re.search(r" \(\d+ of \d+\)", rest)
+        return f"trying again in {left:.0f} s{count[0] if count else ''}: {cause}"
 
     @property
     def received(self) -> int:
