@@ -96,7 +96,7 @@ def start(
         if not odd:
             _servers[kind] = None
         return subprocess.Popen(command, cwd=cwd, env=env, preexec_fn=_own_terminal if terminal else None, **popen)
-    return _Forked(_server(*kind), command, terminal=terminal, cwd=cwd, env=env, **popen)
+    return _Forked(kind, command, terminal=terminal, cwd=cwd, env=env, **popen)
 
 
 def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subprocess.Popen[bytes]:
@@ -104,7 +104,7 @@ def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subpr
     popen["start_new_session"] = True
     if _is_by_exec():
         return subprocess.Popen(command, env=env, **popen)
-    return _Forked(_server(_WORKER, env.get("LANG")), command, terminal=False, cwd=Path.cwd(), env=env, **popen)
+    return _Forked((_WORKER, env.get("LANG")), command, terminal=False, cwd=Path.cwd(), env=env, **popen)
 
 
 def _server(module: str, language: str | None) -> _Server:
@@ -197,8 +197,8 @@ def _locked(folder: str) -> Iterator[None]:
 class _Forked(subprocess.Popen[bytes]):
     """A process that the server has forked: its parent is the server, which says how it has ended."""
 
-    def __init__(self, server: _Server, args: list[str], *, terminal: bool, **popen: Any) -> None:
-        self._server = server
+    def __init__(self, kind: tuple[str, str | None], args: list[str], *, terminal: bool, **popen: Any) -> None:
+        self._kind = kind
         self._request = {"args": args[3:], "session": popen.pop("start_new_session"), "terminal": terminal}
         super().__init__(args, **popen)  # type: ignore[misc]
 
@@ -209,10 +209,15 @@ class _Forked(subprocess.Popen[bytes]):
         request = {**self._request, "cwd": os.fsdecode(Path(cwd).absolute()), "env": env, "umask": mask}
         # Standard streams that are not given are those of the tests.
         streams = [own if fd == -1 else fd for own, fd in enumerate((pipes[0], pipes[3], pipes[5]))]
-        self._connection = self._server.fork(request, streams)
-        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+        self._connection = _server(*self._kind).fork(request, streams)
         self._answers = self._connection.makefile("rb")
-        self.pid = int(self._answers.readline())
+        process_id = self._answers.readline()
+        if not process_id:  # the server has just been killed with a group of processes, or by the system
+            self._connection = _server(*self._kind).fork(request, streams)
+            self._answers = self._connection.makefile("rb")
+            process_id = self._answers.readline()
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+        self.pid = int(process_id)
         self._child_created = True
 
     def __del__(self, *_: Any) -> None:
@@ -280,7 +285,8 @@ def _serve(module: str, listener: socket.socket, path: Path) -> None:
             else:
                 signal.signal(signal.SIGCHLD, tell)
                 connections[pid] = connection
-                connection.sendall(b"%d\n" % pid)
+                with suppress(OSError):  # the test may have been ended meanwhile
+                    connection.sendall(b"%d\n" % pid)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
             if not pid:
                 for other in (listener, *controls, connection, *connections.values()):
