@@ -38,7 +38,7 @@ tests: $(VENV)/.dev
 
 # The gate for commands: very many lines by chance, run by the real bash, and all that runs unasked under strace; git
 # configurations by chance, compared with git's own reading; and folders swapped for links under every tool for files.
-# Then all examples of the properties, of which the tests try a third.
+# Then all examples of the properties, of which the tests try a third or less.
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \

@@ -11,7 +11,7 @@ from tests.checkpoints.random_sessions import LIMIT, Play
 from tests.support.file_trees import tree_of
 
 # `make undo-fuzz` runs 500.
-SEQUENCES = int(os.environ.get("UNDO_SEQUENCES", "16"))
+SEQUENCES = int(os.environ.get("UNDO_SEQUENCES", "8"))
 SEED = int(os.environ.get("UNDO_SEED", "1"))
 
 

@@ -14,9 +14,9 @@ import pytest
 from tests.permissions.bash_differences import differences
 from tests.permissions.random_word_lines import WordLines
 
-LINES = int(os.environ.get("FUZZ_LINES", "5000"))
+LINES = int(os.environ.get("FUZZ_LINES", "2000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
-AT_ONCE = 2500
+AT_ONCE = 2000
 
 
 @pytest.mark.slow

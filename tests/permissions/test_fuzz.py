@@ -24,7 +24,7 @@ from tests.permissions.marker_programs import Place, Ran
 from tests.permissions.random_line_parts import READERS, SPECIAL
 from tests.permissions.random_lines import Grammar
 
-LINES = int(os.environ.get("FUZZ_LINES", "500"))
+LINES = int(os.environ.get("FUZZ_LINES", "250"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 AT_ONCE = 500
 # What no rule is needed for, and those whose rules the gate below has.

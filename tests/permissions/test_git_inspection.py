@@ -26,7 +26,7 @@ from tests.support.hostile.git_configurations import HARMLESS, HIDDEN, HOSTILE
 from tests.support.program import clean_env
 from tests.support.repositories import git
 
-CONFIGS = int(os.environ.get("FUZZ_CONFIGS", "300"))
+CONFIGS = int(os.environ.get("FUZZ_CONFIGS", "150"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 
 

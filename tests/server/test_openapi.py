@@ -17,7 +17,7 @@ from tests.support.served import Served, path_of, write_script
 schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is missing: the API was not fuzzed")
 pytest.importorskip("schemathesis.specs.openapi.checks")
 _CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance"]
-EXAMPLES = int(os.environ.get("SERVER_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("SERVER_EXAMPLES", "4"))
 
 
 def test_the_document_has_every_route_and_is_served(server: Served) -> None:

@@ -21,7 +21,7 @@ from tests.support.fork_server import ROOT
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
 
-POINTS = int(os.environ.get("CRASH_POINTS", "40"))
+POINTS = int(os.environ.get("CRASH_POINTS", "20"))
 SEED = int(os.environ.get("CRASH_SEED", "1"))
 # Kills of the whole program, which take a hundred times as long.
 RUNS = max(3, POINTS // 50)

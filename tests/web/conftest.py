@@ -1,4 +1,4 @@
-"""One browser and one server for the tests of a file."""
+"""One browser for the tests of a process, and one server for those of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from tests.support.web_page import DESK, PHONE, Served, chromium, serving
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with chromium() as started:
         yield started
