@@ -18,8 +18,9 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.permissions.git_reads import git_call, may_print, printed, printed_files
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
+from agent_cli.permissions.options import FileRead
 from agent_cli.permissions.path_policy import Matcher, SearchFilter, decide_path
-from agent_cli.permissions.readonly_programs import FileRead, reads_of
+from agent_cli.permissions.readonly_programs import reads_of
 from agent_cli.permissions.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
@@ -165,6 +166,12 @@ class CommandReads:
         call = git_call(words)
         wanted = [] if isinstance(call, str) else list(printed(call))
         if not wanted:
+            return
+        if odd := next((w.text for w in part.words if w.pattern and _may_be_revision(w.text, part.cwds)), ""):
+            why = f"prints what a file's name may mean to git: {odd}"
+            yield Verdict(
+                part.text, Level.ASK, why, self._kept, "rule" if self._kept else "default", final=bool(self._kept)
+            )
             return
         root = self._workspace.root
         cwds = [Path(cwd) for cwd in part.cwds or ()]
@@ -321,6 +328,12 @@ def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
     if any(piece[:1] == "." and set(piece) & set("*?") and fnmatchcase("..", piece) for piece in pieces):
         found.append(os.path.join(cwd, ".."))
     return found
+
+
+def _may_be_revision(pattern: str, cwds: tuple[str, ...] | None) -> bool:
+    """Return True if a glob may expand to a name that git reads as a revision with a path, such as HEAD:.env."""
+    found = [name for cwd in cwds or ("/",) for name in pattern_matches(cwd, pattern) or [pattern]]
+    return cwds is None or ":" in pattern or any(":" in os.path.relpath(name, cwds[0]) for name in found)
 
 
 def may_be_option(pattern: str, cwds: tuple[str, ...] | None, *, still: bool = True) -> bool:

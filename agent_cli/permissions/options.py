@@ -1,6 +1,6 @@
 """Parse the arguments of programs: options from a list of allowed ones, or by a table of their effects.
 
-Also the value for a file or program that a command touches.
+Also the values for a file or program that a command touches, and for what a read-only command reads.
 """
 
 from __future__ import annotations
@@ -116,6 +116,25 @@ def _next(option: str, queue: list[str], allowed: Options) -> str:
 
 
 REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+::?(?!\\)|\w+://")
+
+
+class FileRead(Value):
+    """A path that is read.
+
+    what: "names" (sizes, dates, file names), "content", "tree" (all content below), or "listing" if only the names
+        that a glob expands to are shown.
+    hidden: which hidden files of a tree are read; "typed" for those with an extension.
+    only: name patterns of the files that are read, if restricted.
+    without: name patterns of files that are not read.
+    closed: name patterns of directories that are not entered.
+    """
+
+    path: str
+    what: Literal["names", "content", "tree", "listing"] = "content"
+    hidden: Literal["all", "typed", "none"] = "all"
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
 
 
 class Touch(Value):

@@ -9,36 +9,17 @@ Also checks that the script, filter or operands of a read-only program do nothin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Literal
 
 from agent_cli.permissions import readonly_checks as checks
 from agent_cli.permissions.git_reads import git_reads
-from agent_cli.permissions.options import Options, ParsedArguments, UnknownOptionError, read_options
+from agent_cli.permissions.options import FileRead, Options, ParsedArguments, UnknownOptionError, read_options
+from agent_cli.permissions.readonly_find import PLAIN_GLOB, parse_find
 from agent_cli.permissions.readonly_services import SERVICES, asks_service
 from agent_cli.permissions.shell.words import sets_variable
 from agent_tools.record import Value
-
-
-class FileRead(Value):
-    """A path that is read.
-
-    what: "names" (sizes, dates, file names), "content", "tree" (all content below), or "listing" if only the names
-        that a glob expands to are shown.
-    hidden: which hidden files of a tree are read; "typed" for those with an extension.
-    only: name patterns of the files that are read, if restricted.
-    without: name patterns of files that are not read.
-    closed: name patterns of directories that are not entered.
-    """
-
-    path: str
-    what: Literal["names", "content", "tree", "listing"] = "content"
-    hidden: Literal["all", "typed", "none"] = "all"
-    only: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    closed: tuple[str, ...] = ()
-
 
 _Operands = Literal["content", "names", "text", "none", "pattern"]
 
@@ -99,15 +80,6 @@ _DIFF = Options(
     "suppress-common-lines ignore-tab-expansion ignore-trailing-space left-column speed-large-files",
     "unified? context? color? width exclude ignore-matching-lines label tabsize", numbers=True,
 )  # fmt: skip
-_FIND = frozenset(
-    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -size "
-    "-mtime -mmin -atime -amin -ctime -cmin -newer -perm -user -group -links -inum -fstype -printf -used".split()
-)
-_FIND_PLAIN = frozenset(
-    "! ( ) , -not -a -and -o -or -print -print0 -ls -prune -quit -empty -true -false -daystart -xdev -mount -depth "
-    "-executable -readable -writable -nouser -nogroup -noleaf -P -H".split()
-)
-
 _PROGRAMS: dict[str, _Program] = {
     "ls": _Program(_LS, "names", here=True),
     "cat": _Program(Options("AbeEnstTuv", "", "show-all number-nonblank show-ends number squeeze-blank show-tabs")),
@@ -194,7 +166,7 @@ _PROGRAMS: dict[str, _Program] = {
     "xxd": _Program(Options("bipue", "cg", apart=True), check=checks.at_most(1), counted=True),
     "column": _Program(Options("tx", "sco")),
     "paste": _Program(Options("sz", "d", "serial", "delimiters")),
-    "strings": _Program(Options("a", "nt"), check=checks.no_lists_check),
+    "strings": _Program(Options("a", "nt"), check=checks.no_lists_check, counted=True),
     "fold": _Program(Options("bs", "w", "bytes spaces", "width")),
     "expand": _Program(Options("i", "t", "initial", "tabs")),
     "base64": _Program(Options("di", "w", "decode ignore-garbage", "wrap")),
@@ -219,16 +191,15 @@ _PROGRAMS: dict[str, _Program] = {
     "w": _Program(Options("hsfi"), "none"),
     "whereis": _Program(Options("bms"), "text"),
     "netstat": _Program(Options("tulnpaeirs"), "none", checks.netstat_check),
-    "ip": _Program(Options("46csjo", "", "", "color?"), "text", checks.ip_check, counted=True),
+    "ip": _Program(Options("46csjo", "", "", "color?"), "text", checks.ip_check),
     "ifconfig": _Program(Options("a"), "none"),
-    "printenv": _Program(operands="text", check=checks.printenv_check, counted=True),
-    **dict.fromkeys(
-        ("pip", "pip3"), _Program(Options("lf", "", "local files user", "format exclude"), "text", checks.pip_check)
-    ),
+    "printenv": _Program(operands="text", check=checks.printenv_check),
+    "pip": _Program(Options("lf", "", "local files user", "format exclude"), "text", checks.pip_check),
     "md5sum": _Program(Options("bt")),
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
 }
+_PROGRAMS["pip3"] = _PROGRAMS["pip"]
 # Programs that read files, even if they also do more.
 READERS = frozenset((*_PROGRAMS, "find", "git"))
 # Version queries that run and look up nothing. Programs that a project file can replace by another version, which is
@@ -248,7 +219,6 @@ _ABOUT = (("--help",), ("--version",))
 _MORE_WORDS = "a pattern, which may become more words"
 _LEAVING = frozenset(("exit", "return", "break", "continue"))
 BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
-_PLAIN_GLOB = re.compile(r"[\w.*?-]+")
 _STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
 _TESTS = frozenset(
     "! -a -o -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N -z -n -t = == != < > -nt -ot -ef "
@@ -296,7 +266,7 @@ def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) ->
     if name == "expr":
         return ()
     if name == "find":
-        return _parse_find(rest)
+        return parse_find(rest, patterns, reads_of)
     if name == "git":
         found = git_reads(rest, patterns)
         return found if isinstance(found, str) else tuple(FileRead(p) for p in found)
@@ -306,7 +276,10 @@ def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) ->
         return _MORE_WORDS if any(w in patterns for w in rest) else asks_service(name, rest) or ()
     if name not in _PROGRAMS:
         return "not known to be read-only"
-    if _PROGRAMS[name].counted and any(w in patterns for w in rest):
+    program = _PROGRAMS[name]
+    if any(w in patterns for w in rest) and (
+        program.counted or (program.check and program.operands in ("text", "none"))
+    ):
         return _MORE_WORDS
     return _parse_listed(name, rest, patterns)
 
@@ -361,7 +334,7 @@ def _search_filters(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], 
     closed: list[str] = []
     for option, value in read.options:
         bare = re.sub(r"^(?:\*\*/)?", "", value.removeprefix("!")) if name == "rg" else value
-        if option in ("--include", "-g", "--glob", "--exclude", "--exclude-dir") and not _PLAIN_GLOB.fullmatch(bare):
+        if option in ("--include", "-g", "--glob", "--exclude", "--exclude-dir") and not PLAIN_GLOB.fullmatch(bare):
             return (), (), ()
         if option == "--include" or (option in ("-g", "--glob") and not value.startswith("!")):
             only.append(bare)
@@ -385,61 +358,6 @@ def _hidden(read: ParsedArguments) -> Literal["all", "typed", "none"]:
     if any(name in ("-u", "-.", "--hidden", "--unrestricted") for name, _ in read.options):
         return "all"
     return "typed" if any(name in ("-t", "--type") for name, _ in read.options) else "none"
-
-
-def _parse_find(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
-    """Parse find without actions on what it finds, other than showing it by a program that only reads."""
-    words, starts = list(rest), []
-    while words and (words[0] in ("-P", "-H") or not (words[0].startswith("-") or words[0] in ("!", "(", ","))):
-        if not (word := words.pop(0)).startswith("-"):
-            starts.append(word)
-    starts = starts or ["."]
-    found = [FileRead(start, "names") for start in starts]
-    tests: list[tuple[str, str]] = []
-    while words:
-        word = words.pop(0)
-        if word in _FIND and words:
-            tests.append((word, words.pop(0)))
-            if word == "-newer":
-                found.append(FileRead(tests[-1][1], "names"))
-        elif word == "-exec":
-            end = next((n for n, w in enumerate(words) if w in (";", "+")), len(words))
-            if why := _shows_found(words[:end], tests):
-                return why
-            only = _named_only(tests)
-            found += [FileRead(start, "tree", only=only) for start in starts]
-            words = words[end + 1 :]
-        elif word not in _FIND_PLAIN:
-            return f"the action or option {word}"
-        else:
-            tests.append((word, ""))
-    return tuple(found)
-
-
-# Programs that find may run: their operands are files, which they read and show.
-_SHOWING = frozenset(
-    "cat head tail nl wc grep egrep fgrep sed cut sort stat file ls md5sum sha1sum sha256sum basename dirname du "
-    "realpath od strings tac echo".split()
-)
-
-
-def _shows_found(words: Sequence[str], tests: Sequence[tuple[str, str]]) -> str:
-    """Return why `find -exec` with these words does more than show the files it finds; "" if it does not.
-
-    Without `-type f` it would also read what links lead to.
-    """
-    if ("-type", "f") not in tests or any(test in ("-o", "-or", "(", ",", "!", "-not") for test, _ in tests):
-        return "the action -exec without a lone -type f"
-    if words[:1] == [] or words[0] not in _SHOWING or words[-1:] != ["{}"] or any("{}" in w for w in words[:-1]):
-        return f"the action -exec {' '.join(words[:1])}"
-    # Names that are found begin with where the search begins, so none of them is an option.
-    inner = reads_of((*words[:-1], "./found"))
-    return inner if isinstance(inner, str) else ""
-
-
-def _named_only(tests: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the pattern that all files found match; () if there is none."""
-    return next(((value,) for test, value in tests if test == "-name" and _PLAIN_GLOB.fullmatch(value)), ())
 
 
 def _parse_test(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:

@@ -46,10 +46,35 @@ def effects_of(part: SimpleCommand) -> tuple[Touch, ...]:
     return tuple(_from_input(touch, part) for touch in found)
 
 
+# Programs whose first words say what they do, and how many words that are.
+_VERBS: Mapping[str, int] = {
+    **dict.fromkeys("npm npx pnpm yarn bun cargo go uv pip pip3 tar bsdtar 7z 7za 7zz ruff openssl".split(), 1),
+    **dict.fromkeys("git docker podman kubectl helm gh".split(), 2),
+    **dict.fromkeys("make mvn mvnw gradle gradlew just".split(), 99),
+}
+# Subcommands of git whose next word says what they do.
+_GIT_NESTED = frozenset("submodule bisect worktree config bundle stash remote reflog notes sparse-checkout".split())
+
+
+def _unknown_verb(name: str, words: Sequence[Word]) -> Word | None:
+    """Return a glob that stands where a program is told what to do: a file's name could be any of its verbs."""
+    left = _VERBS.get(name, 0)
+    for word in words:
+        if not left:
+            break
+        if word.pattern and (not word.text.startswith("-") or name in ("tar", "bsdtar")):
+            return word
+        if not word.text.startswith("-"):
+            left = 0 if name == "git" and left == 2 and word.text not in _GIT_NESTED else left - 1
+    return None
+
+
 def _of_command(words: Sequence[Word]) -> Iterator[Touch]:
     name = _name(words)
     program = PROGRAMS.get(name)
     if program is not None:
+        if verb := _unknown_verb(name, words[1:]):
+            yield Touch("run", verb)
         own = PROGRAM_EFFECTS.get(name)
         yield from own(words[1:]) if own is not None else _by_table(program, words[1:])
 
@@ -95,7 +120,7 @@ def _started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
             rest = rest[1:]
         elif rest[0].text in _OWN:
             return words
-    return rest if size and rest and not rest[0].why else words
+    return rest if size and rest and not (rest[0].why or rest[0].pattern) else words
 
 
 def _from_input(touch: Touch, part: SimpleCommand) -> Touch:

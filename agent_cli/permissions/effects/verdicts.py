@@ -21,10 +21,10 @@ from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, pattern_matches
 from agent_cli.permissions.effects.git import files_of_list, files_of_patch, members
 from agent_cli.permissions.effects.lookup import effects_of, is_known_program
-from agent_cli.permissions.options import REMOTE, Touch
+from agent_cli.permissions.options import REMOTE, FileRead, Touch
 from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, contains_protected, decide_path, secret
-from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
+from agent_cli.permissions.readonly_programs import BUILTINS, READERS
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import of_process, real_path
