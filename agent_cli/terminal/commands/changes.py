@@ -233,7 +233,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
         f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
     ):
         return
-    context = ctx.agent.conversation.deps.context
+    context = ctx.agent.tool_context
     if context.cancel.cancelled:
         context.cancel = CancelToken()
     repo = Repository(ctx.run_env.root, ctx.run_env.env)

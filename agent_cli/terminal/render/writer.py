@@ -179,7 +179,7 @@ class Writer:
         if self._thought:
             thought, self._thought = self._thought, ""
             last = next((line for line in reversed(thought.split("\n")) if line.strip()), "")
-            if len(last) == _MAX_THOUGHT:  # its beginning is lost: begin with a whole word
+            if len(last) == _MAX_THOUGHT_CHARS:  # its beginning is lost: begin with a whole word
                 last = f"…{last.partition(' ')[2] or last}"
             if last and self._whole_thoughts:
                 self.put(styled(f"  {last}", "dim"))
