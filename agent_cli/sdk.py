@@ -280,7 +280,7 @@ class AgentSession:
         options = self._options.replace(resume=self.session_id if started else None, fork_session=started)
         callbacks = self._callbacks.copy()
         copy = AgentSession(options.replace(model=self.model), self._agent.run_env, callbacks, self._embedded)
-        copy._agent.conversation.deps.policy.mode = self._agent.conversation.deps.policy.mode
+        copy._agent.policy.mode = self._agent.policy.mode
         return copy
 
     def interrupt(self) -> None:

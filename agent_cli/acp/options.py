@@ -50,7 +50,7 @@ def mode_state(mode: str) -> dict[str, Any]:
 def config_options(ctx: SlashContext) -> list[dict[str, Any]]:
     """Return mode, model and effort as options with their current values."""
     conversation = ctx.agent.conversation
-    mode, model = conversation.deps.policy.mode, conversation.options.label
+    mode, model = ctx.agent.policy.mode, conversation.options.label
     offered = {info.name: about for info, about in models_with_details(ctx)[:_MAX_MODELS]}
     names = [model, *(name for name in offered if name != model)]
     efforts = [("default", "Default"), *((level, level.capitalize()) for level in get_args(Effort))]

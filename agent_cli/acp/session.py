@@ -85,7 +85,7 @@ class EditorSession(Dialogs):
     def _connect_editor(self) -> None:
         """Connect the agent to the editor: updates, questions, files."""
         conversation, header = self.agent.conversation, self.agent.header
-        workspace = conversation.deps.context.workspace
+        workspace = self.agent.tool_context.workspace
         if self._client.offers("fs", "readTextFile") or self._client.offers("fs", "writeTextFile"):
             workspace.buffers = EditorBuffers(self._client, header.session_id)
         self._updates = SessionUpdates(
@@ -100,14 +100,14 @@ class EditorSession(Dialogs):
         if restored is not None and restored.header.session_id == header.session_id:
             self.usage = restored.usage
         self._updates.cost = self.usage.cost
-        self._mode = conversation.deps.policy.mode
+        self._mode = self.agent.policy.mode
 
     def _command_display(self) -> OutputDisplay | None:
         """Return the best display for the output of commands that the editor supports."""
         if self._terminals is not None:
             self._terminals.close()
             self._terminals = None
-        workspace = self.agent.conversation.deps.context.workspace
+        workspace = self.agent.tool_context.workspace
         if self._client.offers("_meta", "terminal_output"):
             return DrawnTerminal(lambda: workspace.cwd)
         if self._client.offers("terminal"):
@@ -152,13 +152,13 @@ class EditorSession(Dialogs):
                     else:
                         self._updates(part)
         self._updates.cost = cost
-        if plan := self.agent.conversation.deps.context.plan:
+        if plan := self.agent.tool_context.plan:
             self._send(plan_update(plan))
 
     def set_option(self, name: str, value: str) -> None:
         """Change the mode, the model or the effort. Raises UsageError."""
         choices.set_option(self, name, value)
-        self._mode = self.agent.conversation.deps.policy.mode
+        self._mode = self.agent.policy.mode
 
     def begin_prompt(self) -> None:
         """Prepare for a prompt; `cancel` from now on cancels it."""
@@ -172,7 +172,7 @@ class EditorSession(Dialogs):
             token.check()
             self._ask_for_trust()
             conversation = self.agent.conversation
-            self._prompt = read_prompt(blocks, conversation.deps.context, self.agent.model.name)
+            self._prompt = read_prompt(blocks, self.agent.tool_context, self.agent.model.name)
             self._resume_suspended()
             if is_slash(self._prompt.text):
                 self._run_command(self._prompt.text)
@@ -238,11 +238,11 @@ class EditorSession(Dialogs):
             return
         # Its settings, hooks and servers are part of what a session is built from.
         self.layers = trusted
-        mode, history = self.agent.conversation.deps.policy.mode, bool(self.agent.conversation.history)
+        mode, history = self.agent.policy.mode, bool(self.agent.conversation.history)
         self.agent.close("other")
         chosen = {"resume": self.id, "session_id": None} if history else {"resume": None, "session_id": self.id}
         self.agent = self._build(self.options.replace(fork_session=False, **chosen))
-        self.agent.conversation.deps.policy.mode = mode
+        self.agent.policy.mode = mode
         self._connect_editor()
         self._announce_commands()
 
@@ -280,7 +280,7 @@ class EditorSession(Dialogs):
         try:
             self._flush()
             self._updates(event)
-            if self.agent.conversation.deps.policy.mode != self._mode:
+            if self.agent.policy.mode != self._mode:
                 self._report_choices()
         except EditorError:
             self.cancel()
@@ -288,7 +288,7 @@ class EditorSession(Dialogs):
     def _report_choices(self) -> None:
         """Send the mode and the options if they have changed since they were sent."""
         conversation = self.agent.conversation
-        if (mode := conversation.deps.policy.mode) != self._mode:
+        if (mode := self.agent.policy.mode) != self._mode:
             self._mode = mode
             self._send({"sessionUpdate": "current_mode_update", "currentModeId": mode})
         now = (mode, conversation.options.label, conversation.options.effort)
@@ -304,7 +304,7 @@ class EditorSession(Dialogs):
             self._shown["commands"] = offered
             self._send({"sessionUpdate": "available_commands_update", "availableCommands": offered})
         conversation = self.agent.conversation
-        label = (conversation.deps.policy.mode, conversation.options.label, conversation.options.effort)
+        label = (self.agent.policy.mode, conversation.options.label, conversation.options.effort)
         self._shown.setdefault("options", label)
 
     def _on_title(self, usage: Usage) -> None:
@@ -393,7 +393,7 @@ class EditorSession(Dialogs):
         self._send(message_chunk(f"\n{text}\n"))
 
     def show_plan(self) -> None:
-        plan = self.agent.conversation.deps.context.plan
+        plan = self.agent.tool_context.plan
         self._send(plan_update(plan))
         for item in plan:
             self.say(f"  [{'x' if item.status == 'completed' else ' '}] {one_line(item.content)}")
@@ -438,7 +438,7 @@ class EditorSession(Dialogs):
 
     def switch_mode(self, mode: str) -> None:
         check_mode(mode, os.environ)
-        self.agent.conversation.deps.policy.mode = cast(Mode, mode)
+        self.agent.policy.mode = cast(Mode, mode)
 
     def run_interruptible(self, run: Callable[[], object]) -> None:
         run()

@@ -272,11 +272,11 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
 
     Raises UsageError if no mode was chosen.
     """
-    policy = copy.copy(agent.conversation.deps.policy)
+    policy = copy.copy(agent.policy)
     policy.mode = next((m for m in MODES if m == mode), "default" if policy.mode == "plan" else policy.mode)
     if policy.mode == "plan":
         raise UsageError(f"In plan mode nothing can be changed: agent approve {short} --mode acceptEdits")
-    workspace = agent.conversation.deps.context.workspace
+    workspace = agent.tool_context.workspace
     # For a plan without file names, check an arbitrary one.
     named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
     asks = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK

@@ -180,7 +180,7 @@ def run_one_shot(options: RunOptions) -> int:
         code = run_headless(
             asked,
             begin,
-            lambda text: attach_mentioned(text, built[0].conversation.deps.context, built[0].model.name),
+            lambda text: attach_mentioned(text, built[0].tool_context, built[0].model.name),
             lambda text, show: _run_command(built[0], text, show),
             (lambda: runtime_pending.deferred_step(built[0])) if options.continue_ or options.resume else None,
         )
@@ -312,7 +312,7 @@ def session_report(agent: Agent) -> RunReport:
         key_source=agent.model.key_source,
         cwd=str(run_env.cwd),
         tools=tuple(agent.conversation.deps.tools),
-        mode=agent.conversation.deps.policy.mode,
+        mode=agent.policy.mode,
         memory=tuple(str(f.path) for f in agent.memory.files),
         memory_places=agent.memory.places,
         agents=agent.conversation.deps.agents,

@@ -64,7 +64,7 @@ _REASONS = {
     ),
 }
 # Keys of Claude Code's settings that are read separately.
-APART = ("permissions", "hooks")
+SEPARATE_KEYS = ("permissions", "hooks")
 PERMISSIONS = frozenset(("allow", "ask", "deny", "defaultMode", "additionalDirectories"))
 # Files and folders directly in `.agent` and `.claude`: True if they take effect, and a description.
 _MEMORY = (True, "memory, which has a separate line")
@@ -82,7 +82,7 @@ KNOWN_ENTRIES = {
 }
 
 
-def unused(kind: str, keys: Iterable[str]) -> list[str]:
+def describe_unused(kind: str, keys: Iterable[str]) -> list[str]:
     """Describe the keys of front matter without effect, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     for key in keys:
@@ -114,16 +114,16 @@ class FileReport(Value):
 
 
 class ReportReader:
-    """Reports on the folders of one place after another, nearest first; the first file of a name takes effect.
+    """Reports on folders, nearest first; of several files of one name the first takes effect.
 
     tools: the available tools.
-    taken: reserved names of slash commands.
+    reserved: reserved names of slash commands.
     check_model: as for `read_agent_type`.
     """
 
-    def __init__(self, tools: Collection[str], taken: Collection[str], check_model: Callable[[str], str]) -> None:
+    def __init__(self, tools: Collection[str], reserved: Collection[str], check_model: Callable[[str], str]) -> None:
         self._tools, self._check_model = tools, check_model
-        self._names = {f"/{name}": "a command of the program" for name in taken}
+        self._names = {f"/{name}": "a command of the program" for name in reserved}
         self._base = Path()
 
     def read(self, base: Path, within: Path | None) -> list[FileReport]:
@@ -170,7 +170,7 @@ class ReportReader:
             return FileReport(path, "not used: it has no text", False)
         notes = [wrong] if wrong else []
         notes += self._prompt_notes("command", table, body, within)
-        return self._unless_taken(FileReport(path, f"command {name}", True, tuple(notes)), name)
+        return self._unless_name_taken(FileReport(path, f"command {name}", True, tuple(notes)), name)
 
     def _skill(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport | None:
         name, _, file = inner.partition("/")
@@ -194,7 +194,7 @@ class ReportReader:
         notes = self._prompt_notes("skill", table, split_front_matter(text)[1], within)
         if table.get("name") not in (None, name):
             notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which is used")
-        return self._unless_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
+        return self._unless_name_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
 
     def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
         if why := _why_unusable(inner, "an agent type"):
@@ -207,15 +207,15 @@ class ReportReader:
             kind = read_agent_type(text, "", self._tools, self._check_model, within=within, problems=wrong_hooks)
         except AgentTypeError as error:
             return FileReport(path, f"not used: {str(error).removeprefix(': ')}", False)
-        notes = [*unused("agent", table), *(why.removeprefix(": ") for why in wrong_hooks)]
+        notes = [*describe_unused("agent", table), *(why.removeprefix(": ") for why in wrong_hooks)]
         if kind.missing_tools:
             notes.append(f"tools that are not here: {', '.join(kind.missing_tools)}")
         name = f"agent type {kind.name}"
-        return self._unless_taken(FileReport(path, name, True, tuple(notes)), name)
+        return self._unless_name_taken(FileReport(path, name, True, tuple(notes)), name)
 
     def _prompt_notes(self, kind: str, table: dict[str, Any], body: str, within: Path | None) -> list[str]:
         """Return notes on the keys of a command or skill that have no effect or are invalid."""
-        notes = unused(kind, table)
+        notes = describe_unused(kind, table)
         notes += read_allowed(table.get("allowed-tools"))[1]
         wrong: list[str] = []
         front_matter_hooks(table, "", within, wrong)
@@ -226,7 +226,7 @@ class ReportReader:
             notes.append(f"runs {counted(runs, 'command')} when it is used, if they are permitted")
         return notes
 
-    def _unless_taken(self, report: FileReport, name: str) -> FileReport:
+    def _unless_name_taken(self, report: FileReport, name: str) -> FileReport:
         path = str(self._base / report.path)
         where = self._names.setdefault(name, path)
         if where == path:
@@ -291,12 +291,14 @@ def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileR
         return FileReport(path, "not used: it is not a JSON object", False)
     if own and path.endswith("settings.local.json"):
         return FileReport(path, "not used: in the home folder only settings.json is read", False)
-    found = translate({k: v for k, v in table.items() if k not in APART}, ("model", "output_style").__contains__)
+    found = translate(
+        {k: v for k, v in table.items() if k not in SEPARATE_KEYS}, ("model", "output_style").__contains__
+    )
     unused = found.unused if own or "disableAllHooks" not in table else (*found.unused, "disableAllHooks")
-    taken = [key for key in table if key not in {name.partition(".")[0] for name in unused}]
+    used = [key for key in table if key not in {name.partition(".")[0] for name in unused}]
     notes = unused_in_words(unused)
     rules = table.get("permissions")
     inner = rules if isinstance(rules, dict) else {}
     notes += [f"permissions.{key}: not read here" for key in inner if key not in PERMISSIONS]
-    what = f"settings of Claude Code; used here: {' and '.join(taken) or 'nothing'}"
-    return FileReport(path, what, bool(taken), tuple(notes))
+    what = f"settings of Claude Code; used here: {' and '.join(used) or 'nothing'}"
+    return FileReport(path, what, bool(used), tuple(notes))

@@ -37,19 +37,19 @@ def find_output_styles(
 ) -> tuple[dict[str, OutputStyle], list[str]]:
     """Return the styles by name, the default first, and problems with files. project: None if it is not trusted."""
     problems: list[str] = []
-    places: list[tuple[str, Path, Path | None]] = []
+    files: list[tuple[str, Path, Path | None]] = []
     for folder, within in search_folders(home, project, FOLDERS):
-        places += [("", Path(path), within) for _, path in markdown_files(folder, within, problems)]
-    places += [(f"{plugin.name}:", path, plugin.folder) for plugin in plugins for path in plugin.styles]
+        files += [("", Path(path), within) for _, path in markdown_files(folder, within, problems)]
+    files += [(f"{plugin.name}:", path, plugin.folder) for plugin in plugins for path in plugin.styles]
     shipped = sorted((prompt_folder() / "output-styles").glob("*.md"))
     found = {DEFAULT: _DEFAULT}
-    for before, path, within in [*places, *(("", path, None) for path in shipped)]:
-        if (style := _read_style(before, path, within, problems)) is not None:
+    for prefix, path, within in [*files, *(("", path, None) for path in shipped)]:
+        if (style := _read_style(prefix, path, within, problems)) is not None:
             found.setdefault(style.name, style)
     return found, problems
 
 
-def _read_style(before: str, path: Path, within: Path | None, problems: list[str]) -> OutputStyle | None:
+def _read_style(prefix: str, path: Path, within: Path | None, problems: list[str]) -> OutputStyle | None:
     try:
         head, body = split_front_matter(read_regular(path, MAX_BYTES, within).decode("utf-8", "replace"))
         table = read_front_matter(head)
@@ -63,7 +63,7 @@ def _read_style(before: str, path: Path, within: Path | None, problems: list[str
         problems.append(f"{path}: this output style is skipped: it has no text")
         return None
     name = key_text(table, "name") or path.stem
-    return OutputStyle(f"{before}{name}", key_text(table, "description"), body.strip(), path)
+    return OutputStyle(f"{prefix}{name}", key_text(table, "description"), body.strip(), path)
 
 
 def choose_style(name: str, styles: dict[str, OutputStyle]) -> OutputStyle | None:

@@ -35,9 +35,9 @@ def add_parts(
         commands.setdefault(
             full, command.replace(own=True, variables=variables, hooks=plugin_hooks(command.hooks, variables))
         )
-    for name, place in plugin.skills.items():
+    for name, skill_folder in plugin.skills.items():
         full = f"{plugin.name}:{name}"
-        if (skill := read_skill(full, place, folder, problems)) is not None:
+        if (skill := read_skill(full, skill_folder, folder, problems)) is not None:
             skills.setdefault(
                 full, skill.replace(own=True, variables=variables, hooks=plugin_hooks(skill.hooks, variables))
             )

@@ -79,7 +79,7 @@ class Tdd:
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
         """Refuse calls that come too early, or ask about them; a commit always needs approval. Raises ToolError."""
         if self.state.phase == "plan" and turn.plan_approved:
-            self._to("tests")
+            self._enter("tests")
         writes = [self._relative(e.target) for e in effects if e.kind == "write"]
         commands = [e.target for e in effects if e.kind == "run"]
         early = self.state.phase in ("plan", "tests", "review")
@@ -113,7 +113,7 @@ class Tdd:
         if not isinstance(shown, CommandOutput):
             return ""
         if re.search(_COMMIT, shown.command) and shown.exit_code == 0 and self.state.phase == "commit":
-            self._to("done")
+            self._enter("done")
             return ""
         command = self._test_of(shown.command)
         if command is None:
@@ -134,7 +134,7 @@ class Tdd:
             return "\n\n[/tdd: seen failing. The user reviews the tests before your next call runs.]"
         if phase == "code" and red is not None:
             if check.passed and check.command == red.command:
-                self._to("commit")
+                self._enter("commit")
                 return "\n\n[/tdd: seen passing. Commit now; the user is asked.]"
             if check.passed:
                 return f"\n\n[/tdd: what counts is `{red.command}`, which was seen failing.]"
@@ -145,9 +145,9 @@ class Tdd:
         tests = [path for path in paths if re.search(_TEST, path)]
         if state.phase in ("tests", "review") and tests:
             # The tests that were seen failing have changed.
-            self.state = state.replace(tests=_merged(state.tests, tests), phase="tests", red=None)
+            self.state = state.replace(tests=_merge(state.tests, tests), phase="tests", red=None)
         elif state.phase in ("code", "commit") and paths:
-            self.state = state.replace(phase="code", later=_merged(state.later, tests))
+            self.state = state.replace(phase="code", later=_merge(state.later, tests))
 
     def review(self) -> str:
         """Return the title of the user's review of the tests, if that is due; else ""."""
@@ -158,12 +158,12 @@ class Tdd:
         )
 
     def record_review(self, *, approved: bool) -> None:
-        self._to("code" if approved else "tests")
+        self._enter("code" if approved else "tests")
 
     def unfinished(self, turn: Turn, text: str) -> str:
         """Return a message that continues the turn; "" if the model is done, asks a question, or was nudged enough."""
         if self.state.phase == "plan" and turn.plan_approved:
-            self._to("tests")
+            self._enter("tests")
         nothing_to_commit = self.state.phase == "commit" and not (self._root / ".git").exists()
         if self.state.phase == "done" or nothing_to_commit or is_question(text):
             return ""
@@ -193,7 +193,7 @@ class Tdd:
         later = f"; tests changed after you saw them: {', '.join(state.later)}" if state.later else ""
         return f"commits; `{state.red.command if state.red else ''}` was seen failing, then passing{later}"
 
-    def _to(self, phase: Phase) -> None:
+    def _enter(self, phase: Phase) -> None:
         self.state = self.state.replace(phase=phase)
 
     def _next(self) -> str:
@@ -224,5 +224,5 @@ def _ask(turn: Turn, decision: Decision, why: str) -> Decision:
     return decision.replace(level=Level.ASK, reason=why, by="default", rule="")
 
 
-def _merged(before: tuple[str, ...], paths: Sequence[str]) -> tuple[str, ...]:
+def _merge(before: tuple[str, ...], paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*before, *paths)))

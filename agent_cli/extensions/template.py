@@ -113,7 +113,7 @@ def _open_path(name: str, ctx: ToolContext) -> str:
     return found if ctx.readable is None or ctx.readable(found.path) else ""
 
 
-def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolContext) -> tuple[str, str]:
+def _content(name: str, lines: tuple[int, int] | None, limit: int, ctx: ToolContext) -> tuple[str, str]:
     """Return a file's content to show, and its fingerprint if the content is complete."""
     try:
         data = ctx.workspace.read(ctx.workspace.resolve(name), MAX_FILE_BYTES)
@@ -128,10 +128,10 @@ def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolConte
         content = "".join(every[lines[0] - 1 : lines[1]])
         if lines[1] > len(every):
             content += f"[the file has {len(every):,} lines]"
-    if len(content) <= room:
+    if len(content) <= limit:
         return content.rstrip("\n"), "" if lines else fingerprint(data)
     return (
-        f"{content[:room]}\n[cut here, after {room:,} of {len(content):,} characters; read the file for the rest]",
+        f"{content[:limit]}\n[cut here, after {limit:,} of {len(content):,} characters; read the file for the rest]",
         "",
     )
 

@@ -201,7 +201,7 @@ def with_trailers(message: str, trailers: Iterable[str], model: str) -> str:
     return message + ("\n" if has_some else "\n\n") + "\n".join(lines) if lines else message
 
 
-def commit_material(
+def commit_context(
     repo: Repository,
     changes: Sequence[FileStatus],
     history: Iterable[Message],
@@ -229,7 +229,7 @@ def commit_material(
         "earlier_subjects": "\n".join(repo.subjects()),
         "requests": "\n---\n".join(shorten(text, 600) for text in requests),
         "changes": "\n".join(parts),
-        "wish": instructions,
+        "instructions": instructions,
     }
     return redact("\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in blocks.items() if text))
 

@@ -58,7 +58,7 @@ class FileStatus(Value):
     module: bool = False
 
     @property
-    def in_part(self) -> bool:
+    def partly_staged(self) -> bool:
         """True if some of its changes are staged and some are not."""
         return self.staged and self.unstaged
 
@@ -84,21 +84,21 @@ class Repository:
     @property
     def has_no_commits(self) -> bool:
         """True if there is no commit yet."""
-        return bool(self._ask("rev-parse", "--verify", "--quiet", "HEAD")[0])
+        return bool(self._run_quick("rev-parse", "--verify", "--quiet", "HEAD")[0])
 
     @property
     def branch(self) -> str:
         """The name of the branch; "" for a detached HEAD."""
-        return os.fsdecode(self._ask("symbolic-ref", "--short", "--quiet", "HEAD")[1]).strip()
+        return os.fsdecode(self._run_quick("symbolic-ref", "--short", "--quiet", "HEAD")[1]).strip()
 
     def subjects(self, limit: int = 10) -> list[str]:
         """Return the subject lines of the latest commits."""
-        done, out, _ = self._ask("log", "--no-show-signature", "--no-merges", f"-{limit}", "--format=%s")
+        done, out, _ = self._run_quick("log", "--no-show-signature", "--no-merges", f"-{limit}", "--format=%s")
         return [] if done else out.decode("utf-8", "replace").splitlines()
 
     def blob(self, commit: str, path: str) -> str | None:
         """Return the object ID of a file in a commit; None if the commit does not have it."""
-        done, out, _ = self._ask("ls-tree", "-z", commit, "--", path)
+        done, out, _ = self._run_quick("ls-tree", "-z", commit, "--", path)
         head = out.partition(b"\t")[0].split()
         return head[2].decode("ascii") if not done and len(head) == 3 else None
 
@@ -107,9 +107,9 @@ class Repository:
         for name, what in _OPERATIONS.items():
             if (self._folder / name).exists():
                 raise UsageError(f"{what} is under way: finish it with git, or abort it, before /commit.")
-        done, _, error = self._ask("var", "GIT_AUTHOR_IDENT")
+        done, _, error = self._run_quick("var", "GIT_AUTHOR_IDENT")
         if done:
-            why = "" if "tell me who you are" in error or "empty ident" in error else f" ({_last(error)})"
+            why = "" if "tell me who you are" in error or "empty ident" in error else f" ({_error_line(error)})"
             raise UsageError(
                 f"git does not know who commits{why}: set it with git config --global user.name NAME and user.email."
             )
@@ -213,12 +213,12 @@ class Repository:
         return b"".join(parts)
 
     def _output_of(self, *words: str, paths: Collection[str] = (), index: str = "") -> bytes:
-        done, out, message = self._ask(*words, paths=paths, index=index)
+        done, out, message = self._run_quick(*words, paths=paths, index=index)
         if done:
-            raise UsageError(f"git {words[0]} failed: {_last(message) or done}.")
+            raise UsageError(f"git {words[0]} failed: {_error_line(message) or done}.")
         return out
 
-    def _ask(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
+    def _run_quick(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
         """Run a quick git command; return its exit code, output and error output."""
         env = {"GIT_INDEX_FILE": index or str(self._folder / "index"), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
@@ -278,5 +278,5 @@ def _changes(out: bytes) -> Iterator[FileStatus]:
             yield FileStatus(rest.split(" ", 9)[-1], True, True, unmerged=True)
 
 
-def _last(text: str) -> str:
+def _error_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1].removeprefix("fatal: ").removeprefix("error: ").rstrip(".")

@@ -16,10 +16,15 @@ from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
 from agent_tools.text import one_line
 
-_DIFF = ("diff", "--no-color", "--find-renames", "--unified=5", "--src-prefix=a/", "--dst-prefix=b/")
+_DIFF_COMMAND = ("diff", "--no-color", "--find-renames", "--unified=5", "--src-prefix=a/", "--dst-prefix=b/")
 _MAX_EVENT_BYTES = 8 << 20
 # Names of the target branch that CI systems set for a pull or merge request.
-_BASES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET", "BITBUCKET_PR_DESTINATION_BRANCH")
+_BASE_VARIABLES = (
+    "GITHUB_BASE_REF",
+    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
+    "CHANGE_TARGET",
+    "BITBUCKET_PR_DESTINATION_BRANCH",
+)
 _DEFAULT_BASES = ("origin/HEAD", "main", "master")
 
 
@@ -59,15 +64,15 @@ def find_change(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]
             return _of_commit(git, asked.commit)
         if asked.range:
             return _of_range(git, asked.range)
-        base = "" if asked.uncommitted else asked.base or next((env[n] for n in _BASES if env.get(n)), "")
+        base = "" if asked.uncommitted else asked.base or next((env[n] for n in _BASE_VARIABLES if env.get(n)), "")
         if base:
             return _of_base(git, base, env)
         if asked.uncommitted or git.is_dirty():
             return _uncommitted(git)
-        usual = next((name for name in _DEFAULT_BASES if git.commit(name)), "")
-        if not usual or git.commit(usual) == git.commit("HEAD"):
+        default = next((name for name in _DEFAULT_BASES if git.commit(name)), "")
+        if not default or git.commit(default) == git.commit("HEAD"):
             raise UsageError("There is nothing to review: no uncommitted changes. Name a base: agent review --base REF")
-        return _of_base(git, usual, env)
+        return _of_base(git, default, env)
     except NoRepositoryError:
         raise UsageError(f"agent review compares commits and files in git, and {root} is no git repository.") from None
     except NotUsableError as error:
@@ -104,7 +109,7 @@ class _Git:
         return bool(self.line("status", "--porcelain", "--untracked-files=normal"))
 
     def diff(self, before: str, after: str) -> str:
-        return self.text(*_DIFF, before, after, "--")
+        return self.text(*_DIFF_COMMAND, before, after, "--")
 
     @property
     def shallow(self) -> bool:

@@ -24,7 +24,10 @@ from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from agent_cli.core.message_ids import MessageIds
+    from agent_cli.core.window import Window
+    from agent_cli.permissions.policy import Policy
     from agent_cli.runtime.transcripts import SessionTranscript
+    from agent_tools.base import ToolContext
 
 with lazy_imports():
     from agent_cli.engine import structured_output
@@ -75,6 +78,21 @@ class Agent:
     def model(self) -> ResolvedModel:
         """The model in use."""
         return self.chosen.resolved
+
+    @property
+    def policy(self) -> Policy:
+        """The permissions of the session, with its mode."""
+        return self.conversation.deps.policy
+
+    @property
+    def tool_context(self) -> ToolContext:
+        """The state that tools share: workspace, plan, files read, jobs."""
+        return self.conversation.deps.context
+
+    @property
+    def window(self) -> Window:
+        """The model's view of the history, with compactions and pins."""
+        return self.conversation.deps.state.window
 
     @property
     def structured(self) -> bool:

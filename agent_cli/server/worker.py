@@ -170,7 +170,7 @@ class TaskWorker:
         for note in [e for e in self.task.open_entries() if e.kind == "note"]:
             conversation.inbox.append(note.text)
             self.task.mark_done(note.id)
-        media = attach_mentioned(entry.text, conversation.deps.context, agent.model.name)
+        media = attach_mentioned(entry.text, agent.tool_context, agent.model.name)
 
         def show(event: Event) -> None:
             if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage):
@@ -281,7 +281,7 @@ class TaskWorker:
         if found is None or self.agent is None:
             return Defer()
         entry, verdict = found
-        answer = answer_approval(request, verdict, entry.user, self.agent.conversation.deps.context.workspace)
+        answer = answer_approval(request, verdict, entry.user, self.agent.tool_context.workspace)
         self.task.mark_done(entry.id)
         return answer
 

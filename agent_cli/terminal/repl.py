@@ -249,7 +249,7 @@ class Repl(Dialogs):
     def run_turn(self, text: str) -> None:
         """Send a message and show its turn. Raises UsageError for an image that cannot be read."""
         conversation = self.agent.conversation
-        context = conversation.deps.context
+        context = self.agent.tool_context
         pictures = self.pictures.images_in(text, context.workspace.cwd, context.workspace.start)
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
@@ -326,7 +326,7 @@ class Repl(Dialogs):
 
     def _greet(self) -> None:
         agent = self.agent
-        mode = agent.conversation.deps.policy.mode
+        mode = agent.policy.mode
         width = self._console.width - 1 if self.has_menus else 10_000
         for line in greeting_lines(agent.model.name, mode, abbreviate_home(self.run_env.cwd, self.run_env.home), width):
             self.say(line)
@@ -413,7 +413,7 @@ class Repl(Dialogs):
     def switch_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""
         check_mode(mode, os.environ, self.layers.managed)
-        self.agent.conversation.deps.policy.mode = cast(Mode, mode)
+        self.agent.policy.mode = cast(Mode, mode)
 
     def send_sequence(self, sequence: str) -> bool:
         """Send the terminal a sequence that draws nothing; return False if there is no such terminal."""
@@ -441,7 +441,7 @@ class Repl(Dialogs):
             self.say(row)
 
     def show_plan(self) -> None:
-        plan = self.agent.conversation.deps.context.plan
+        plan = self.agent.tool_context.plan
         if not plan:
             self.say("There is no plan.")
         elif self.agent.conversation.plan_paused:

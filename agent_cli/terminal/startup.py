@@ -287,7 +287,7 @@ def restore_mode(agent: Agent, options: RunOptions) -> Agent:
         return agent
     mode = next((mode for mode in _RESTORED_MODES if mode == restored.mode), None)
     if mode is not None and agent.settings.permissions.mode == "default":
-        agent.conversation.deps.policy.mode = mode
+        agent.policy.mode = mode
     return agent
 
 

@@ -188,7 +188,7 @@ def _prompt(target: ReviewTarget, request: str, window: int | None) -> str:
     shown = _fit_diff(target.diff, limit)
     words = f"\nThe user asks besides: {request}\n" if request else ""
     text = prompt("review_change")
-    for name, value in (("title", target.title), ("where", where), ("wish", words)):
+    for name, value in (("title", target.title), ("where", where), ("request", words)):
         text = text.replace(f"{{{name}}}", value)
     return text.replace("{diff}", shown.replace("</diff>", "<\\/diff>")).replace(" \n", "\n")
 

@@ -120,7 +120,7 @@ class AppRepl(Repl):
 
     def _build(self, options: RunOptions) -> Agent:
         agent = super()._build(options)
-        agent.conversation.deps.context.supply(Jobs(self._job_ended))
+        agent.tool_context.supply(Jobs(self._job_ended))
         return agent
 
     def _open_screen(self) -> Transcript:
@@ -315,7 +315,7 @@ class AppRepl(Repl):
     def _waits_for_end(self, text: str) -> bool:
         """Return True if a line waits for the end of the turn: a command, shell command, note, or one with images."""
         command = is_slash(text)
-        workspace = self.agent.conversation.deps.context.workspace
+        workspace = self.agent.tool_context.workspace
         pictures = self.pictures.images_in(text, workspace.cwd, workspace.start)
         return command or is_bang(text) or bool(parse_note(text)) or bool(pictures)
 
@@ -324,13 +324,13 @@ class AppRepl(Repl):
             self._drafts().keep(draft, queued)
 
     def plan(self) -> Sequence[TodoItem]:
-        return self.agent.conversation.deps.context.plan
+        return self.agent.tool_context.plan
 
     def plan_paused(self) -> bool:
         return self.agent.conversation.plan_paused
 
     def next_mode(self) -> None:
-        mode = self.agent.conversation.deps.policy.mode
+        mode = self.agent.policy.mode
         self.switch_mode(
             CYCLED_MODES[(CYCLED_MODES.index(mode) + 1) % len(CYCLED_MODES)]
             if mode in CYCLED_MODES
@@ -339,7 +339,7 @@ class AppRepl(Repl):
 
     def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
-        mode = agent.conversation.deps.policy.mode
+        mode = agent.policy.mode
         fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
         fields += [truncate_cells(agent.conversation.options.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
         window = window_size(agent.conversation)
@@ -349,14 +349,14 @@ class AppRepl(Repl):
             fields.append(f"context {short_count(show.context_tokens)}")
         if show.usage.reliable and show.usage.cost:
             fields.append(f"{'~' if show.usage.estimated else ''}{dollars(show.usage.cost)}")
-        running = sum(job.running for job in agent.conversation.deps.context.state(Jobs).all())
+        running = sum(job.running for job in agent.tool_context.state(Jobs).all())
         fields += [counted(running, "job")] if running else []
         branch = str(self._branch)
         return [*fields, *([branch] if branch else []), *self._sandbox_field()]
 
     def _sandbox_field(self) -> list[str | tuple[str, str]]:
         """Return the sandbox field of the toolbar, once a command has needed the sandbox."""
-        runner = self.agent.conversation.deps.context.supplied(SandboxRunner)
+        runner = self.agent.tool_context.supplied(SandboxRunner)
         if runner is None or runner.chosen is None:
             return []
         return (
@@ -402,6 +402,6 @@ class AppRepl(Repl):
 
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:
-            context = self.agent.conversation.deps.context
+            context = self.agent.tool_context
             self._files = FileNames(self.run_env.cwd, context, self.live.refresh_menu)
         return self._files()

@@ -164,11 +164,11 @@ def session_facts(agent: Agent, show: EventRenderer) -> dict[str, Any]:
         "cwd": str(agent.run_env.cwd),
         "model": {"id": conversation.options.model, "display_name": conversation.options.label},
         "workspace": {
-            "current_dir": str(conversation.deps.context.workspace.cwd),
+            "current_dir": str(agent.tool_context.workspace.cwd),
             "project_dir": str(agent.run_env.root),
         },
         "version": __version__,
-        "permission_mode": conversation.deps.policy.mode,
+        "permission_mode": agent.policy.mode,
         "sandbox": agent.settings.sandbox.mode,
         "cost": {"total_cost_usd": round(show.usage.cost, 6) if show.usage.reliable else None},
         "context_window": {

@@ -21,7 +21,7 @@ from agent_cli.git.commit import (
     CommitChoice,
     SessionChanges,
     choose_files,
-    commit_material,
+    commit_context,
     parse_arguments,
     plain_message,
     propose_message,
@@ -233,7 +233,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
         f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
     ):
         return
-    context = ctx.agent.conversation.deps.context
+    context = ctx.agent.tool_context
     if context.cancel.cancelled:
         context.cancel = CancelToken()
     repo = Repository(ctx.run_env.root, ctx.run_env.env)
@@ -288,7 +288,7 @@ def _ask_about_doubtful(ctx: SlashContext, choice: CommitChoice) -> list[FileSta
         raise UsageError(f"Resolve the conflicts first: {shorten(', '.join(unmerged), 200)}.")
     take = []
     for change in choice.take:
-        if change.in_part and not ctx.confirm(f"{change.path} is staged in part: commit all of it?"):
+        if change.partly_staged and not ctx.confirm(f"{change.path} is staged in part: commit all of it?"):
             ctx.say(f"  left out, as it is staged: {one_line(change.path)}")
         else:
             take.append(change)
@@ -334,7 +334,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
     deps = agent.conversation.deps
     text = asked.message
     if not text:
-        shown = commit_material(
+        shown = commit_context(
             repo,
             take,
             agent.conversation.live_history,

@@ -224,7 +224,7 @@ def _apply(ctx: SlashContext, key: str) -> bool:
     """Apply a changed setting now; return False if it takes effect at the next start."""
     settings = ctx.layers.settings()
     if key == "sandbox.auto_allow":
-        ctx.agent.conversation.deps.policy.auto_allow(settings.sandbox.auto_allow)
+        ctx.agent.policy.auto_allow(settings.sandbox.auto_allow)
     elif key == "terminal.theme":
         ctx.switch_theme(settings.terminal.theme)
     else:

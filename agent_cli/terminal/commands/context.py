@@ -55,14 +55,14 @@ _PART_LETTERS = {
        values=lambda ctx: ("summary",), strict=True)  # fmt: skip
 def _context(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    made = [c.event for c in conversation.deps.state.window.compactions]
+    made = [c.event for c in ctx.agent.window.compactions]
     if words == "summary":
         last = next((e.summary for e in reversed(made) if e.summary), "")
         ctx.page(last) if last else ctx.say("This conversation has no summary; it was not compacted.")
         return
     for line in context_lines(context_usage(conversation)):
         ctx.say(line)
-    pins = conversation.deps.state.window.pins
+    pins = ctx.agent.window.pins
     cleared = sum(e.trigger == "clear" for e in made)
     notes = [f"compacted {counted(len(made) - cleared, 'time')}"] if len(made) > cleared else []
     notes += [f"old results cleared {counted(cleared, 'time')}"] if cleared else []
@@ -120,7 +120,7 @@ def _uncompact(ctx: SlashContext, words: str) -> None:
 @slash("pin", "pin a message so that compaction keeps it; again to unpin", "[WORDS]")
 def _pin(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    pins = conversation.deps.state.window.pins
+    pins = ctx.agent.window.pins
     found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
     if words:
         # Prefer messages to tool results.
@@ -229,17 +229,17 @@ _STEP_MARKS: dict[str, Status] = {" ": "pending", ">": "in_progress", "x": "comp
 def _todos(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     if words == "edit":
-        shown = conversation.deps.context.plan
+        shown = ctx.agent.tool_context.plan
         text = ctx.edit(plan_as_text(shown))
         # Steps that the model completed meanwhile stay completed: only the user's edits count.
         if text is not None and (items := plan_from_text(text, shown)) != shown:
-            if conversation.deps.context.plan == shown:
+            if ctx.agent.tool_context.plan == shown:
                 conversation.change_plan(items)
             else:
                 ctx.say("The plan has changed meanwhile; look at it and edit it again.")
     elif words:
         try:
-            conversation.change_plan(changed_plan(conversation.deps.context.plan, words))
+            conversation.change_plan(changed_plan(ctx.agent.tool_context.plan, words))
         except ValueError as error:
             ctx.say(str(error))
     ctx.show_plan()
@@ -248,13 +248,12 @@ def _todos(ctx: SlashContext, words: str) -> None:
 @slash("plan", "plan mode: nothing is changed until you approve a plan; with TEXT: send it", "[TEXT | off]",
        values=lambda ctx: (("off", "leave plan mode"),))  # fmt: skip
 def _plan(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
-    is_on = conversation.deps.policy.mode == "plan"
+    is_on = ctx.agent.policy.mode == "plan"
     if words == "off":
         if is_on:
             mode = ctx.agent.settings.permissions.mode
             ctx.switch_mode(mode if mode != "plan" else "default")
-        ctx.say(f"plan mode off; mode: {conversation.deps.policy.mode}")
+        ctx.say(f"plan mode off; mode: {ctx.agent.policy.mode}")
         return
     if not is_on:
         ctx.switch_mode("plan")

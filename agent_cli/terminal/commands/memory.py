@@ -121,12 +121,12 @@ def _load_current(ctx: SlashContext) -> Memory:
     agent = ctx.agent
     if ctx.options.bare:
         return Memory()
-    readable = agent.conversation.deps.policy.readable
+    readable = agent.policy.readable
     return load_memory(memory_sources(ctx.run_env, agent.settings, ctx.layers.trust, readable, ctx.options))
 
 
 def _nested_files(ctx: SlashContext) -> tuple[MemoryFile, ...]:
-    near = ctx.agent.conversation.deps.context.nested_memory
+    near = ctx.agent.tool_context.nested_memory
     return near.files if isinstance(near, NestedMemory) else ()
 
 

@@ -51,7 +51,7 @@ _TAIL_BYTES = 20_000
 
 
 def _jobs_of(ctx: SlashContext) -> Jobs:
-    return ctx.agent.conversation.deps.context.state(Jobs)
+    return ctx.agent.tool_context.state(Jobs)
 
 
 def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
@@ -149,7 +149,7 @@ def _exit(ctx: SlashContext, words: str) -> None:
 
 @slash("clear", "start a new session", aliases=("new", "reset"))
 def _clear(ctx: SlashContext, words: str) -> None:
-    running = sum(job.running for job in ctx.agent.conversation.deps.context.state(Jobs).all())
+    running = sum(job.running for job in ctx.agent.tool_context.state(Jobs).all())
     ctx.start_new_session()
     ended = f" {counted(running, 'background job')} ended." if running else ""
     ctx.say(f"New session (previous one: /resume).{ended}")
@@ -303,7 +303,7 @@ def run_bang(ctx: SlashContext, text: str) -> None:
     hidden = text.startswith("!!")
     command = text.removeprefix("!!" if hidden else "!").strip()
     conversation = ctx.agent.conversation
-    context = conversation.deps.context
+    context = ctx.agent.tool_context
     context.cancel = CancelToken()
     ctx.show_event(ToolRequested(BANG_CALL_ID, SHELL.name, {"command": command}, f"! {command}"))
     ctx.show_event(ToolStarted(BANG_CALL_ID, SHELL.name))
@@ -341,13 +341,13 @@ def _status(ctx: SlashContext, words: str) -> None:
 def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     """Yield the facts as (name, text)."""
     agent, conversation = ctx.agent, ctx.agent.conversation
-    context, options = conversation.deps.context, conversation.options
+    context, options = agent.tool_context, conversation.options
     model, trust, settings = agent.model, ctx.layers.trust, agent.settings
     yield "version", f"agent {__version__}"
     where = f" at {hide_passwords(model.base_url)}" if model.base_url else ""
     yield "model", f"{options.label} ({model.wire}{where}; key: {model.key_source})"
     yield "effort", options.effort_label
-    yield "mode", conversation.deps.policy.mode
+    yield "mode", agent.policy.mode
     sandbox = context.supplied(SandboxRunner)
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
     yield "trust", f"{trust.state}{f' ({trust.by})' if trust.by else ''}"
@@ -403,7 +403,7 @@ def bug_report(ctx: SlashContext, words: str) -> str:
         f"- agent {__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"- terminal: {ctx.run_env.env.get('TERM', '')} {ctx.run_env.env.get('TERM_PROGRAM', '')}".rstrip(),
         f"- model: {agent.conversation.options.label} ({agent.model.wire})",
-        f"- mode: {agent.conversation.deps.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
+        f"- mode: {agent.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
         f"- trust: {ctx.layers.trust.state}",
         f"- messages: {len(agent.conversation.history)}, front end: {type(ctx).__name__}, {sys.platform}",
         "",

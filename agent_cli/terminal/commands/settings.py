@@ -26,7 +26,7 @@ MODE_HELP: dict[Mode, str] = {
 
 @slash("mode", "choose the approval mode", "[MODE]", aside=True, values=lambda ctx: MODE_HELP.items(), strict=True)
 def _mode(ctx: SlashContext, words: str) -> None:
-    now = ctx.agent.conversation.deps.policy.mode
+    now = ctx.agent.policy.mode
     if words and words not in MODES:
         ctx.say(f"{one_line(words)} is not a mode. There are {', '.join(MODES)}.")
         return
@@ -37,7 +37,7 @@ def _mode(ctx: SlashContext, words: str) -> None:
         words = MODES[picked]
     if words:
         ctx.switch_mode(words)
-    ctx.say(f"mode: {ctx.agent.conversation.deps.policy.mode}")
+    ctx.say(f"mode: {ctx.agent.policy.mode}")
 
 
 @slash(
@@ -74,7 +74,7 @@ _RULE_LISTS = ("deny", "ask", "allow")
        "[allow|ask|deny RULE | remove N]", values=lambda ctx: ("allow ", "ask ", "deny ", "remove "),
        aliases=("allowed-tools", "approvals"))  # fmt: skip
 def _permissions(ctx: SlashContext, words: str) -> None:
-    policy = ctx.agent.conversation.deps.policy
+    policy = ctx.agent.policy
     verb, _, rest = words.partition(" ")
     rest = rest.strip()
     rules = sorted(policy.rules, key=lambda r: _RULE_LISTS.index(r.list))
@@ -128,7 +128,7 @@ def _sibling_folders(ctx: SlashContext) -> Iterator[str]:
 )
 def _add_dir(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    workspace = conversation.deps.context.workspace
+    workspace = ctx.agent.tool_context.workspace
     if not words:
         for root in workspace.roots:
             ctx.say(f"  {root}")
