@@ -7,7 +7,7 @@ unknown values. Then ask rules, allow rules, and programs that only read inside 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_cli.core.decisions import Level, Verdict
@@ -47,6 +47,12 @@ with lazy_imports():
     from agent_cli.permissions import sandbox_needs  # only with a sandbox
 
 _CREATORS = frozenset(("mkdir", "touch", "rmdir"))
+
+
+def _read_reason(words: Sequence[str]) -> str:
+    if words[:1] and words[0] in SERVICES:
+        return f"only asks {words[0]} for what it shows, with your login"
+    return "only reads inside the workspace" if words else "runs nothing by itself"
 
 
 class CommandEvaluator:
@@ -230,8 +236,7 @@ class CommandEvaluator:
         if final := next((f.verdict for f in effects if f.verdict.final), None):
             return final
         if not why and (self.reads_only or not (why := self._unsafe_with_others(part))):
-            reason = "only reads inside the workspace" if part.words else "runs nothing by itself"
-            return Verdict(text, Level.ALLOW, reason)
+            return Verdict(text, Level.ALLOW, _read_reason(part.texts))
         if part.unknown:
             return Verdict(text, Level.ASK, f"runs a command that cannot be determined: it contains {part.unknown}")
         if self._context.mode == "acceptEdits" and (made := self._allow_creation(part)):

@@ -2,7 +2,8 @@
 
 These are the only commands that use a network or a socket without a question. The user's own configuration says whom
 they ask and with which login; no word of a command can name another host, so that nothing can be carried elsewhere.
-Left out are answers that hold passwords as a matter of course (secrets, the environment of a container).
+Of containers and clusters only tables of names and states are shown: logs, manifests and environments hold data and
+passwords. Of GitHub, only what belongs to the repository of the workspace: other text is a stranger's.
 """
 
 from __future__ import annotations
@@ -14,19 +15,18 @@ from agent_cli.permissions.options import Options, UnknownOptionError, read_opti
 
 # Neither an address nor a file of options.
 _PLAIN = re.compile(r"(?!.*://)[\w#][\w./:#@,-]{0,199}")
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 # Filters of gh are jq's, which can read the environment.
 _ENVIRONMENT = re.compile(r"\b(?:env|ENV|input_filename|import|include)\b")
 
 _GH_LIST = Options(
-    "da", "RLsSlABHqtjuwebc",
+    "da", "LsSlABHqtjuwebc",
     "draft archived all failed-only",
-    "repo limit state search label assignee base head author json jq template user workflow event branch commit status "
+    "limit state search label assignee base head author json jq template user workflow event branch commit status "
     "created milestone mention order sort app",
 )  # fmt: skip
 _GH_VIEW = Options(
-    "cvy", "Rqtja", "comments verbose exit-status log log-failed yaml required name-only patch",
-    "repo json jq template job attempt color ref branch",
+    "cvy", "qtja", "comments verbose exit-status log log-failed yaml required name-only patch",
+    "json jq template job attempt color ref branch",
 )  # fmt: skip
 _GH: Mapping[str, Options] = {
     **dict.fromkeys(("pr list", "issue list", "run list", "release list", "workflow list", "label list"), _GH_LIST),
@@ -41,7 +41,6 @@ _DOCKER: Mapping[str, Options] = {
     ),
     **dict.fromkeys(("version", "info"), Options("", "f", "", "format")),
     "stats": _DOCKER_LIST,
-    "logs": Options("tf", "n", "timestamps details follow", "tail since until"),
     **dict.fromkeys(("top", "port"), Options()),
     "system df": Options("v", "", "verbose", "format"),
     "compose ls": Options("aq", "", "all quiet", "format filter"),
@@ -52,11 +51,6 @@ _KUBECTL: Mapping[str, Options] = {
     "get": Options(
         "Aw", "nloL", "all-namespaces show-labels no-headers ignore-not-found show-kind watch",
         f"{_KUBECTL_SCOPE} output sort-by label-columns chunk-size",
-    ),
-    "describe": Options("A", "nl", "all-namespaces", f"{_KUBECTL_SCOPE} show-events"),
-    "logs": Options(
-        "fp", "ncl", "follow previous timestamps all-containers prefix",
-        f"{_KUBECTL_SCOPE} container tail since since-time limit-bytes",
     ),
     "top": Options("A", "nl", "all-namespaces containers no-headers", f"{_KUBECTL_SCOPE} sort-by"),
     "events": Options("A", "n", "all-namespaces", f"{_KUBECTL_SCOPE} for types"),
@@ -82,7 +76,7 @@ _HELM: Mapping[str, Options] = {
 SERVICES: Mapping[str, Mapping[str, Options]] = {
     "gh": _GH, "docker": _DOCKER, "podman": _DOCKER, "kubectl": _KUBECTL, "helm": _HELM,
 }  # fmt: skip
-_OUTPUTS = re.compile(r"name|wide|json|yaml|(?:jsonpath|custom-columns|go-template)=[^\n]*")
+_OUTPUTS = ("name", "wide")
 _SECRET_KINDS = re.compile(r"(?:^|[,/])secrets?(?=$|[./,])", re.IGNORECASE)
 
 
@@ -101,11 +95,9 @@ def asks_service(name: str, words: tuple[str, ...]) -> str:
         return f"the option {error}"
     verb = " ".join(words[:size])
     for option, value in read.options:
-        if option in ("-R", "--repo") and not _REPOSITORY.fullmatch(value):
-            return f"another host: {value}"
         if name == "gh" and option in ("-q", "--jq") and _ENVIRONMENT.search(value):
             return f"the filter {value}"
-        if name in ("kubectl", "helm") and option in ("-o", "--output") and not _OUTPUTS.fullmatch(value):
+        if verb == "get" and option in ("-o", "--output") and value not in _OUTPUTS:
             return f"the output {value}"
     if odd := next((o for o in read.operands if not _PLAIN.fullmatch(o)), ""):
         return f"the word {odd}"
