@@ -104,7 +104,22 @@ def test_a_batch_takes_no_input_of_one_call(work: Path) -> None:
 def test_a_check_without_a_call_says_how_one_is_named(work: Path) -> None:
     done = agent(["permissions", "check"], work)
     assert done.returncode == 2
-    assert done.stderr == "agent: Name the call to explain, as in: agent permissions check --tool Bash --input JSON\n"
+    assert done.stderr == "agent: Name the call to explain, as in: agent permissions check 'git push'\n"
+
+
+def test_a_command_line_is_checked_as_it_is_written(work: Path) -> None:
+    done = agent(["permissions", "check", "rm -r build && ls"], work)
+    assert done.stdout.startswith("ask: the call runs a command")
+    assert "allow  ls" in done.stdout
+    told = agent(["permissions", "check", "--tool", "Bash", "--input", '{"command": "ls"}'], work)
+    assert agent(["permissions", "check", "ls"], work).stdout == told.stdout
+
+
+@pytest.mark.parametrize("more", [["--tool", "Read"], ["--input", "{}"], ["--batch"]])
+def test_a_command_line_and_another_call_are_not_checked_together(work: Path, more: list[str]) -> None:
+    done = agent(["permissions", "check", "ls", *more], work, stdin="")
+    assert done.returncode == 2
+    assert done.stderr == "agent: Give either a command line, or a call by --tool, --input or --batch.\n"
 
 
 def test_a_store_of_trust_that_cannot_be_read_is_named_with_the_reason(work: Path) -> None:

@@ -44,8 +44,14 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 GivenRules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="Add this rule.")]
 
 
-@app.command("check", epilog=examples('agent permissions check --tool Bash --input \'{"command": "git push"}\''))
+@app.command(
+    "check",
+    epilog=examples(
+        "agent permissions check 'git push'", 'agent permissions check --tool Read --input \'{"file_path": ".env"}\''
+    ),
+)
 def check_call(
+    command: Annotated[str, typer.Argument(metavar="[COMMAND]", help="A command line for Bash.")] = "",
     tool: Annotated[
         str, typer.Option(metavar="NAME", help="Tool of the call, e.g. Bash.", autocompletion=completion.complete_tools)
     ] = "",
@@ -72,6 +78,10 @@ def check_call(
 ) -> int:
     """Explain what would be decided about a call. Runs nothing; files need not exist."""
     files = tuple(settings or ())
+    if command and (tool or given or batch):
+        raise UsageError("Give either a command line, or a call by --tool, --input or --batch.")
+    if command:
+        tool, given = "Bash", json.dumps({"command": command})
     request: dict[str, Any] = {"tool": tool, "allow": allow, "ask": ask, "deny": deny, "mode": mode, "cwd": cwd}
     if batch:
         if given:
@@ -192,7 +202,7 @@ class CallChecker:
         if tool.startswith("mcp__"):
             return (Effect("call", tool),)
         if not tool:
-            raise UsageError("Name the call to explain, as in: agent permissions check --tool Bash --input JSON")
+            raise UsageError("Name the call to explain, as in: agent permissions check 'git push'")
         raise UsageError(f"Unknown tool {escape_controls(tool)}. See: agent tools list")
 
 
