@@ -21,15 +21,31 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
+class Forks:
+    """Starts LiteLLM as forks of a process that has imported it."""
+
+    def __init__(self) -> None:
+        self.started: list[Popen[bytes]] = []
+
+    def popen(self, argv: Sequence[str], *, env: Mapping[str, str], **how: Any) -> Popen[bytes]:
+        self.started.append(start_worker(list(argv), dict(env), **how))
+        return self.started[-1]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def workers() -> Iterator[None]:
-    """Processes of LiteLLM are forks of one that has imported it: what is cancelled is killed, and a start is dear."""
-
-    class Forks:
-        def popen(self, argv: Sequence[str], *, env: Mapping[str, str], **how: Any) -> Popen[bytes]:
-            return start_worker(list(argv), dict(env), **how)
-
+    """Processes of LiteLLM are forks: what is cancelled is killed, and a start is dear."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agent_cli.providers.litellm.reaper", SimpleNamespace(REAPER=Forks()))
         yield
         close_workers()
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Popen[bytes]]]:
+    """The processes that a test starts, as forks where the others of its file are not."""
+    close_workers()
+    made = Forks()
+    monkeypatch.setattr("agent_cli.providers.litellm.reaper", SimpleNamespace(REAPER=made))
+    yield made.started
+    close_workers()

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ ALL = {"tools", "tool_choice", "temperature", "reasoning_effort", "thinking", "r
 
 @pytest.fixture(scope="module", autouse=True)
 def workers() -> Iterator[None]:
-    """They are started as the program does it, and none is left."""
+    """They are started as the program does it, but for tests that end them, and none is left."""
     yield
     close_workers()
 
@@ -297,6 +298,7 @@ def test_credentials_of_clouds_reach_the_worker_but_not_the_environment_it_begin
     close_workers()
 
 
+@pytest.mark.usefixtures("forks")
 def test_cancelling_ends_a_stalled_answer_at_once_and_the_next_request_works() -> None:
     with ModelServer([Reply(text="some words", split=2, stall="middle"), Reply(text="again")]) as server:
         _, through, model = wires("openai", server)
@@ -316,18 +318,19 @@ def test_cancelling_ends_a_stalled_answer_at_once_and_the_next_request_works() -
         assert merged(talk(through, request(model)))["order"][0][1] == "again"
 
 
-def test_a_worker_that_dies_is_a_network_error_with_its_last_words() -> None:
+def test_a_worker_that_dies_is_a_network_error_with_its_last_words(forks: list[Popen[bytes]]) -> None:
     with ModelServer([Reply(text="some words", stall="middle", split=2)]) as server:
         _, through, model = wires("openai", server)
         chunks = through.stream(request(model), CancelToken())
         next(chunks)
-        pid = next(p for p in _children() if litellm.WORKER in (found := _command(p)) and "fork_server" not in found)
-        os.kill(pid, signal.SIGKILL)
+        [worker] = forks
+        os.kill(worker.pid, signal.SIGKILL)
         with pytest.raises(ModelError, match="LiteLLM ended") as caught:
             list(chunks)
     assert caught.value.failure.kind == "network" and caught.value.failure.retryable
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_worker_ends_when_its_standard_input_does() -> None:
     worker = LiteLLMWorker()
     assert worker._process.stdin is not None
@@ -383,17 +386,3 @@ def test_the_worker_fetches_nothing_and_reads_neither_env_files_nor_modules_of_t
     assert caught.value.failure.kind == "network"
     assert asked == ["CONNECT api.openai.com:443 HTTP/1.1"]
     assert not (tmp_path / "taken").exists()
-
-
-def _children() -> list[int]:
-    import subprocess
-
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True)
-    return [int(p) for p in listed.stdout.split()]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""

@@ -276,13 +276,26 @@ def _serve(module: str, listener: socket.socket, path: Path) -> None:
                 continue
             connection = socket.socket(fileno=fds[0])
             with connection.makefile("rb") as file:
-                request = json.load(file)
+                asked = file.read()
+            if not asked.endswith(b"}"):  # who asked has been killed
+                for fd in (connection.detach(), *fds[1:]):
+                    os.close(fd)
+                continue
+            request = json.loads(asked)
             # A process that ends at once is one whose number is known here.
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+            apart, made = os.pipe()
             pid = os.fork()
             if not pid:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            else:
+                # Never in the group of the server, which would be killed with it.
+                (os.setsid if request["session"] else os.setpgrp)()
+            os.close(made)
+            if pid:
+                # As `subprocess.Popen` returns: with the process in its session.
+                os.read(apart, 1)
+            os.close(apart)
+            if pid:
                 signal.signal(signal.SIGCHLD, tell)
                 connections[pid] = connection
                 with suppress(OSError):  # the test may have been ended meanwhile
@@ -315,8 +328,6 @@ def _modules_of_the_program() -> Iterator[str]:
 
 def _become(request: dict[str, Any], streams: list[int]) -> None:
     """Make of this process one that has just been started."""
-    # Never in the group of the server, which would be hit with it.
-    (os.setsid if request["session"] else os.setpgrp)()
     for own, fd in enumerate(streams):
         os.dup2(fd, own)
         os.close(fd)

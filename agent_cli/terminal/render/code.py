@@ -163,17 +163,40 @@ def _lexer(alias: str) -> Any:
     return found() if found is not None else None
 
 
+_ENDING = re.compile(r"\*[^*?\[]*")
+
+
 @lru_cache(maxsize=256)
 def _language_of(name: str) -> str:
     """Return the alias of the language whose pattern fits a file name; the longest pattern wins."""
     if language := _COMMON_LANGUAGE.get(name.rpartition(".")[2]):
         return language
-    best = ("", "")
-    for _, aliases, patterns, _ in get_all_lexers(plugins=False):
-        for pattern in patterns if aliases else ():
-            if len(pattern) > len(best[0]) and fnmatch.fnmatchcase(name, pattern):
-                best = (pattern, aliases[0])
-    return best[1]
+    found = [known for start in range(len(name) + 1) if (known := _endings().get(name[start:]))]
+    found += [known for known in _other_patterns() if fnmatch.fnmatchcase(name, known[1])]
+    return max(found, key=lambda known: (len(known[1]), -known[0]))[2] if found else ""
+
+
+# A pattern with its place among all, and the alias of its language.
+_Known = tuple[int, str, str]
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> list[_Known]:
+    every = (
+        (pattern, aliases[0]) for _, aliases, some, _ in get_all_lexers(plugins=False) if aliases for pattern in some
+    )
+    return [(place, pattern, alias) for place, (pattern, alias) in enumerate(every)]
+
+
+@lru_cache(maxsize=1)
+def _endings() -> dict[str, _Known]:
+    """Return the patterns that are only an ending, such as `*.txt`, by it: a thousand need not be compiled."""
+    return {known[1][1:]: known for known in reversed(_patterns()) if _ENDING.fullmatch(known[1])}
+
+
+@lru_cache(maxsize=1)
+def _other_patterns() -> list[_Known]:
+    return [known for known in _patterns() if not _ENDING.fullmatch(known[1])]
 
 
 @lru_cache(maxsize=512)

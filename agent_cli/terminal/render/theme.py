@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -312,6 +313,7 @@ def _color_codes(color: str, depth: Depth) -> Codes:
     return (*((1,) if bold else ()), *_ground_codes(paper, depth, 10), *_ground_codes(ink, depth, 0))
 
 
+@lru_cache(maxsize=256)
 def _ground_codes(color: str, depth: Depth, shift: int) -> Codes:
     """Return the codes of a colour; shift: 10 for a background."""
     if not color:
@@ -322,8 +324,8 @@ def _ground_codes(color: str, depth: Depth, shift: int) -> Codes:
     if depth == TRUE_COLOR:
         return (38 + shift, 2, *rgb)
     if depth == 256:
-        near = [n for n in range(16, 256) if not shift or _keeps_tint(_cube(n), rgb)]
-        return 38 + shift, 5, min(near, key=lambda n: _distance(rgb, _cube(n)))
+        near = {n: found for n, found in _palette().items() if not shift or _keeps_tint(found, rgb)}
+        return 38 + shift, 5, min(near, key=lambda n: _distance(rgb, near[n]))
     return (min(_TERMINAL_RGB, key=lambda n: _distance(rgb, _TERMINAL_RGB[n])) + shift,)
 
 
@@ -340,7 +342,13 @@ def _keeps_tint(found: tuple[int, int, int], rgb: tuple[int, int, int]) -> bool:
 
 
 def _distance(one: tuple[int, int, int], other: tuple[int, int, int]) -> int:
-    return sum(weight * (a - b) ** 2 for weight, a, b in zip((3, 4, 2), one, other, strict=True))
+    return 3 * (one[0] - other[0]) ** 2 + 4 * (one[1] - other[1]) ** 2 + 2 * (one[2] - other[2]) ** 2
+
+
+@lru_cache(maxsize=1)
+def _palette() -> dict[int, tuple[int, int, int]]:
+    """Return the RGB values of the 256-colour codes that are the same in every terminal."""
+    return {number: _cube(number) for number in range(16, 256)}
 
 
 def _cube(number: int) -> tuple[int, int, int]:
