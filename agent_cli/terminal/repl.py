@@ -40,7 +40,7 @@ from agent_cli.terminal.commands.changes import roll_back
 from agent_cli.terminal.commands.memory import parse_note, take_note
 from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.commands.session import is_bang, run_bang
-from agent_cli.terminal.dialogs.approval import ask_approval
+from agent_cli.terminal.dialogs.approval import AskingSubagents, ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
@@ -106,6 +106,7 @@ class Repl(Dialogs):
         self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
         self.command_picks = Picks(state_folder(os.environ) / "picks.json" if saved else None, "command")
+        self.subagents = AskingSubagents()
         self.show = self._open_screen()
         self.agent = self._build(options)
         self._titles = Titles(self.add_usage)
@@ -146,11 +147,13 @@ class Repl(Dialogs):
 
     def show_event(self, event: Event) -> None:
         """Show an event of the conversation; all events of all turns pass here."""
+        self.subagents.follow(event)
         self.show(event)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         deps = self.agent.conversation.deps
-        return ask_approval(request, self.put, editable_call(request, deps.context.workspace, deps.traits_of))
+        change = editable_call(request, deps.context.workspace, deps.traits_of)
+        return ask_approval(request, self.put, change, for_whom=self.subagents.label(request.call_id))
 
     def put(self, dialog: Dialog) -> Any:
         return LineDialogs(self._console, read_line, self._run_at_question).put(dialog)

@@ -233,7 +233,8 @@ class EventRenderer:
             case ApprovalResolved(decision="reject", by=by, reason=reason) if by != "person":
                 self._say(f"  [{agent}] denied: it {reason}", "bad")
             case ApprovalResolved(decision="reject", reason=reason) if not self.questions_stay and reason != EDITED:
-                self._say(f"  [{agent}] ✗ denied{f': {reason}' if reason else ''}", "bad")
+                what = self._summaries.get(event.call_id, "")
+                self._say(f"  [{agent}] {f'{what} ' if what else ''}✗ denied{f': {reason}' if reason else ''}", "bad")
             case Warned(text=text):
                 self._say(f"  [{agent}] warning: {text}", "ask")
             case ApprovalRequested() | QuestionAsked():
