@@ -322,7 +322,12 @@ class EventRenderer:
             for line in display_lines(TodoView(tuple(self._plan()))):
                 self._out.put(line)
             self._planned = False
-        if event.degraded or event.result == "MaxIterations":
+        if event.degraded and event.failure is not None:
+            # The calls before it are on the screen.
+            self._say(event.text.partition("\n\nBefore that:")[0], "bad")
+            keeps = "The work so far is kept: write continue to resume it."
+            self._say(" ".join(filter(None, (failure_advice(event.failure), keeps))), "dim")
+        elif event.degraded or event.result == "MaxIterations":
             # A summary written by the model is already shown.
             if event.text != self._answered:
                 self._say(event.text, "ask")
