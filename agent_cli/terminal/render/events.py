@@ -325,8 +325,8 @@ class EventRenderer:
         if event.degraded and event.failure is not None:
             # The calls before it are on the screen.
             self._say(event.text.partition("\n\nBefore that:")[0], "bad")
-            keeps = "The work so far is kept: write continue to resume it."
-            self._say(" ".join(filter(None, (failure_advice(event.failure), keeps))), "dim")
+            resume = "Nothing is lost: write continue to resume the work."
+            self._say(" ".join(filter(None, (failure_advice(event.failure), resume))), "dim")
         elif event.degraded or event.result == "MaxIterations":
             # A summary written by the model is already shown.
             if event.text != self._answered:
