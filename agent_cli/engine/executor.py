@@ -255,7 +255,8 @@ class CallBatch:
             if call.id in preview_errors:
                 ended = yield from self._settle_call(preview_errors[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, CallError):
-                text, last = rejection_text(answer, requests[call.id].always), len(self.waiting) == 1
+                nested, last = self.turn.deps.depth > 0, len(self.waiting) == 1
+                text = rejection_text(answer, requests[call.id].always, nested=nested)
                 note = (f" {CONTINUE}" if answer.by == "default" else "") + self._approvals.note(call)
                 yield from refuse(self.turn, item, text, note, by=answer.by, last=last)
                 self.waiting.pop(0)
@@ -419,10 +420,11 @@ def _denied(reason: str) -> str:
     return f"Permission was denied: the call {reason}{'' if reason.endswith(('.', '!', '?')) else '.'}"
 
 
-def rejection_text(answer: Reject, rule: str = "") -> str:
+def rejection_text(answer: Reject, rule: str = "", *, nested: bool = False) -> str:
     """Return the text that tells the model about a rejection by the user, a rule or a hook, or as nobody can answer.
 
     rule: the rule that would allow the call; "" for none.
+    nested: a sub-agent made it, which cannot ask the user.
     """
     if answer.by == "default":
         how = f" The user can allow it by the rule {rule}." if rule else ""
@@ -431,4 +433,5 @@ def rejection_text(answer: Reject, rule: str = "") -> str:
         return _denied(answer.reason)
     if answer.reason:
         return f"Denied by the user, who said: {answer.reason}"
-    return "Denied by the user. Do not try the same call again; ask what they want, or take another way."
+    instead = "take another way, or report that it was denied" if nested else "ask what they want, or take another way"
+    return f"Denied by the user. Do not try the same call again; {instead}."

@@ -168,6 +168,7 @@ def session_changes(work: UndoManager) -> SessionChanges:
 
 _MAX_CHANGES_CHARS = 60_000
 _MAX_FILE_CHARS = 12_000
+# From the beginning, and from the end.
 _MAX_REQUESTS = 4
 _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
 
@@ -213,7 +214,7 @@ def commit_context(
 
     Of files that look like secrets, or that rules hide from the model, only the names are included. Raises UsageError.
     """
-    requests = [user_text(m.text) for m in history if is_user_message(m)][-_MAX_REQUESTS:]
+    requests = _requests(history)
     parts, left = [], _MAX_CHANGES_CHARS
     for change in changes:
         if left <= 0:
@@ -232,6 +233,17 @@ def commit_context(
         "instructions": instructions,
     }
     return redact("\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in blocks.items() if text))
+
+
+def _requests(history: Iterable[Message]) -> list[str]:
+    """Return what the user asked for since the last commit: the first messages, which say most, and the latest."""
+    found: list[str] = []
+    for message in history:
+        if isinstance(message, UserMessage) and message.text.startswith("<commit>"):
+            found.clear()
+        elif is_user_message(message):
+            found.append(user_text(message.text))
+    return found if len(found) <= 2 * _MAX_REQUESTS else [*found[:_MAX_REQUESTS], *found[-_MAX_REQUESTS:]]
 
 
 def _clean(text: str) -> str:

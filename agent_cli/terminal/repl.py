@@ -1,7 +1,7 @@
 """The session loop on a terminal, line by line: read a message, run the turn, show it, ask for approvals.
 
 Ctrl-C during a turn interrupts it and keeps the conversation; at the prompt it clears the line. Ctrl-D leaves.
-After a turn that failed or was stopped, its changes are offered for undo.
+After a turn that failed or was stopped, a line says what it left; after a cancelled plan, an undo is offered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Answer, Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
-from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
+from agent_cli.core.results import Complete, Suspended, TurnResult, Usage
 from agent_cli.core.run_environment import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
@@ -40,7 +40,7 @@ from agent_cli.terminal.commands.changes import roll_back
 from agent_cli.terminal.commands.memory import parse_note, take_note
 from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.commands.session import is_bang, run_bang
-from agent_cli.terminal.dialogs.approval import ask_approval
+from agent_cli.terminal.dialogs.approval import AskingSubagents, ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
@@ -63,19 +63,15 @@ with lazy_imports():
 def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
     """Classify the end of a turn for offering an undo.
 
-    badly: it failed, or the user cancelled it.
-    stopped: interrupted, at a limit, or a call was rejected; users then prefer to give new instructions over answering
-        another question.
+    badly: the user cancelled it at a plan.
+    stopped: it failed, was interrupted, at a limit, or a call was rejected; users then prefer to give new instructions,
+        or to continue, over answering another question.
     """
     if result is None or isinstance(result, Suspended):
         return "well"
-    refused = any(d.by == "person" for d in result.end.denials)
-    reason = result.end.diagnostics.terminal_reason
-    failed = (isinstance(result, Failed) and result.failure is not None) or (
-        isinstance(result, Complete) and result.degraded and result.failure is not None
-    )
-    if reason != "interrupted" and (failed or reason == "cancelled"):
+    if result.end.diagnostics.terminal_reason == "cancelled":
         return "badly"
+    refused = any(d.by == "person" for d in result.end.denials)
     return "well" if isinstance(result, Complete) and not result.degraded and not refused else "stopped"
 
 
@@ -110,6 +106,7 @@ class Repl(Dialogs):
         self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
         self.command_picks = Picks(state_folder(os.environ) / "picks.json" if saved else None, "command")
+        self.subagents = AskingSubagents()
         self.show = self._open_screen()
         self.agent = self._build(options)
         self._titles = Titles(self.add_usage)
@@ -150,11 +147,13 @@ class Repl(Dialogs):
 
     def show_event(self, event: Event) -> None:
         """Show an event of the conversation; all events of all turns pass here."""
+        self.subagents.follow(event)
         self.show(event)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         deps = self.agent.conversation.deps
-        return ask_approval(request, self.put, editable_call(request, deps.context.workspace, deps.traits_of))
+        change = editable_call(request, deps.context.workspace, deps.traits_of)
+        return ask_approval(request, self.put, change, for_whom=self.subagents.label(request.call_id))
 
     def put(self, dialog: Dialog) -> Any:
         return LineDialogs(self._console, read_line, self._run_at_question).put(dialog)
@@ -295,7 +294,7 @@ class Repl(Dialogs):
         self.measure_context()
 
     def _offer_undo(self) -> None:
-        """After a turn that failed or was stopped, show what it changed and offer to undo it."""
+        """After a turn that did not end well, say what it changed; offer to undo it if the user cancelled the turn."""
         ended = turn_outcome(self.agent.conversation.last)
         changed = self.agent.conversation.deps.watch.summed() if ended != "well" else ""
         if not changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.decisions import Approve, Defer
+from agent_cli.core.decisions import Approve, Defer, Reject
 from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
 from agent_cli.core.results import Complete, LimitReached, Limits, Suspended, Usage
 from tests.support.program import agent
@@ -58,6 +58,14 @@ def test_its_questions_reach_the_person_and_its_budget_is_the_parents(root: Path
     assert isinstance(result, LimitReached)
     assert (root / "log").read_text() == "x\n"
     assert world.asked[0].effects[0].target == "echo x >> log"
+
+
+def test_a_call_that_is_denied_to_it_is_reported_not_asked_about(root: Path) -> None:
+    """It cannot ask the user, so it is not told to."""
+    nested = [{"calls": [RUN]}, {"text": "It was denied.", "expect": "or report that it was denied"}]
+    world, _ = story(root, [{"calls": [task()]}, {"text": "Ok.", "expect": "It was denied."}], nested, Reject())
+    assert isinstance(world.turn(), Complete)
+    assert not (root / "log").exists()
 
 
 def test_its_suspension_bubbles_up_and_resumes_down(root: Path) -> None:

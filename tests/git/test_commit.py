@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from agent_cli.core.messages import UserMessage
 from agent_cli.core.run_environment import UsageError
-from agent_cli.git.commit import parse_arguments, with_trailers
+from agent_cli.git.commit import commit_context, parse_arguments, with_trailers
 from agent_cli.git.repository import FileStatus, Repository
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.program import agent
@@ -306,3 +307,15 @@ def test_trailers_join_those_that_are_there() -> None:
     assert with_trailers("One\n\nFixes: 1", ["A: b", "Fixes: 1"], "m") == "One\n\nFixes: 1\nA: b"
     with pytest.raises(UsageError, match="is not a trailer"):
         with_trailers("One", ["not one"], "m")
+
+
+def test_the_message_is_made_from_what_was_asked_for_since_the_last_commit(repo: Path) -> None:
+    def asked(*texts: str) -> str:
+        history = [UserMessage(text) for text in texts]
+        found = Repository(repo, dict(os.environ))
+        return commit_context(found, (), history, "", lambda path: True, lambda text: text)
+
+    first, *more = [f"request {n}." for n in range(1, 12)]
+    material = asked("an old one", "<commit>\nThe user committed a.txt\n</commit>", first, *more)
+    assert "an old one" not in material and first in material and more[-1] in material
+    assert "request 6." not in material and material.count("---") == 7

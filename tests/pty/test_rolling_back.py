@@ -1,4 +1,4 @@
-"""After a turn that failed or was refused: what it left is offered to be taken back, where a user sits."""
+"""After a turn that did not end well: what it left is said, or offered to be undone, where a user sits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,31 @@ def begin(work: Path, *replies: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
-def test_a_failed_turn_is_rolled_back_on_a_yes(work: Path, answer: str) -> None:
-    terminal = Terminal(["--plain", *begin(work, WRITE, FAILS)], work)
+def test_a_cancelled_turn_is_rolled_back_on_a_yes(work: Path, answer: str) -> None:
+    plan = {"calls": [call("ExitPlanMode", plan="1. More of it")]}
+    terminal = Terminal(["--plain", *begin(work, WRITE, plan)], work)
+    terminal.expect("Approve this plan?")
+    terminal.type("n")
     shown = terminal.expect("Roll back? [y/N]")
     assert "This turn left 1 file created." in shown and "delete: left.txt" in shown
     terminal.type(answer)
     terminal.expect("Reverted 1 file." if answer == "y" else "/undo undoes it later.")
     assert (work / "left.txt").exists() is (answer == "n")
     terminal.leave()
+
+
+@pytest.mark.parametrize("front", ["--plain", ""])
+def test_a_failed_turn_keeps_its_work_and_the_next_message_is_sent_at_once(work: Path, front: str) -> None:
+    """A provider without credit once ended in a question whose first answer threw the work away."""
+    arguments = begin(work, WRITE, FAILS, {"text": "Carried on."})
+    with Drawn([*filter(None, [front]), *arguments], work) as drawn:
+        drawn.wait("This turn left 1 file created. /undo reverts that.")
+        drawn.rest()
+        drawn.type("continue\r")
+        drawn.wait("Carried on.")
+        assert "Roll back?" not in drawn.text()
+        assert (work / "left.txt").exists()
+        drawn.leave()
 
 
 def test_a_turn_that_a_no_has_ended_is_offered_in_the_application(work: Path) -> None:

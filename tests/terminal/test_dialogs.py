@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
-from agent_cli.core.events import QuestionAsked
+from agent_cli.core.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.terminal.dialogs import questions
-from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog, rule_label
+from agent_cli.terminal.dialogs.approval import AskingSubagents, approval_dialog, ask_approval, hunk_dialog, rule_label
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import KEYS, Dialog
 from agent_cli.terminal.dialogs.questions import (
@@ -236,3 +236,25 @@ def test_what_looks_like_something_else_comes_before_all_other_warnings() -> Non
     found = approval_dialog(request, CHANGE)
     assert "CYRILLIC" in found.warnings[0].upper() or "U+" in found.warnings[0]
     assert found.warnings[1:] == ("deletes 1 file",)
+
+
+def test_a_question_says_which_sub_agent_asks() -> None:
+    asking = AskingSubagents()
+    for event in (
+        TurnStarted("m", "default"),
+        ToolRequested("t1", "Task", {}, "Sub-agent explore: find the tests"),
+        SubagentEvent("explore", "t1", REQUEST.replace(call_id="c1")),
+        SubagentEvent("explore", "lost", REQUEST.replace(call_id="c2")),
+    ):
+        asking.follow(event)
+    assert asking.label("c1") == "for sub-agent explore: find the tests"
+    assert asking.label("c2") == "for sub-agent explore" and asking.label("other") == ""
+    seen: list[Dialog] = []
+
+    def put(dialog: Dialog) -> Approve:
+        seen.append(dialog)
+        return Approve()
+
+    ask_approval(REQUEST, put, for_whom=asking.label("c1"))
+    ask_approval(REQUEST, put)
+    assert [dialog.about for dialog in seen] == ["for sub-agent explore: find the tests", ""]

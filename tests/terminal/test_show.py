@@ -24,8 +24,10 @@ from agent_cli.core.events import (
     ToolProgress,
     ToolRequested,
     ToolStarted,
+    TurnFinished,
 )
 from agent_cli.core.messages import ToolMessage, UserMessage
+from agent_cli.core.results import Diagnostics, Failure, Usage
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.results import CommandOutput, Diff, Display, FileView, Listing, Note, TodoItem, TodoView
 
@@ -177,3 +179,15 @@ def test_what_to_do_about_a_compaction_is_said_once() -> None:
     for _ in range(2):
         lines = screen.see(Compacted("auto", 2, 1, tokens_before=1_000, tokens_after=100))
     assert sum("/uncompact undoes it" in line for line in lines) == 1
+
+
+def test_a_model_that_fails_after_calls_is_one_line_with_what_to_do() -> None:
+    failure = Failure("overloaded", "Acme is overloaded.")
+    text = "The model failed: Acme is overloaded.\n\nBefore that:\n- Edit a.py (done)"
+    ended = TurnFinished(
+        "Complete", Diagnostics(1, 1, 0, 0, "stop", "inference_error"), Usage(), text, degraded=True, failure=failure
+    )
+    lines = Screen().see(*called(None), ended)
+    at = lines.index("The model failed: Acme is overloaded.")
+    assert "Wait a moment" in lines[at + 1] and not any("Before that" in line for line in lines)
+    assert "write continue" in " ".join(lines[at + 1 :])

@@ -8,6 +8,7 @@ import re
 from rich.console import Console
 
 from agent_cli.core.events import (
+    ApprovalResolved,
     Event,
     MessageAdded,
     SubagentEvent,
@@ -57,3 +58,15 @@ def test_helpers_side_by_side_have_a_line_each_and_their_steps_stand_behind_it()
         ["● Sub-agent find the parser", "  prompt: find the parser", "  ● Grep def parse", "  ●   2 found",
          "  It is in parser.py."],
     ]  # fmt: skip
+
+
+def test_a_denied_call_of_a_helper_is_named() -> None:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, width=80, soft_wrap=True, color_system=None), kept)
+    denied = ApprovalResolved("x", "reject", "person", "too secret", "", "", "", "")
+    for event in (
+        ToolRequested("a", "Task", {}, "Sub-agent explore: look"),
+        *helper("a", ToolRequested("x", "Read", {}, "Read /etc/hosts"), denied),
+    ):
+        transcript(event)
+    assert "  [explore] Read /etc/hosts ✗ denied: too secret" in transcript.writer.take()

@@ -194,6 +194,7 @@ class AppRepl(Repl):
             return
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
+        self.subagents.follow(event)
         self.live.bridge.emit(event)
         if isinstance(unwrap(event), ToolFinished):
             self.live.soon(self._branch.check)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, Defer, Reject
-from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.events import ApprovalRequested, Event, SubagentEvent, ToolRequested, TurnStarted, unwrap
 from agent_cli.core.rules import split_rules
 from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.terminal.dialogs.model import (
@@ -55,10 +55,40 @@ class RemainingHunks(Value):
     take: bool
 
 
-def ask_approval(request: ApprovalRequested, put: Put, change: EditableCall | None = None) -> Answer:
-    """Ask about a call. change: its editable parts."""
+class AskingSubagents:
+    """Which sub-agent a call belongs to; several may ask in turn."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, str] = {}
+        self._asking: dict[str, str] = {}
+
+    def follow(self, event: Event) -> None:
+        """Note the sub-agents of a turn, and what they ask about."""
+        match event:
+            case TurnStarted():
+                self._tasks.clear()
+                self._asking.clear()
+            case ToolRequested(call_id=call_id, summary=summary):
+                self._tasks[call_id] = summary
+            case SubagentEvent(agent=agent, call_id=task):
+                inner = unwrap(event)
+                if isinstance(inner, ApprovalRequested):
+                    name = self._tasks.get(task) or f"Sub-agent {agent}"
+                    self._asking[inner.call_id] = f"for {name[:1].lower()}{name[1:]}"
+
+    def label(self, call_id: str) -> str:
+        """Return for whom a call is made; "" for the main agent."""
+        return self._asking.get(call_id, "")
+
+
+def ask_approval(
+    request: ApprovalRequested, put: Put, change: EditableCall | None = None, *, for_whom: str = ""
+) -> Answer:
+    """Ask about a call. change: its editable parts. for_whom: the sub-agent that makes it, in words."""
     change = change or EditableCall("", {})
-    answer: Answer | ReviewHunks = put(approval_dialog(request, change))
+    dialog = approval_dialog(request, change)
+    dialog = dialog.replace(about=" · ".join(filter(None, (dialog.about, one_line(for_whom)))))
+    answer: Answer | ReviewHunks = put(dialog)
     return _ask_hunks(change, put) if isinstance(answer, ReviewHunks) else answer
 
 

@@ -233,7 +233,8 @@ class EventRenderer:
             case ApprovalResolved(decision="reject", by=by, reason=reason) if by != "person":
                 self._say(f"  [{agent}] denied: it {reason}", "bad")
             case ApprovalResolved(decision="reject", reason=reason) if not self.questions_stay and reason != EDITED:
-                self._say(f"  [{agent}] ✗ denied{f': {reason}' if reason else ''}", "bad")
+                what = self._summaries.get(event.call_id, "")
+                self._say(f"  [{agent}] {f'{what} ' if what else ''}✗ denied{f': {reason}' if reason else ''}", "bad")
             case Warned(text=text):
                 self._say(f"  [{agent}] warning: {text}", "ask")
             case ApprovalRequested() | QuestionAsked():
@@ -321,7 +322,12 @@ class EventRenderer:
             for line in display_lines(TodoView(tuple(self._plan()))):
                 self._out.put(line)
             self._planned = False
-        if event.degraded or event.result == "MaxIterations":
+        if event.degraded and event.failure is not None:
+            # The calls before it are on the screen.
+            self._say(event.text.partition("\n\nBefore that:")[0], "bad")
+            resume = "Nothing is lost: write continue to resume the work."
+            self._say(" ".join(filter(None, (failure_advice(event.failure), resume))), "dim")
+        elif event.degraded or event.result == "MaxIterations":
             # A summary written by the model is already shown.
             if event.text != self._answered:
                 self._say(event.text, "ask")

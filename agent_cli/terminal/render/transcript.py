@@ -227,6 +227,10 @@ class Transcript(EventRenderer):
         progress = self._agents.setdefault(call_id, AgentProgress())
         progress.follow(event)
         self.writer.agents[call_id] = progress.line()
+        if isinstance(event, ToolRequested):
+            self._summaries[event.call_id] = event.summary
+        if isinstance(event, ToolFinished):
+            self._summaries.pop(event.call_id, None)
         if isinstance(event, ToolRequested | Compacted):
             return
         super()._nested(agent, call_id, event)
