@@ -181,12 +181,6 @@ def _unkept(shot: Snapshot, path: str) -> FileState | None:
     return FileState(f"~{mark}", 0, unkept=why) if mark else None
 
 
-def snapshot_entry(store: Store, shot: Snapshot, path: str) -> FileState | None:
-    """Return the state of one file of a snapshot, by absolute path. Raises StoreError."""
-    relative = os.path.relpath(path, shot.base)
-    return _Reader(store).entries(shot, [relative]).get(relative)
-
-
 def _state(path: str, mode: str, oid: str, modes: FileModes) -> FileState | None:
     if mode == "000000":
         return None

@@ -202,8 +202,3 @@ def workspace_root(cwd: Path, home: Path | None) -> Path:
         if os.path.exists(folder / ".git"):  # noqa: PTH110
             return folder
     return cwd
-
-
-def current_folder() -> Path:
-    """Return the working directory with links resolved. Raises FileNotFoundError if it was deleted."""
-    return Path(os.path.realpath(Path.cwd()))

@@ -64,12 +64,6 @@ class LiteLLMClient:
         self._timeouts = timeouts or Timeouts()
         self._notified: set[str] = set()
 
-    def warm(self) -> None:
-        """Start a worker ahead of the first request, without waiting for it."""
-        with _lock:
-            if not _idle:
-                _idle.append(LiteLLMWorker())
-
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """Yield the chunks of one response. Raises ModelError or CancelledError."""
         cancel.check()

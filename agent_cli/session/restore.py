@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable
 from typing import Any
 
-from agent_cli.core.events import Event, Rewound
+from agent_cli.core.events import Rewound
 from agent_cli.session.files import VERSION, LogLine, read, read_bytes, sort_records
 from agent_cli.session.records import Header, Mended, Partial, Restored, SessionNotFoundError
 from agent_cli.session.state import KINDS, ReplayState
@@ -91,13 +91,6 @@ def records(data: bytes) -> tuple[list[dict[str, Any]], int]:
     found = list(read_bytes(data))
     fields = ("seq", "id", "parent", "type", "time", "data")
     return [{name: getattr(line, name) for name in fields} for line in sort_records(found)], found.count(None)
-
-
-def event_of(record: dict[str, Any]) -> Event | None:
-    """Return the event of a record; None for the header and for kinds without state. Raises DecodeError."""
-    cls = KINDS.get(record["type"])
-    found: Event | None = from_json(cls, record["data"]) if cls else None
-    return found
 
 
 def restore(source: bytes | Iterable[bytes], name: str, keep: int | None = None) -> Restored:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, Defer, Reject
 from agent_cli.core.events import ApprovalRequested, Event, SubagentEvent, ToolRequested, TurnStarted, unwrap
@@ -273,15 +272,3 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
         escape="d" if left > 1 else "n",
         reported=True,
     )
-
-
-def approval_answer(answer: Any) -> str:
-    """Format an answer to an approval in a few words."""
-    match answer:
-        case Approve(rule=rule) if rule:
-            return f"yes, always: {rule}"
-        case Approve():
-            return "yes"
-        case Reject(reason=reason):
-            return f"no: {reason}" if reason else "no"
-    return str(answer)

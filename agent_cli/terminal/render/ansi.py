@@ -164,16 +164,6 @@ def truncate_cells(text: str, width: int) -> str:
     return clip(text, max(width - 1, 0)) + "…" if width > 0 else ""
 
 
-def hard_wrap(text: str, width: int) -> list[str]:
-    """Split a plain line into rows of at most `width` cells, as a terminal would."""
-    rows = []
-    while text:
-        row = clip(text, max(width, 2)) or text[0]
-        rows.append(row)
-        text = text[len(row) :]
-    return rows or [""]
-
-
 def count_rows(lines: Iterable[str], width: int) -> int:
     """Return how many rows plain lines take on a terminal of that width."""
     return sum(max(1, -(-cells(line) // max(width, 1))) for line in lines)
