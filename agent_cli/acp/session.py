@@ -132,7 +132,7 @@ class EditorSession(Dialogs):
         except EditorError:
             self.cancel()
         # Servers start while the user writes.
-        self.agent.start_servers()
+        self.agent.start_background_work()
 
     def replay(self) -> None:
         """Send the conversation so far, as updates. Raises EditorError."""

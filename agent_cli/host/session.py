@@ -289,7 +289,7 @@ class HostSession:
         if tool is not None:
             tool.attach(agent)
         self.callbacks.attach(agent)
-        agent.start_servers()
+        agent.start_background_work()
         self.setup.begun(agent)
 
     def _report_state(self, state: str) -> None:

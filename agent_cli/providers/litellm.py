@@ -16,6 +16,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -210,6 +211,22 @@ def _acquire_worker() -> LiteLLMWorker:
             if worker.alive:
                 return worker
     return LiteLLMWorker()
+
+
+def start_idle_worker(after: float) -> None:
+    """Start a worker ahead of the first request, after so many seconds: it imports LiteLLM while the user types.
+
+    Returns at once; an error is left to the request.
+    """
+
+    def start() -> None:
+        with _lock, suppress(OSError):
+            if not any(worker.alive for worker in _idle):
+                _idle.append(LiteLLMWorker())
+
+    timer = threading.Timer(after, start)
+    timer.daemon = True
+    timer.start()
 
 
 def close_workers() -> None:

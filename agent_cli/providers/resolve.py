@@ -278,6 +278,12 @@ def create_client(
     return retry.RetryingClient(wire) if attempts is None else retry.RetryingClient(wire, attempts=attempts)
 
 
+def prepare_client(resolved: ResolvedModel, after: float) -> None:
+    """Start, after so many seconds, what the first request would wait for: LiteLLM's process. Returns at once."""
+    if resolved.wire == "litellm":
+        providers_litellm.start_idle_worker(after)
+
+
 def _openai_wire(
     resolved: ResolvedModel,
     responses: bool,

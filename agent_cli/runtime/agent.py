@@ -14,7 +14,7 @@ from agent_cli.engine.types import LiveMapping
 from agent_cli.extensions.loader import Extensions
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo
-from agent_cli.providers.resolve import ResolvedModel
+from agent_cli.providers.resolve import ResolvedModel, prepare_client
 from agent_cli.runtime.mcp import SessionServers
 from agent_cli.runtime.models import ChosenModel, lazy_model, make_planner, model_handle, open_client
 from agent_cli.session.log import SessionLog
@@ -141,8 +141,9 @@ class Agent:
         if self.conversation.deps.agents:
             self.conversation.deps = self.conversation.deps.replace(agents=added.agent_types)
 
-    def start_servers(self, after: float = 0.0) -> None:
-        """Start connecting the MCP servers in the background, after so many seconds."""
+    def start_background_work(self, after: float = 0.0) -> None:
+        """Start, after so many seconds, what the first turn would wait for: MCP servers, and LiteLLM's process."""
+        prepare_client(self.model, after)
         if self.mcp is not None:
             self.mcp.servers.start(after)
 

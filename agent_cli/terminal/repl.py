@@ -341,7 +341,7 @@ class Repl(Dialogs):
         if agent.mcp is not None:
             agent.mcp.report_changes()
         # Slow work starts after the prompt is shown.
-        self.agent.start_servers(START_DELAY_SECONDS)
+        self.agent.start_background_work(START_DELAY_SECONDS)
 
     def _farewell(self) -> None:
         self._titles.close()
@@ -403,7 +403,7 @@ class Repl(Dialogs):
         self.agent.close(why)
         self.agent = agent
         self._count_from_restored()
-        agent.start_servers(START_DELAY_SECONDS)
+        agent.start_background_work(START_DELAY_SECONDS)
 
     def switch_model(self, name: str) -> None:
         """Continue with another model. Raises UsageError."""

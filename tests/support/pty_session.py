@@ -98,6 +98,10 @@ class Terminal:
             self._ear = -1
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def exit_code(self) -> int | None:
         return self._process.returncode
 
