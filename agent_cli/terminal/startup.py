@@ -229,7 +229,7 @@ def _before_start(title: str, lines: list[str], question: str) -> Dialog:
 
 
 _RESTORED_MODES: tuple[Mode, ...] = ("acceptEdits", "plan", "dontAsk")
-BROKE_OFF_WARNING = "the last turn broke off here"
+BROKE_OFF_WARNING = "the last turn broke off here; write continue to resume it"
 # Turns of a resumed session that are loaded.
 _MAX_TURNS = 60
 # Turns shown in the plain front end.

@@ -176,7 +176,7 @@ def test_a_turn_that_broke_off_says_so(work: Path) -> None:
     log.write_bytes(b"".join(line for line in lines if b'"type":"TurnFinished"' not in line[:200]))
     terminal = Terminal(["-c"], work)
     terminal.expect("The **first** answer.")
-    terminal.expect("the last turn broke off here")
+    terminal.expect("the last turn broke off here; write continue to resume it")
     terminal.leave()
 
 

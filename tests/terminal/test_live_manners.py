@@ -34,7 +34,7 @@ from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
 from agent_cli.terminal.render.events import ChangedLines
 from agent_cli.terminal.render.transcript import MAX_ECHO_LINES, Transcript
-from agent_tools.results import Diff, Note, TodoItem, TodoView
+from agent_tools.results import CommandOutput, Diff, Note, TodoItem, TodoView
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
 
@@ -205,6 +205,15 @@ def test_what_came_too_fast_to_count_is_not_counted() -> None:
     for text, message in ((flood, "… 48 more lines (Ctrl-O)"), (f"[… 900 bytes not shown …]\n{flood}", "over 49 more")):
         events = [ToolStarted("c1", "Bash"), ToolProgress("c1", text), ToolFinished("c1", "Bash", False, 1, None)]
         assert message in "\n".join(shown(events))
+
+
+def test_a_failed_command_shows_both_ends_of_its_output_where_the_error_may_be() -> None:
+    flood = "\n".join(map(str, range(50))) + "\n"
+    display = CommandOutput("x", flood, 1, 0.1, "exit code 1, 100 ms")
+    rows = shown([ToolStarted("c1", "Bash"), ToolProgress("c1", flood), ToolFinished("c1", "Bash", False, 1, display)])
+    assert [row.strip(" └") for row in rows[-11:]] == [
+        "0", "1", "2", "3", "4", "… 40 more lines (Ctrl-O)", "45", "46", "47", "48", "49",
+    ]  # fmt: skip
 
 
 def test_a_note_of_several_lines_continues_the_block_of_the_output() -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from agent_cli.core.decisions import Approve, EditedCall, QuestionReply, Reject
+from agent_cli.core.events import ToolRequested, ToolStarted, Warned
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.edit_call import EditableCall
+from agent_cli.terminal.app.layout import above
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.approval import approval_dialog
@@ -322,5 +324,23 @@ def test_words_that_cannot_be_are_reported_and_stay_in_the_line(monkeypatch: pyt
         assert not found
         stage.press("\x15be quick\r")
         stage.until(lambda: found == [QuestionReply("approve", "be quick")])
+
+    play(story)
+
+
+def test_one_blank_row_is_between_running_calls_and_a_question() -> None:
+    def story(stage: Stage) -> None:
+        emit = stage.live.bridge.emit
+        emit(Warned("One line above."))
+        for call in ("a", "b"):
+            emit(ToolRequested(call, "Task", {}, f"Sub-agent explore: {call}"))
+            emit(ToolStarted(call, "Task"))
+        ask = OpenDialog(approval_dialog(REQUEST, CHANGE))
+        emit(ask)
+        stage.until(lambda: stage.live.questions.ask is ask)
+        rows = ["".join(text for _, text in row).strip() for row in above(stage.live)]
+        at = rows.index("Run a command")
+        assert rows[at - 1] == "" and "Sub-agent explore: b" in rows[at - 2]
+        stage.live.soon(stage.live.questions.cancel)
 
     play(story)

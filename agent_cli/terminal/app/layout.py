@@ -95,6 +95,7 @@ MIN_RULED_ROWS = 18
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
 
 Line = tuple[Fragment, ...]
+_BLANK: Line = (("", ""),)
 
 
 def status_line(
@@ -284,6 +285,8 @@ def above(live: LiveScreen) -> list[Line]:
     todos = _plan(live, width, min(MAX_STEPS, room))
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
+    if tail and not tail[-1] and [*todos, *queue, *rows][:1] == [_BLANK]:
+        tail.pop()
     return [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
 
 
@@ -305,7 +308,7 @@ def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[
     writer, size = live.transcript.writer, live.app.screen.get_size()
     replying, typing = live.line.replying, live.questions.guard.is_typing_message
     rows = ask.view.rows(writer.console, width, room, size.rows, replying=replying, typing=typing)
-    gap: list[Line] = [(("", ""),)] if len(rows) < room and not writer.blank else []
+    gap: list[Line] = [_BLANK] if len(rows) < room and not writer.blank else []
     return [*gap, *(fragments(live.palette.apply(row), width) for row in rows)]
 
 

@@ -48,7 +48,7 @@ from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.terminal.render.code import display_lines, short_result
 from agent_cli.terminal.render.console import styled
-from agent_cli.terminal.render.writer import BANG_ROWS, RESULT_ROWS, Outcome, Writer
+from agent_cli.terminal.render.writer import BANG_ROWS, FAILED_ROWS, RESULT_ROWS, Outcome, Writer
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
 from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
 
@@ -275,7 +275,9 @@ class EventRenderer:
         """Write the result of a call: in a few words on its line if it is the last one, the rest below."""
         call, display = event.call_id, event.display
         error = self._errors.pop(call, "")
-        rows = self._out.end_output(call, BANG_ROWS if call == BANG_CALL_ID else RESULT_ROWS)
+        failed = event.is_error or (isinstance(display, CommandOutput) and display.exit_code != 0)
+        most = BANG_ROWS if call == BANG_CALL_ID else FAILED_ROWS if failed else RESULT_ROWS
+        rows = self._out.end_output(call, most)
         if isinstance(display, Diff | Diffs):
             # What formatters and checkers said of a change.
             rows = [styled(row.plain, "ask") for row in rows]
@@ -289,7 +291,6 @@ class EventRenderer:
             brief = _first_line(error)
         if self._summaries.get(call) and call not in self._started and brief:
             self._begin(call, event.tool)
-        failed = event.is_error or (isinstance(display, CommandOutput) and display.exit_code != 0)
         if brief and event.is_error and self._out.words:
             brief = f"failed: {brief}"
         self._out.end(call, brief, "failed" if failed else "done")

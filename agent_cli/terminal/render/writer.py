@@ -30,9 +30,9 @@ with lazy_imports():
 _MAX_THOUGHT_CHARS = 2_000
 # Lines of a running call's output that are written.
 _MAX_OUTPUT_LINES = 20
-# In the application: rows of a result in the scrollback, of a `!` command's result, and of running output in the live
-# region.
-RESULT_ROWS, BANG_ROWS, TAIL_ROWS = 3, 12, 5
+# In the application: rows of a result in the scrollback, of one that failed, of a `!` command's result, and of running
+# output in the live region.
+RESULT_ROWS, FAILED_ROWS, BANG_ROWS, TAIL_ROWS = 3, 11, 12, 5
 # Marks of a call: symbol and style.
 Outcome = Literal["running", "done", "failed", "denied"]
 CALL_MARKS: dict[Outcome, tuple[str, str]] = {
@@ -237,7 +237,8 @@ class _RunningOutput:
             self._line(self.partial)
         if self.count <= most:
             return [line for line in self.head if line.strip()]
-        first = (most - 1) // 3
+        # Errors are in the first lines of some programs (node), in the last of others (Python).
+        first = (most - 1) // (2 if most == FAILED_ROWS else 3)
         last = [line for line in list(self.end)[first:] if line.strip()][first + 1 - most :]
         left = self.count - first - len(last)
         more = f"… {'over ' * self.flood}{counted(left, 'more line')} ({MORE_KEY})"
