@@ -209,6 +209,12 @@ CASES = [
         "for f in a*; do true && f=.env; cat \"$f\"; done", "f() { f=.env; }; for f in a*; do f; cat \"$f\"; done",
     ),
     *group("loops over files", "deny", "for f in src/*.py; do cat \"$f\"; done", deny="Read(src/main.py)"),
+    *group("echoed variables", "allow", "echo $PATH", "echo \"PATH is $PATH\"", "echo ${PATH}", "echo $USER $SHELL",
+           "echo $PATH | tr : x", "echo $?", "echo \"exit: $?\""),
+    *group("echoed variables", "ask", "echo $API_KEY", "echo \"$PATH $API_KEY\"", "echo $PATH$API_KEY",
+           "echo ${PATH:-$(id)}", "echo ${PATH@P}", "echo \"$PATH$(id)\"", "echo `id` $PATH", "echo $PATH > x",
+           "echo \"${!PATH}\"", "echo \"${PATH[0]}\"", "x=$PATH; echo $x", "PATH=x echo $PATH", "$USER $PATH"),
+    *group("echoed variables", "ask", "echo $PATH", deny="Bash(rm:*)"),
     # A rule for a program does not cover where keys, logins and histories are kept.
     *group(
         "secret places", "ask",
