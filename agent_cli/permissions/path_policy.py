@@ -215,7 +215,8 @@ class Matcher:
 
     def is_secret(self, path: Path, workspace: Workspace) -> bool:
         """Return True if a file looks like it holds secrets, by its name, or outside the workspace by its place."""
-        return _is_secret(path) or (not workspace.may_read(str(path)) and in_secret_place(path, self._home))
+        away = not workspace.inside(path) and in_secret_place(path, self._home) and not workspace.may_read(path)
+        return away or _is_secret(path)
 
     def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
         """Return the first matching rule of a list; see `all`."""
@@ -317,9 +318,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
         return by_rule(target, Level.ASK, rule, final=True)
     if effect.kind == "read" and matcher.is_secret(Path(target), workspace):
         by_name = _is_secret(Path(target))
-        allowing = matcher.all("allow", tool, effect)
-        named = next((r for r in allowing if _names_file(r) or (r.spec and not by_name)), None)
-        if named is None:
+        if not any(_names_file(r) or (r.spec and not by_name) for r in matcher.all("allow", tool, effect)):
             return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
     if rule := matcher.first("allow", tool, effect):
         return by_rule(target, Level.ALLOW, rule)
