@@ -125,7 +125,9 @@ _IGNORE_FILES = frozenset((".gitignore", ".ignore", ".rgignore"))
 def in_named_folder(part: SimpleCommand) -> SimpleCommand:
     """Return `git -C folder ...` as git in that folder; any other command unchanged, and if a link is on the way."""
     words, cwds = part.words, part.cwds
-    while part.program == "git" and len(words) > 2 and words[1].text == "-C" and not (words[2].why or words[2].pattern):
+    if len(words) < 3 or words[1].text != "-C" or part.program != "git":
+        return part
+    while len(words) > 2 and words[1].text == "-C" and not (words[2].why or words[2].pattern):
         moved = [os.path.join(cwd, words[2].text) for cwd in cwds or ("/",)]
         if (cwds is None and not words[2].text.startswith("/")) or any(
             real_path(m) != os.path.normpath(m) for m in moved

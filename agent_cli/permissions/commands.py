@@ -7,6 +7,7 @@ unknown values. Then ask rules, allow rules, and programs that only read inside 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
+from agent_cli.permissions.readonly_checks import PUBLIC_VARIABLES
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.readonly_services import SERVICES
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
@@ -257,6 +259,8 @@ class CommandEvaluator:
         part = in_named_folder(part)
         if (finding := _found_by(part)) is not None:
             return self._only_reads(finding, []) or self._changed(part)
+        if _echoes_public(part):
+            return self._changed(part)
         if part.unknown:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
         if own := next((layer for layer in part.layers if layer.kind == "own"), None):
@@ -391,6 +395,15 @@ class CommandEvaluator:
             for cwd in part.cwds or ("/",)
         ]
         return [decide_path(self._matcher, self._context.workspace, effect) for effect in effects]
+
+
+def _echoes_public(part: SimpleCommand) -> bool:
+    """Return True for `echo` of variables that hold no secrets, whose values are not known."""
+    unknown = [w.text for w in part.words if w.why]
+    names = [name for text in unknown for name in re.findall(r"\$\{?(\w+)", text)]
+    plain = all(re.fullmatch(r"(?:[^$`\\(]|\$\w+|\$\{\w+\})+", text) for text in unknown)
+    known = bool(unknown) and plain and all(PUBLIC_VARIABLES.fullmatch(name) for name in names)
+    return known and part.texts[0] == "echo" and not (part.why or part.assigns or part.words[0].why)
 
 
 def _found_by(part: SimpleCommand) -> SimpleCommand | None:

@@ -19,6 +19,7 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permissions.path_globs import anchored, comparable, path_pattern
+from agent_cli.permissions.secret_places import in_secret_place
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, of_process, real_path
@@ -212,6 +213,11 @@ class Matcher:
     def places(self) -> Places:
         return self._find()
 
+    def is_secret(self, path: Path, workspace: Workspace) -> bool:
+        """Return True if a file looks like it holds secrets, by its name, or outside the workspace by its place."""
+        away = not workspace.inside(path) and in_secret_place(path, self._home) and not workspace.may_read(path)
+        return away or _is_secret(path)
+
     def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
         """Return the first matching rule of a list; see `all`."""
         return next(self.all(kind, tool, effect), None)
@@ -310,9 +316,9 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
         return by_rule(target, Level.ASK, rule, final=True)
-    if effect.kind == "read" and _is_secret(Path(target)):
-        named = next((r for r in matcher.all("allow", tool, effect) if _names_file(r)), None)
-        if named is None:
+    if effect.kind == "read" and matcher.is_secret(Path(target), workspace):
+        by_name = _is_secret(Path(target))
+        if not any(_names_file(r) or (r.spec and not by_name) for r in matcher.all("allow", tool, effect)):
             return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
     if rule := matcher.first("allow", tool, effect):
         return by_rule(target, Level.ALLOW, rule)
@@ -324,7 +330,7 @@ def _of_process(matcher: Matcher, effect: Effect) -> Verdict:
     kept = next((r for r in matcher.rules if r.list != "allow" and r.spec and r.covers(effect.kind)), None)
     why = f"{effect.kind}s {effect.target}, which is another file in each process"
     # Any protected file may be there.
-    final = kept is not None or effect.kind == "write"
+    final = kept is not None or effect.kind == "write" or effect.target.endswith("/environ")
     rule = kept.text if kept is not None else ""
     return Verdict(effect.target, Level.ASK, why, rule, "rule" if rule else "default", final=final)
 

@@ -284,7 +284,15 @@ class EffectVerdicts:
 
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
         """Return True if the content is sent away, or shown although it may contain keys."""
-        return secret(Path(real_path(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp", "gh")
+        real = Path(real_path(path))
+        return self._matcher.is_secret(real, self._context.workspace) or part.program in (
+            "curl",
+            "wget",
+            "scp",
+            "rsync",
+            "sftp",
+            "gh",
+        )
 
     def _important_inside(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""

@@ -1,0 +1,32 @@
+"""Where keys, logins and histories are kept outside a workspace: the places that the sandbox hides from commands."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_tools.sandbox import profile
+
+_ELSEWHERE = re.compile(
+    r"/proc/[^/]+/(?:task/[^/]+/)?environ|(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins)/.*"
+)
+
+
+def in_secret_place(path: Path, home: Path) -> bool:
+    """Return True if a resolved path is in a place of keys, logins or histories."""
+    text = str(path)
+    places, below_home = _places()
+    if _ELSEWHERE.fullmatch(text) or f"{text}/".startswith(places):
+        return True
+    start = f"{home}/"
+    return len(start) > 2 and text.startswith(start) and f"{text.removeprefix(start)}/".startswith(below_home)
+
+
+@cache
+def _places() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the places of the system and those in a home folder, each with a slash at its end."""
+    return tuple(f"{p}/" for p in profile.SYSTEM_SECRET_PATHS), tuple(f"{n}/" for n in profile.SECRET_HOME_NAMES)
