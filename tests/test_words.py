@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -93,6 +93,39 @@ def test_messages_are_in_plain_english() -> None:
         for path in program_files()
         for line, text in messages(path)
         if (found := banned_in(text))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+# Names of numbers at the top of a module: with a unit, or with what is limited or assumed.
+_NUMBER_NAME = re.compile(
+    r"_(S|SECONDS|MS|NS|BYTES|CHARS|LINES|TOKENS|ROWS|CELLS|COLUMNS|WIDTH|MB|USD|DAYS|SIZE|SHARE|RATIO|PIXELS|FACTOR"
+    r"|VERSION|CODE|DIVISOR|FLAG|MODE|INDEX|NUMBER|PORT|COLOR|CAPABILITIES|PARAMETERS)$"
+    r"|(^|_)(MAX|MIN)_|^_?(DEFAULT|ASSUMED|NEWEST|REQUESTED)_|_PER_|_BELOW$|^_?(NO_LIMIT|VERSION|NICENESS)$"
+)
+# Numbers of the kernel and of protocols, under their names there; and counts whose name says enough.
+_OTHER_NUMBERS = frozenset(
+    "_AT_FDCWD _SET_DUMPABLE _X32 _CAPABILITIES_V3 _CLIENT_HELLO _SERVER_NAME _GREY_DIFFERENCE "
+    "_PARALLEL_SUBAGENTS".split()
+)
+
+
+def _is_number(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return _is_number(node.operand)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def test_constants_say_their_unit() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {target.id}"
+        for path in program_files()
+        for node in cast(ast.Module, nodes(path)[0]).body
+        if isinstance(node, ast.Assign) and _is_number(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id not in _OTHER_NUMBERS and not _NUMBER_NAME.search(target.id)
     ]
     assert not wrong, "\n".join(wrong)
 

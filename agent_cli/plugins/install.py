@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_cli.plugins.manifest import LIMIT, Plugin, PluginError, read_plugin
+from agent_cli.plugins.manifest import MAX_MANIFEST_BYTES, Plugin, PluginError, read_plugin
 from agent_cli.plugins.obtain import PluginSource, obtain, parse_source
 from agent_cli.plugins.store import InstalledPlugin, MarketplaceRecord, PluginStore, fingerprint_folder
 from agent_tools.fs.safe_files import private_folder, read_regular, resolve_inside
@@ -59,7 +59,7 @@ def read_marketplace(folder: Path) -> Marketplace:
     """Read a marketplace. Raises PluginError."""
     folder = Path(os.path.realpath(folder))
     try:
-        table = json.loads(read_regular(folder / FILE, LIMIT * 4, folder))
+        table = json.loads(read_regular(folder / FILE, MAX_MANIFEST_BYTES * 4, folder))
     except (FileNotFoundError, NotADirectoryError):
         raise PluginError(f"{folder} is not a marketplace: it has no {FILE}") from None
     except OSError as error:

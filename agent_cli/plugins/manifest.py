@@ -22,7 +22,7 @@ from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import fill_variables, shorten
 
 MANIFEST = ".claude-plugin/plugin.json"
-LIMIT = 1 << 20
+MAX_MANIFEST_BYTES = 1 << 20
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 # Plugins' servers are named as in Claude Code, so that its rules and commands find their tools.
 _SERVER = "plugin_{plugin}_{server}"
@@ -316,7 +316,7 @@ class _PluginReader:
     def _json(self, name: str) -> dict[str, Any] | None:
         """Return the table in a JSON file; None if there is none. Raises PluginError for a broken manifest."""
         try:
-            table = json.loads(read_regular(self._folder / name, LIMIT, self._folder))
+            table = json.loads(read_regular(self._folder / name, MAX_MANIFEST_BYTES, self._folder))
             why = "" if isinstance(table, dict) else "is not a JSON object"
         except (FileNotFoundError, NotADirectoryError):
             return None

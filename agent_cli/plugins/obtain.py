@@ -18,10 +18,10 @@ from typing import IO
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
 from agent_cli.plugins.store import (
-    COUNT_LIMIT,
-    FILE_LIMIT,
     FOLDER,
-    TOTAL_LIMIT,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
     PluginStore,
     fingerprint_folder,
     plugin_files,
@@ -121,7 +121,7 @@ def obtain(source: PluginSource, target: Path, env: Mapping[str, str], left_out:
             _copy(Path(source.place) / source.path, target, left_out)
             return ""
         if source.kind == "zip":
-            with open_stream(source.place, TOTAL_LIMIT) as file:
+            with open_stream(source.place, MAX_TOTAL_BYTES) as file:
                 extract_zip(file, target, left_out, unwrap=True)
             return ""
         return _from_git(source, target, env, left_out)
@@ -137,7 +137,7 @@ def _copy(folder: Path, target: Path, left_out: list[str]) -> None:
         if path.is_symlink() or not path.is_file():
             left_out.append(f"{name}: it is a link or no regular file")
             continue
-        data = read_regular(path, FILE_LIMIT, Path(os.path.realpath(folder)))
+        data = read_regular(path, MAX_FILE_BYTES, Path(os.path.realpath(folder)))
         _write_file(target / name, data, runs=bool(path.stat().st_mode & stat.S_IXUSR))
 
 
@@ -157,10 +157,10 @@ def extract_zip(file: IO[bytes], target: Path, left_out: list[str], *, unwrap: b
     try:
         with zipfile.ZipFile(file) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-            if len(entries) > COUNT_LIMIT or sum(entry.file_size for entry in entries) > TOTAL_LIMIT:
-                raise PluginError(f"the archive is too large: {COUNT_LIMIT:,} files, {TOTAL_LIMIT >> 20} MiB at most")
+            if len(entries) > MAX_FILES or sum(entry.file_size for entry in entries) > MAX_TOTAL_BYTES:
+                raise PluginError(f"the archive is too large: {MAX_FILES:,} files, {MAX_TOTAL_BYTES >> 20} MiB at most")
             top = _single_folder([entry.filename for entry in entries]) if unwrap else ""
-            left = TOTAL_LIMIT
+            left = MAX_TOTAL_BYTES
             for entry in entries:
                 name = entry.filename
                 parts = name.split("/")
@@ -172,9 +172,9 @@ def extract_zip(file: IO[bytes], target: Path, left_out: list[str], *, unwrap: b
                     continue
                 with archive.open(entry) as packed:
                     # The listed size may be wrong; the unpacked bytes count.
-                    data = packed.read(min(FILE_LIMIT, left) + 1)
-                if len(data) > min(FILE_LIMIT, left):
-                    raise PluginError(f"{shorten(name, 80)} has more than {FILE_LIMIT >> 20} MiB")
+                    data = packed.read(min(MAX_FILE_BYTES, left) + 1)
+                if len(data) > min(MAX_FILE_BYTES, left):
+                    raise PluginError(f"{shorten(name, 80)} has more than {MAX_FILE_BYTES >> 20} MiB")
                 left -= len(data)
                 _write_file(target / name.removeprefix(top), data, runs=bool(mode & stat.S_IXUSR))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
@@ -207,7 +207,7 @@ def _from_git(source: PluginSource, target: Path, env: Mapping[str, str], left_o
             packed = Path(folder) / "files.zip"
             # The tree, not the commit, so that nothing of the history gets into the files.
             git.run("archive", "--format=zip", f"--output={packed}", tree, most=1 << 20, seconds=_FETCH_SECONDS)
-            with open_stream(packed, TOTAL_LIMIT) as file:
+            with open_stream(packed, MAX_TOTAL_BYTES) as file:
                 extract_zip(file, target, left_out)
             return commit
     except guarded_git.GitError as error:

@@ -21,9 +21,9 @@ FOLDER = ".agent/plugins"
 NAME = "installed.json"
 VERSION = 1
 # Limits of one plugin; a larger one is refused when it is added.
-FILE_LIMIT = 16 << 20
-TOTAL_LIMIT = 128 << 20
-COUNT_LIMIT = 10_000
+MAX_FILE_BYTES = 16 << 20
+MAX_TOTAL_BYTES = 128 << 20
+MAX_FILES = 10_000
 
 
 class InstalledPlugin(Value):
@@ -70,7 +70,7 @@ class PluginStore:
             state = self.path.stat()
             if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or state.st_uid not in (os.geteuid(), 0):
                 raise PluginError(f"{self.path} can be written by others than you, so no plugin is loaded; chmod it")
-            data = json.loads(read_regular(self.path, FILE_LIMIT))
+            data = json.loads(read_regular(self.path, MAX_FILE_BYTES))
             if data["version"] != VERSION:
                 raise PluginError(f"{self.path} is of another version of this program, so no plugin is loaded")
             self.plugins = {n: from_json(InstalledPlugin, entry) for n, entry in data["plugins"].items()}
@@ -163,7 +163,7 @@ def fingerprint_folder(folder: Path) -> str:
     found = blake2b(digest_size=20)
     for name in plugin_files(folder):
         path = folder / name
-        data = read_regular(path, FILE_LIMIT, folder)
+        data = read_regular(path, MAX_FILE_BYTES, folder)
         runs = bool(path.stat().st_mode & stat.S_IXUSR)
         found.update(f"{len(name.encode('utf-8', 'surrogateescape'))} {len(data)} {int(runs)}\n".encode())
         found.update(name.encode("utf-8", "surrogateescape"))
@@ -190,8 +190,8 @@ def plugin_files(folder: Path) -> list[str]:
                     continue
                 total += entry.stat(follow_symlinks=False).st_size
                 names.append(name)
-        if len(names) > COUNT_LIMIT or total > TOTAL_LIMIT:
+        if len(names) > MAX_FILES or total > MAX_TOTAL_BYTES:
             raise PluginError(
-                f"{folder} is too large for a plugin: at most {COUNT_LIMIT:,} files and {TOTAL_LIMIT >> 20} MiB"
+                f"{folder} is too large for a plugin: at most {MAX_FILES:,} files and {MAX_TOTAL_BYTES >> 20} MiB"
             )
     return sorted(names)

@@ -19,7 +19,8 @@ from agent_cli.providers.base import ModelError
 Kind = Literal["auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed"]
 
 MAX_MESSAGE_CHARS = 500
-LOADING_WAIT = 10.0  # seconds: loading takes a local server up to a minute, longer than all the usual waits together
+# Loading takes a local server up to a minute, longer than all the usual waits together.
+LOADING_WAIT_SECONDS = 10.0
 
 # How Chat Completions names, in an error, the API that a model needs instead.
 RESPONSES_API = "v1/responses"
@@ -134,7 +135,7 @@ def _error(status: int, text: str, code: str, provider: str, model: str, wait: f
     elif lead == "server error":
         lead = f"Server error ({status}) from {provider}"
     elif lead == "loading":
-        lead, text, wait = f"{provider} is still loading its model", "", wait or LOADING_WAIT
+        lead, text, wait = f"{provider} is still loading its model", "", wait or LOADING_WAIT_SECONDS
     elif lead == "wrong place":
         lead = f"{provider} has nothing at this address (HTTP 404); is the base URL right?"
         text = text if len(text) > 15 else ""

@@ -190,7 +190,7 @@ ENVIRONMENT = {
 }
 
 
-COLLECT_EVERY = 2000
+REQUESTS_PER_COLLECTION = 2000
 
 
 def main() -> None:
@@ -335,7 +335,7 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
         return
     for count, part in enumerate(response, 1):
         yield from reader.read(part)
-        if count % COLLECT_EVERY == 0:
+        if count % REQUESTS_PER_COLLECTION == 0:
             gc.collect()
     # By default LiteLLM ends a response that broke off with a "stop" of its own.
     finished = getattr(response, "received_finish_reason", "") is not None

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.errors import LOADING_WAIT, error_for_status, error_in_stream, retry_after
+from agent_cli.providers.errors import LOADING_WAIT_SECONDS, error_for_status, error_in_stream, retry_after
 
 NOW = 1_700_000_000.0
 
@@ -97,7 +97,7 @@ def test_an_unknown_model(status: int, body: dict[str, Any]) -> None:
 def test_a_local_server_that_loads_its_model_is_waited_for() -> None:
     error = refused(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
     assert error.failure == Failure("overloaded", "Prov is still loading its model (HTTP 503).", True, 503)
-    assert error.retry_after == LOADING_WAIT
+    assert error.retry_after == LOADING_WAIT_SECONDS
 
 
 def test_a_wrong_address_is_not_an_unknown_model() -> None:

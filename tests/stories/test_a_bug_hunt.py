@@ -46,13 +46,13 @@ def test_what_finds_nothing_is_no_failure_and_a_plan_is_carried_to_its_end(day: 
         work = edit("total.py", "[1:]", "") if number == 9 else write(f"notes/{number}.txt", f"{step}\n")
         day.model.will(
             says(f"Doing {step}.", work, sees="Next step: step" if number != 5 or not day.ends else ()),
-            says("", plan(*STEPS, done=number), strikes=number == 4),
+            says("", plan(*STEPS, done=number), fault=number == 4),
             says(f"Finished {step}."),
         )
     day.model.lines.pop()
     day.model.will(says("And the tests.", bash("python3 -m unittest -q")), says("All nine done.", sees="OK"))
     day.begin("find out why totals are wrong", *FLAGS)
-    day.trouble_at_work("go on")
+    day.inject_fault_during_turn("go on")
     day.shows("All nine done.")
     assert day.text("total.py") == "def total(prices):\n    return sum(prices)\n"
     day.leave()

@@ -62,12 +62,12 @@ def test_status_edit_test_commit_push_undo_review(day: Day) -> None:
     day.model.will(says("I push it.", bash("git push"), sees="exit code 0"))
     day.asked("git push")
     day.model.will(says("It is fixed, committed and pushed.", sees="main -> main"))
-    day.trouble("git push")
+    day.inject_fault("git push")
     day.answer("y")
     day.shows("It is fixed, committed and pushed.")
     assert day.git("log", "-1", "--format=%s", "main", cwd=day.remote) == "One dash for a run of blanks"
     assert sorted(day.git("show", "--name-only", "--format=", "main").split()) == ["CHANGES.md", "slug.py"]
-    day.relief()
+    day.clear_fault()
 
     day.undo(files=2)
     assert day.text("slug.py") == SLUG

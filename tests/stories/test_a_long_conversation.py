@@ -17,16 +17,16 @@ def test_compaction_undo_rewind_redo_and_resume(day: Day) -> None:
     day.model.summary = SUMMARY
     day.model.will(says("A plan.", plan("read", "write")))
     for number in range(FILES):
-        day.model.will(says(f"Reading {number}.", read(f"chapter{number}.txt"), strikes=number == 12))
+        day.model.will(says(f"Reading {number}.", read(f"chapter{number}.txt"), fault=number == 12))
     day.model.will(
         says("All read.", write("summary.txt", "sixteen chapters\n"), plan("read", "write", done=1)),
         says("Written.", plan("read", "write", done=2)),
         says("The summary is in summary.txt."),
     )
     day.begin("read all chapters and sum them up; never touch a chapter", *FLAGS)
-    day.trouble_at_work("go on, the same way")
+    day.inject_fault_during_turn("go on, the same way")
     day.shows("The summary is in summary.txt.")
-    day.relief()
+    day.clear_fault()
     assert day.model.compactions
     day.shows("compacted:")
     # What was asked for outlives the compaction, word for word.

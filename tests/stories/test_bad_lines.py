@@ -24,12 +24,12 @@ def test_retries_a_fallback_and_no_side_effect_twice(day: Day) -> None:
     day.begin("count, and do not miscount", "--allowedTools", "Bash(echo:*)", "--permission-mode", "acceptEdits")
     day.model.will(
         refuses(503, "overloaded", headers=NOW),
-        says("Counted. And now the file.", read("counter.txt"), strikes=True, sees="exit code 0"),
+        says("Counted. And now the file.", read("counter.txt"), fault=True, sees="exit code 0"),
         refuses(500, "no", headers=NOW), refuses(500, "no", headers=NOW), refuses(500, "no", headers=NOW),
         says("The other model goes on.", edit("counter.txt", "0\n", "")),
         says("One, and only one."),
     )  # fmt: skip
-    day.trouble_at_work("go on")
+    day.inject_fault_during_turn("go on")
     day.shows("One, and only one.")
     assert day.text("counter.txt") == "1\n"
     assert [r.path for r in day.model.requests][-1].endswith("/messages")

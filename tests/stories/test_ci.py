@@ -44,7 +44,7 @@ def test_a_run_waits_and_is_decided_by_several(day: Day) -> None:
     [waiting] = json.loads(day.agent("pending", "--json"))
     assert [item["summary"] for item in waiting["pending"]] == ["Edit version.txt (+1 -1)", "Run: git tag v1.1"]
     change, tag = (item["call_id"] for item in waiting["pending"])
-    day.trouble()
+    day.inject_fault()
     day.agent("approve", change, code=3)
     assert day.text("version.txt") == "1.0\n"
     # What is refused meanwhile is refused.

@@ -32,14 +32,14 @@ def test_commit_rejected_mended_committed_pushed(day: Day) -> None:
     assert day.git("log", "--format=%s") == "Begin"
     assert day.git("diff", "--cached", "--name-only") == "readme.md"
 
-    day.trouble()
+    day.inject_fault()
     day.model.will(
         says("It goes.", bash("sed -i 's/  # TODO//' parser.py"), sees="remove the TODO"),
         says("No TODO any more."),
     )
     day.say("remove the TODO")
     day.shows("No TODO any more.")
-    day.relief()
+    day.clear_fault()
     day.model.will(says("Make a ten\n\nAnd add c."))
     day.say("/commit in English")
     day.front.pick("Commit with this message?", "yes")  # type: ignore[union-attr]

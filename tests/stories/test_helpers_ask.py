@@ -35,10 +35,10 @@ def test_helpers_ask_and_are_undone(day: Day) -> None:
         says("", plan("find", "mend", done=2), sees="1 passed"),
         says("It is 19 % now, with one test that passes."),
     )
-    day.trouble("-m pytest")
+    day.inject_fault("-m pytest")
     day.answer("y")
     day.shows("It is 19 % now, with one test that passes.")
-    day.relief()
+    day.clear_fault()
     day.undo(files=1)
     assert "20" in day.text("tax.py")
     day.leave()

@@ -42,7 +42,7 @@ def test_what_the_project_knows_reaches_the_model(day: Day) -> None:
     system = str(day.model.requests[0].body)
     assert "never underscores" in system and "Short names." in system and "How releases are made" in system
     day.model.will(says("Lower case it is."))
-    day.trouble("t.lower()")
+    day.inject_fault("t.lower()")
     day.answer("y")
     day.shows("Lower case it is.")
     assert "t.lower()" in day.text("slug.py")

@@ -45,7 +45,7 @@ def test_a_plan_is_sent_back_approved_reviewed_and_undone(day: Day) -> None:
         ),
         says("The test.", bash("python3 -m unittest -q")),
     )
-    day.trouble("Test it")
+    day.inject_fault("Test it")
     day.front.accept("acceptEdits")
     day.asked("and 1 other file were changed", "hello.py", "test_hello.py")
     # A gate shows what was done before the next call.

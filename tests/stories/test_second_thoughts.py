@@ -27,10 +27,10 @@ def test_an_interrupted_plan_waits_until_it_is_wanted(day: Day) -> None:
 
     # A new request is answered, and the old plan does not push itself in front of it.
     asked = len(day.model.requests)
-    day.model.will(says("It is 4.", sees="stop that, what is 2+2?", strikes=True))
+    day.model.will(says("It is 4.", sees="stop that, what is 2+2?", fault=True))
     day.front.settled()
     day.say("stop that, what is 2+2?")
-    day.trouble_at_work("what is 2+2?")
+    day.inject_fault_during_turn("what is 2+2?")
     day.shows("It is 4.")
     day.front.settled()
     assert len(day.model.requests) == asked + 1 + (day.fault in ("connection", "kill"))

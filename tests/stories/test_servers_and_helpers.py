@@ -79,7 +79,7 @@ def test_everything_at_once_and_the_terminal_closes(day: Day) -> None:
     day.until(lambda: port.exists() and port.read_text() and listens(port), "the server")
 
     day.model.will(says("Served, filed, tidied."))
-    day.trouble("git rm -q old.html")
+    day.inject_fault("git rm -q old.html")
     assert listens(port) is not day.ends
     day.answer("y")
     day.shows("Served, filed, tidied.")

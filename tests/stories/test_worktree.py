@@ -38,7 +38,7 @@ def test_an_attempt_apart_is_committed_pushed_and_merged(day: Day) -> None:
         says("I push the branch.", bash("git push -q origin agent/try")),
         says("On its branch, and pushed."),
     )
-    day.trouble("git commit -qam")
+    day.inject_fault("git commit -qam")
     day.answer("y")
     day.approves("git push")
     day.shows("On its branch, and pushed.")

@@ -103,7 +103,10 @@ def list_servers(as_json: AsJson = False) -> int:
             for f in found.values()
         ])  # fmt: skip
         return 0
-    rows = [(f.name, f.kind, f.scope, _state(f, run_env, layers), shorten(f.line, 80)) for f in found.values()]
+    rows = [
+        (f.name, f.kind, "user" if f.scope == "own" else f.scope, _state(f, run_env, layers), shorten(f.line, 80))
+        for f in found.values()
+    ]
     empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
     echo("\n".join(table(("NAME", "TYPE", "SCOPE", "STATE", "TARGET"), rows)) if rows else empty)
     return 0

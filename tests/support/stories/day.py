@@ -5,7 +5,7 @@ def test_a_fix(day: Day) -> None:
     day.model.will(says("I mend it.", edit("a.py", "1", "2")), says("Mended."))
     day.begin("mend it")
     day.asked("Edit a.py")
-    day.trouble()
+    day.inject_fault()
     day.answer("y")
     day.shows("Mended.")
     day.leave()
@@ -56,7 +56,7 @@ class Day:
         self.base, self.model, self.fault = base, model, fault
         self.work, self.home, self.remote = base / "work", base / "home", base / "origin.git"
         self.flags: list[str] = []
-        model.strike = self._strike
+        model.on_fault = self._apply_fault
         self.mark = uuid.uuid4().hex
         self.clock = base / "clock"
         self.clock.write_text("0")
@@ -158,8 +158,8 @@ class Day:
     def leave(self) -> str:
         return self.front.leave()
 
-    def trouble(self, *words: str) -> None:
-        """Here the fault of this day strikes, if it has one; a process that ends by it is resumed.
+    def inject_fault(self, *words: str) -> None:
+        """Cause the fault of this day, if it has one; a process that ends by it is resumed.
 
         words: what the question shows that is open here, and is to be asked again.
         """
@@ -175,22 +175,22 @@ class Day:
             if words:
                 self.asked(*words)
 
-    def trouble_at_work(self, again: str) -> None:
-        """The fault strikes at the answer that is marked with `strikes`; a process that ends by it is told this."""
+    def inject_fault_during_turn(self, again: str) -> None:
+        """Wait for the fault at the answer marked with `fault`; a process that ends is resumed and sent `again`."""
         if self.ends:
             self.until(self.model.server.stalled.is_set, "the silence of the model")
-            self.trouble()
+            self.inject_fault()
             self.say(again)
 
-    def _strike(self) -> str:
-        """What the model does where the fault strikes at work."""
+    def _apply_fault(self) -> str:
+        """Cause the fault while the model works."""
         if self.ends:
             return "silence"
-        self.trouble()
+        self.inject_fault()
         return ""
 
-    def relief(self) -> None:
-        """What can be mended of the fault is mended."""
+    def clear_fault(self) -> None:
+        """End the fault where that is possible: empty the disk."""
         if self.fault == "disk":
             self.full.unlink()
 

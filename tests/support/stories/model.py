@@ -21,21 +21,21 @@ COMPACTING = b"<compaction>"
 class Line(Value):
     """One answer of the model. sees: words that must have come to it since its last answer; unseen: that must not.
 
-    strikes: before it the fault of the day strikes.
+    fault: the fault of the day comes before this answer.
     """
 
     reply: Reply
     sees: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
-    strikes: bool = False
+    fault: bool = False
 
 
 Words = str | Sequence[str]
 
 
-def says(text: str, *calls: Call, sees: Words = (), unseen: Words = (), strikes: bool = False, **more: Any) -> Line:
+def says(text: str, *calls: Call, sees: Words = (), unseen: Words = (), fault: bool = False, **more: Any) -> Line:
     """An answer with these words and calls; `more` are fields of `Reply`."""
-    return Line(Reply(text=text, calls=calls, split=8, **more), _several(sees), _several(unseen), strikes)
+    return Line(Reply(text=text, calls=calls, split=8, **more), _several(sees), _several(unseen), fault)
 
 
 def refuses(status: int, error: str, **more: Any) -> Line:
@@ -81,7 +81,7 @@ class Model:
         self.summary = "# Goal\nGo on.\n# Next step\nAs before."
         self.compactions = 0
         self._breaks = 0
-        self.strike: Callable[[], str] = str
+        self.on_fault: Callable[[], str] = str
         self._number = 0
         self._sides: list[tuple[str, Callable[[Received], Reply]]] = []
 
@@ -144,9 +144,9 @@ class Model:
             return self._problem(f"before {line.reply.text!r} the model should see {missing}, and saw: {new[-3000:]}")
         if present := [words for words in line.unseen if words in new]:
             return self._problem(f"before {line.reply.text!r} the model should not see {present}: {new[-3000:]}")
-        if line.strikes:
-            self.lines[0] = line.replace(strikes=False)
-            if self.strike() == "silence":
+        if line.fault:
+            self.lines[0] = line.replace(fault=False)
+            if self.on_fault() == "silence":
                 return Reply(stall="headers")
         if self._breaks:
             self._breaks -= 1

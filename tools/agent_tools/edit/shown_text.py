@@ -14,7 +14,7 @@ from agent_tools.record import Value
 
 _MAX_RESULTS = 30
 # Seconds by which the clock of a file system may lag.
-_CLOCK_TOLERANCE = 0.02
+_CLOCK_TOLERANCE_SECONDS = 0.02
 
 
 class ShownResult(Value):
@@ -52,7 +52,7 @@ def was_shown(path: Path, old: str, ctx: ToolContext) -> bool:
     except OSError:
         return False
     return any(
-        changed <= result.began - _CLOCK_TOLERANCE
+        changed <= result.began - _CLOCK_TOLERANCE_SECONDS
         and (path.name in result.text or path.name in result.about)
         and all(line in result.text for line in lines)
         for result in shown.results
