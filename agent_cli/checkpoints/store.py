@@ -356,9 +356,9 @@ class Store:
                     return text
                 if not text.startswith("ref: refs/") or ".." in text:
                     return ""
-                for place in (folder, folders[0]):
-                    if os.path.isfile(place / text[5:]):  # noqa: PTH113 - as elsewhere
-                        return read_regular(place / text[5:], 4096).decode("ascii", "replace").strip()
+                for candidate in (folder, folders[0]):
+                    if os.path.isfile(candidate / text[5:]):  # noqa: PTH113 - as elsewhere
+                        return read_regular(candidate / text[5:], 4096).decode("ascii", "replace").strip()
             except (OSError, ValueError):
                 return ""
         return ""

@@ -132,11 +132,11 @@ class _Reader:
         for path, mode, mode2, oid, oid2 in self._rows.get((start.tree, end.tree), ()):
             found[os.path.join(start.base, path)] = (_state(path, mode, oid, old), _state(path, mode2, oid2, new))
         for path in start.skipped.keys() | end.skipped.keys():
-            place = os.path.join(start.base, path)
-            was, left = found.get(place, (None, None))
+            full = os.path.join(start.base, path)
+            was, left = found.get(full, (None, None))
             pair = (_unkept(start, path) or was, _unkept(end, path) or left)
             if pair[0] != pair[1]:
-                found[place] = pair
+                found[full] = pair
         if start.perms == end.perms:
             return found
         # If the usual permissions differ, any file may have changed.

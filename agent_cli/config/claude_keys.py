@@ -121,7 +121,7 @@ def translate(table: dict[str, Any], ours: Callable[[str], bool]) -> Translated:
             case "enabledPlugins", dict():
                 plugins = {str(name): on is not False for name, on in value.items()}
             case "extraKnownMarketplaces", dict():
-                markets = {str(name): place for name, about in value.items() if (place := _market(about))}
+                markets = {str(name): location for name, about in value.items() if (location := _market(about))}
             case "apiKeyHelper", str():
                 helper = value
             case "model", "default":
@@ -161,10 +161,10 @@ def translate(table: dict[str, Any], ours: Callable[[str], bool]) -> Translated:
 def _market(about: Any) -> str:
     """Return where a marketplace is, in the form of `agent plugin marketplace add`; "" if unknown."""
     source = about.get("source") if isinstance(about, dict) else None
-    place = (
+    location = (
         next((source[key] for key in ("repo", "url", "path") if key in source), "") if isinstance(source, dict) else ""
     )
-    return place if isinstance(place, str) else ""
+    return location if isinstance(location, str) else ""
 
 
 def _theme(name: str) -> str:

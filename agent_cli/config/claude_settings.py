@@ -156,8 +156,8 @@ def add_claude_settings(layers: Layers, path: Path, origin: Origin, env: Mapping
             if why := _unusable(kind, rule):
                 skipped.append(str(rule))
                 if kind != "allow" and why != "unknown":
-                    place = where(str(rule), "permissions")
-                    wrong.append(f"{place}: this {kind} rule cannot be read and is ignored: {why}")
+                    location = where(str(rule), "permissions")
+                    wrong.append(f"{location}: this {kind} rule cannot be read and is ignored: {why}")
             else:
                 rules.append(rule)
         if rules:

@@ -186,15 +186,15 @@ class Layers:
         self.origins["hooks"] = source
 
     def add(
-        self, data: Mapping[str, Any], source: str, base: Path, origin: Origin = "own", place: Where | None = None
+        self, data: Mapping[str, Any], source: str, base: Path, origin: Origin = "own", location: Where | None = None
     ) -> None:
         """Merge plain data.
 
-        place: locates a key.
+        location: locates a key.
 
         Raises SettingsError.
         """
-        layer = _Layer(self, source, base, origin, place or (lambda key, table="": source))
+        layer = _Layer(self, source, base, origin, location or (lambda key, table="": source))
         for key, value in data.items():
             cls = tables().get(key)
             if key == "profiles":
@@ -266,13 +266,13 @@ class _Layer:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
 
-        def place() -> str:  # called only for an error
+        def location() -> str:  # called only for an error
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
-            raise SettingsError(f"{place()}: {name}: unknown setting{nearest_key_hint(key, list(hints))}")
+            raise SettingsError(f"{location()}: {name}: unknown setting{nearest_key_hint(key, list(hints))}")
         hooks = name == "hooks"
-        value: Any = self._hooks(raw, place) if hooks else check_value(hints[key], raw, name, place)
+        value: Any = self._hooks(raw, location) if hooks else check_value(hints[key], raw, name, location)
         if self._origin != "own":
             if reason := _forbidden_reason(hints[key], key, value):
                 layers.ignored.append(f"{self._source}: {name} {reason}; name the file with --settings if it is yours")
@@ -308,11 +308,11 @@ class _Layer:
             self._layers.held.append(Withheld(self._source, name, _format_value(held)))
         return kept or None
 
-    def _hooks(self, raw: Any, place: Callable[[], str]) -> tuple[Hook, ...]:
+    def _hooks(self, raw: Any, location: Callable[[], str]) -> tuple[Hook, ...]:
         """Parse hooks. Raises SettingsError for the first invalid one."""
         found, problems = config_hooks.parse_hooks(raw, self._source, own=self._origin == "own", root=self._base)
         if problems:
-            raise SettingsError(f"{place()}: {problems[0]}")
+            raise SettingsError(f"{location()}: {problems[0]}")
         if self._origin == "project":
             self._layers.held_hooks += found
         return found
@@ -322,11 +322,11 @@ class _Layer:
             raise SettingsError(f"{self._source}: at most {MAX_RULES} rules are allowed, and these are more")
         entries = value if key == "rules" else tuple(RuleEntry(key, text) for text in value)  # type: ignore[arg-type]
         for entry in entries:
-            place = self.where(entry.rule, "permissions")
+            location = self.where(entry.rule, "permissions")
             try:
-                rule = read_rule(entry.list, entry.rule, place, self._base)
+                rule = read_rule(entry.list, entry.rule, location, self._base)
             except RuleError as error:
-                self._layers.report_error(SettingsError(f"{place}: permissions.{key}: {error}"))
+                self._layers.report_error(SettingsError(f"{location}: permissions.{key}: {error}"))
                 continue
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
             if self._origin != "own":

@@ -116,12 +116,12 @@ def key_locations(text: str, source: str) -> Callable[..., str]:
         return found
 
     @cache
-    def place(key: str, table: str = "") -> str:
+    def location(key: str, table: str = "") -> str:
         lines = [] if key.isidentifier() else index().get(key, [])
         first = key_line(text, "", table)
         return f"{source}:{next((n for n in lines if n >= first), 0) or key_line(text, key, table)}"
 
-    return place
+    return location
 
 
 def _unescaped(text: str) -> str:

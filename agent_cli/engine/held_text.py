@@ -77,10 +77,10 @@ def repeated_length(text: str) -> int:
         return blank if blank >= _MIN_BLANK_CHARS else 0
     if before < 0:
         return 0
-    place = len(text) - 1
-    while place >= unit and text[place] == text[place - unit]:
-        place -= 1
-    same = len(text) - 1 - place
+    position = len(text) - 1
+    while position >= unit and text[position] == text[position - unit]:
+        position -= 1
+    same = len(text) - 1 - position
     return same if same + unit >= max(_MIN_REPEATED_CHARS, unit * _MIN_REPETITIONS) else 0
 
 

@@ -71,7 +71,7 @@ def ask_side_question(
     messages = close_open_calls(
         drop_unsupported(window.view(history), handle.input_modalities), "This has not finished yet."
     )
-    asked = UserMessage(prompt("beside").format(question=question))
+    asked = UserMessage(prompt("side_question").format(question=question))
     request = request_of(handle.options(options), [*messages, asked], "none")
     answer = TextCollector()
     try:

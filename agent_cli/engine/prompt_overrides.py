@@ -97,8 +97,8 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
         deps.hooks.add(_hooks(overrides))
     pieces = list(prompt.pieces)
     try:
-        for place in range(1, len(pieces), 2):
-            pieces[place] = yield from _permitted(deps, prompt.name, pieces[place], f"inline-{place}")
+        for index in range(1, len(pieces), 2):
+            pieces[index] = yield from _permitted(deps, prompt.name, pieces[index], f"inline-{index}")
         text = Steps(bash.expand_prompt(prompt.replace(pieces=tuple(pieces)), deps.context)).finish()
     except CancelledError:
         raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None

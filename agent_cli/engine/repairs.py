@@ -79,17 +79,17 @@ def read_values(text: str) -> tuple[list[Any], tuple[str, ...]]:
     if fence is not None:
         reader.repairs["fence"] = None
     found: list[Any] = []
-    place = reader.skip_whitespace(0)
-    while place < len(bare):
-        if found and bare[place] in ",;":
-            place = reader.skip_whitespace(place + 1)
-        elif found and _CLOSERS.match(bare, place):
+    position = reader.skip_whitespace(0)
+    while position < len(bare):
+        if found and bare[position] in ",;":
+            position = reader.skip_whitespace(position + 1)
+        elif found and _CLOSERS.match(bare, position):
             reader.repairs["extra"] = None
             break
         else:
-            value, place = reader.value(place)
+            value, position = reader.value(position)
             found.append(value)
-            place = reader.skip_whitespace(place)
+            position = reader.skip_whitespace(position)
     return found, tuple(reader.repairs)
 
 
@@ -102,156 +102,156 @@ class JsonReader:
         # How many objects and arrays are open.
         self._open = 0
 
-    def value(self, place: int) -> tuple[Any, int]:
+    def value(self, position: int) -> tuple[Any, int]:
         """Return the value at a position and the position after it. Raises LenientJsonError."""
-        place = self.skip_whitespace(place)
-        char = self.text[place : place + 1]
+        position = self.skip_whitespace(position)
+        char = self.text[position : position + 1]
         if char == "{":
-            return self._object(place)
+            return self._object(position)
         if char == "[":
-            return self._array(place)
+            return self._array(position)
         if char in _PAIRS and char:
-            return self._string(place)
-        if number := _NUMBER.match(self.text, place):
+            return self._string(position)
+        if number := _NUMBER.match(self.text, position):
             try:
                 return json.loads(number[0]), number.end()
             except ValueError:  # more digits than Python reads
-                self.fail(place, "the number is too long")
-        word = _WORD.match(self.text, place)
+                self.fail(position, "the number is too long")
+        word = _WORD.match(self.text, position)
         if word is None or word[0] not in _LITERALS:
-            self.fail(place, "expected a value")
+            self.fail(position, "expected a value")
         if word[0][0] in "TFN":
             self.repairs["literals"] = None
         return _LITERALS[word[0]], word.end()
 
-    def skip_whitespace(self, place: int) -> int:
+    def skip_whitespace(self, position: int) -> int:
         """Return the position after white space."""
-        found = _WHITESPACE.match(self.text, place)
-        return found.end() if found else place
+        found = _WHITESPACE.match(self.text, position)
+        return found.end() if found else position
 
-    def fail(self, place: int, why: str) -> NoReturn:
+    def fail(self, position: int, why: str) -> NoReturn:
         """Raise LenientJsonError for this position."""
-        line = self.text.count("\n", 0, place) + 1
-        column = place - (self.text.rfind("\n", 0, place) + 1) + 1
-        if place >= len(self.text):
+        line = self.text.count("\n", 0, position) + 1
+        column = position - (self.text.rfind("\n", 0, position) + 1) + 1
+        if position >= len(self.text):
             raise LenientJsonError(f"{why} at the end (line {line}, column {column})")
-        near = self.text[max(0, place - 20) : place + 20]
+        near = self.text[max(0, position - 20) : position + 20]
         raise LenientJsonError(f"{why} at line {line}, column {column}, near {near!r}")
 
-    def _object(self, place: int) -> tuple[dict[str, Any], int]:
-        self._enter(place)
-        place = self.skip_whitespace(place + 1)
-        if self.text[place : place + 1] == "{":
+    def _object(self, position: int) -> tuple[dict[str, Any], int]:
+        self._enter(position)
+        position = self.skip_whitespace(position + 1)
+        if self.text[position : position + 1] == "{":
             self.repairs["doubled"] = None
-            inner, place = self._object(place)
-            return inner, self._leave(place, "}")
+            inner, position = self._object(position)
+            return inner, self._leave(position, "}")
         found: dict[str, Any] = {}
-        while (char := self.text[place : place + 1]) and char != "}":
-            start = place
-            key, place = self._key(place)
-            place = self.skip_whitespace(place)
-            if self.text[place : place + 1] != ":":
-                self.fail(place, f"expected ':' after the key {key[:40]!r}")
-            value, place = self.value(place + 1)
+        while (char := self.text[position : position + 1]) and char != "}":
+            start = position
+            key, position = self._key(position)
+            position = self.skip_whitespace(position)
+            if self.text[position : position + 1] != ":":
+                self.fail(position, f"expected ':' after the key {key[:40]!r}")
+            value, position = self.value(position + 1)
             if found.get(key, value) != value:
                 self.fail(start, f"the key {key[:40]!r} has two different values")
             found[key] = value
-            place = self._separator(place, "}")
-        return found, self._leave(place, "}")
+            position = self._separator(position, "}")
+        return found, self._leave(position, "}")
 
-    def _array(self, place: int) -> tuple[list[Any], int]:
-        self._enter(place)
-        place = self.skip_whitespace(place + 1)
+    def _array(self, position: int) -> tuple[list[Any], int]:
+        self._enter(position)
+        position = self.skip_whitespace(position + 1)
         found: list[Any] = []
-        while (char := self.text[place : place + 1]) and char != "]":
-            value, place = self.value(place)
+        while (char := self.text[position : position + 1]) and char != "]":
+            value, position = self.value(position)
             found.append(value)
-            place = self._separator(place, "]")
-        return found, self._leave(place, "]")
+            position = self._separator(position, "]")
+        return found, self._leave(position, "]")
 
-    def _enter(self, place: int) -> None:
+    def _enter(self, position: int) -> None:
         self._open += 1
         if self._open > MAX_NESTING:
-            self.fail(place, "nested too deeply")
+            self.fail(position, "nested too deeply")
 
-    def _leave(self, place: int, close: str) -> int:
+    def _leave(self, position: int, close: str) -> int:
         """Return the position after the closing character, which may be missing at the end of the text."""
         self._open -= 1
-        place = self.skip_whitespace(place)
-        if place >= len(self.text):
+        position = self.skip_whitespace(position)
+        if position >= len(self.text):
             if UNCLOSED not in self.repairs:
                 self.repairs["closers"] = None
-            return place
-        if self.text[place] != close:
-            self.fail(place, f"expected {close!r}")
-        return place + 1
+            return position
+        if self.text[position] != close:
+            self.fail(position, f"expected {close!r}")
+        return position + 1
 
-    def _separator(self, place: int, close: str) -> int:
+    def _separator(self, position: int, close: str) -> int:
         """Return the position of the next entry, or of the closing character."""
-        place = self.skip_whitespace(place)
-        char = self.text[place : place + 1]
+        position = self.skip_whitespace(position)
+        char = self.text[position : position + 1]
         if char == ",":
-            place = self.skip_whitespace(place + 1)
-            if place >= len(self.text):
+            position = self.skip_whitespace(position + 1)
+            if position >= len(self.text):
                 self.repairs[UNCLOSED] = None
-            elif self.text[place] == close:
+            elif self.text[position] == close:
                 self.repairs["comma"] = None
         elif char not in ("", close):
-            self.fail(place, f"expected ',' or {close!r}")
-        return place
+            self.fail(position, f"expected ',' or {close!r}")
+        return position
 
-    def _key(self, place: int) -> tuple[str, int]:
-        if self.text[place] in _PAIRS:
-            return self._string(place)
-        word = _WORD.match(self.text, place)
+    def _key(self, position: int) -> tuple[str, int]:
+        if self.text[position] in _PAIRS:
+            return self._string(position)
+        word = _WORD.match(self.text, position)
         if word is None:
-            self.fail(place, "expected a key in double quotes")
+            self.fail(position, "expected a key in double quotes")
         self.repairs["keys"] = None
         return word[0], word.end()
 
-    def _string(self, place: int) -> tuple[str, int]:
-        opened = self.text[place]
+    def _string(self, position: int) -> tuple[str, int]:
+        opened = self.text[position]
         close = _PAIRS[opened]
         if opened != '"':
             self.repairs["quotes"] = None
         pieces: list[str] = []
-        place += 1
-        while stop := _STOPS[close].search(self.text, place):
-            pieces.append(self.text[place : stop.start()])
-            place = stop.end()
+        position += 1
+        while stop := _STOPS[close].search(self.text, position):
+            pieces.append(self.text[position : stop.start()])
+            position = stop.end()
             if stop[0] == close:
-                return "".join(pieces), place
+                return "".join(pieces), position
             if stop[0] == "\\":
-                piece, place = self._escape(place)
+                piece, position = self._escape(position)
                 pieces.append(piece)
             else:
                 self.repairs["control"] = None
                 pieces.append(stop[0])
         self.repairs[UNCLOSED] = None
-        pieces.append(self.text[place:])
+        pieces.append(self.text[position:])
         return self._without_closers("".join(pieces)), len(self.text)
 
-    def _escape(self, place: int) -> tuple[str, int]:
+    def _escape(self, position: int) -> tuple[str, int]:
         """Return the character that a backslash before this position escapes, and the position after it."""
-        char = self.text[place : place + 1]
+        char = self.text[position : position + 1]
         if char == "u":
-            first = self._unit(place)
-            if 0xD800 <= first < 0xDC00 and self.text[place + 5 : place + 7] == "\\u":
-                second = self._unit(place + 6)
+            first = self._unit(position)
+            if 0xD800 <= first < 0xDC00 and self.text[position + 5 : position + 7] == "\\u":
+                second = self._unit(position + 6)
                 if 0xDC00 <= second < 0xE000:
-                    return chr(0x10000 + ((first - 0xD800) << 10) + second - 0xDC00), place + 11
-            return chr(first), place + 5
+                    return chr(0x10000 + ((first - 0xD800) << 10) + second - 0xDC00), position + 11
+            return chr(first), position + 5
         if char in _ESCAPES and char:
             if char == "'":
                 self.repairs["escapes"] = None
-            return _ESCAPES[char], place + 1
+            return _ESCAPES[char], position + 1
         self.repairs["escapes"] = None
-        return "\\", place
+        return "\\", position
 
-    def _unit(self, place: int) -> int:
-        found = _HEX.match(self.text, place + 1)
+    def _unit(self, position: int) -> int:
+        found = _HEX.match(self.text, position + 1)
         if found is None:
-            self.fail(place - 1, "expected four hexadecimal digits after \\u")
+            self.fail(position - 1, "expected four hexadecimal digits after \\u")
         return int(found[0], 16)
 
     def _without_closers(self, text: str) -> str:

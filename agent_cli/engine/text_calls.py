@@ -187,16 +187,16 @@ class _NotCallError(Exception):
 
 def _calls(text: str) -> Iterator[WrittenCall]:
     """Yield the calls of a text that consists of nothing else. Raises _NotCallError or LenientJsonError."""
-    place = 0
-    while place < len(text):
-        if frame := _FRAME.match(text, place):
-            place = frame.end()
+    position = 0
+    while position < len(text):
+        if frame := _FRAME.match(text, position):
+            position = frame.end()
             continue
         for pattern, read in _SHAPES:
-            if (found := pattern.match(text, place)) is not None:
+            if (found := pattern.match(text, position)) is not None:
                 calls, end = read(text, found)
-                yield from (call if call.source else call.replace(source=text[place:end]) for call in calls)
-                place = end
+                yield from (call if call.source else call.replace(source=text[position:end]) for call in calls)
+                position = end
                 break
         else:
             raise _NotCallError
@@ -225,15 +225,15 @@ def _function(text: str, found: re.Match[str]) -> _Read:
 
 def _invoke(text: str, found: re.Match[str]) -> _Read:
     values: list[tuple[str, Any]] = []
-    place = 0
+    position = 0
     body = found[2].rstrip()
-    while place < len(body):
-        if (one := _NAMED_PARAMETER.match(body, place)) is None:
+    while position < len(body):
+        if (one := _NAMED_PARAMETER.match(body, position)) is None:
             raise _NotCallError
         # DSML marks values that are not strings.
         plain = 'string="false"' in one[2] and one[3].strip()
         values.append((one[1], read_values(one[3])[0][0] if plain else one[3]))
-        place = one.end()
+        position = one.end()
     return [_untyped(found[1], values)], found.end()
 
 
@@ -243,12 +243,12 @@ def _harmony(text: str, found: re.Match[str]) -> _Read:
 
 
 def _name_first(text: str, found: re.Match[str]) -> _Read:
-    place = found.end()
-    fence = _JSON_FENCE.match(text, place)
-    value, place = _value(text, fence.end() if fence else place)
-    end = _NAME_FIRST_END.match(text, place)
+    position = found.end()
+    fence = _JSON_FENCE.match(text, position)
+    value, position = _value(text, fence.end() if fence else position)
+    end = _NAME_FIRST_END.match(text, position)
     name = found[1] or found[2] or found[3]
-    return [_call(name, (value,))], end.end() if end else place
+    return [_call(name, (value,))], end.end() if end else position
 
 
 def _mistral(text: str, found: re.Match[str]) -> _Read:
@@ -282,9 +282,9 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[str, re.Match[str]], _Read]], ..
 )
 
 
-def _value(text: str, place: int) -> tuple[Any, int]:
+def _value(text: str, position: int) -> tuple[Any, int]:
     reader = JsonReader(text)
-    value, end = reader.value(place)
+    value, end = reader.value(position)
     if UNCLOSED in reader.repairs:
         raise _NotCallError
     return value, end
@@ -339,13 +339,13 @@ def _call(name: str, objects: tuple[Any, ...]) -> WrittenCall:
 
 def _pairs(pattern: re.Pattern[str], body: str) -> Iterator[tuple[str, str]]:
     """Yield the names and values that a text consists of. Raises _NotCallError."""
-    place = 0
+    position = 0
     body = body.rstrip()
-    while place < len(body):
-        if (found := pattern.match(body, place)) is None:
+    while position < len(body):
+        if (found := pattern.match(body, position)) is None:
             raise _NotCallError
         yield found[1], found[2]
-        place = found.end()
+        position = found.end()
 
 
 def _untyped(name: str, pairs: Iterable[tuple[str, Any]]) -> WrittenCall:

@@ -60,10 +60,10 @@ class YoungFiles:
         found = [young for folder in self._folders if (young := self._is_young(folder / path)) is not None]
         return not found or any(found)
 
-    def _is_young(self, place: Path) -> bool | None:
+    def _is_young(self, path: Path) -> bool | None:
         try:
-            steps = [os.lstat(step) for step in (place, *place.parents)]
-            stats = [place.stat(), steps[0], *(step for step in steps if S_ISLNK(step.st_mode))]
+            steps = [os.lstat(step) for step in (path, *path.parents)]
+            stats = [path.stat(), steps[0], *(step for step in steps if S_ISLNK(step.st_mode))]
         except (OSError, ValueError):
             return None
         return any(stat.st_ctime >= self._since for stat in stats)

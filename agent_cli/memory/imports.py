@@ -57,9 +57,9 @@ def resolve_anchor(name: str, folder: Path) -> str:
     return os.path.normpath(folder / name)
 
 
-def leads_outside(place: str, root: Path) -> bool:
+def leads_outside(path: str, root: Path) -> bool:
     """Return True if a path is outside of `root` and of a kind that may be imported with the user's consent."""
-    return not Path(place).is_relative_to(root) and place.endswith(_NOTES)
+    return not Path(path).is_relative_to(root) and path.endswith(_NOTES)
 
 
 def _without_blocks(text: str) -> str:

@@ -153,10 +153,10 @@ def _run_by_packages(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     runs = _PACKAGE_RUNNERS.get(words[0])
     if runs is None or (runs and words[1:2] not in [(sub,) for sub in runs]):
         return
-    for place in range(2 if runs else 1, len(words)):
-        if not words[place].startswith("-"):
-            program = os.path.basename(words[place]).casefold()
-            yield (program, *words[place + 1 :])
+    for index in range(2 if runs else 1, len(words)):
+        if not words[index].startswith("-"):
+            program = os.path.basename(words[index]).casefold()
+            yield (program, *words[index + 1 :])
 
 
 def _without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:

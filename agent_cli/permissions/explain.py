@@ -290,8 +290,8 @@ def rules_for_command(
         choices.append(_for_part(part) if part is not None else _for_file(verdict))
     if not all(choices):
         return
-    for place in (0, -1):
-        rules = tuple(dict.fromkeys(choice[place] for choice in choices))
+    for index in (0, -1):
+        rules = tuple(dict.fromkeys(choice[index] for choice in choices))
         if allowed(command, rules) and not any(
             allowed(command + more, rules) and not allowed(alone, ()) for more, alone in _HOSTILE.items()
         ):

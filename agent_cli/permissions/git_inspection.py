@@ -190,15 +190,15 @@ def inspect_repository(root: Path) -> RepositoryFindings:
         if common != folder and not _is_inside(common, root) and folder.parent != common / "worktrees":
             odd.append(f"commondir leads to {common}")
     entries: list[Entry] = []
-    for place, name in dict.fromkeys(((common, "config"), (common, "config.worktree"), (folder, "config.worktree"))):
+    for where, name in dict.fromkeys(((common, "config"), (common, "config.worktree"), (folder, "config.worktree"))):
         try:
-            found = parse_git_config(read_regular(place / name, MAX_CONFIG_BYTES), root)
+            found = parse_git_config(read_regular(where / name, MAX_CONFIG_BYTES), root)
             entries += [e for e in found if not is_harmless_entry(*e) and not _is_own_tree(e, folder, root)]
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, NotParsedError) as error:
             odd.append(f"{name} that cannot be checked: {getattr(error, 'strerror', None) or error}")
-    odd += [found for place in dict.fromkeys((folder, common)) for found in _find_anomalies(place, root)]
+    odd += [found for where in dict.fromkeys((folder, common)) for found in _find_anomalies(where, root)]
     odd += _branch_anomalies(folder, common)
     checkout = Checkout(str(root), str(folder), str(common))
     return RepositoryFindings(checkout, tuple(dict.fromkeys(entries)), tuple(dict.fromkeys(odd)), tuple(_hooks(common)))

@@ -257,11 +257,11 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
         if b"@" not in data or b"\0" in data:
             continue
         for name in imports.find_imports(data.decode("utf-8", "replace")):
-            place = imports.resolve_anchor(name, path.parent)
-            if imports.leads_outside(place, root):
-                found.add(place)
-            elif depth < _MAX_IMPORT_DEPTH and Path(place).is_relative_to(root):
-                waiting.append((Path(place), depth + 1))
+            target = imports.resolve_anchor(name, path.parent)
+            if imports.leads_outside(target, root):
+                found.add(target)
+            elif depth < _MAX_IMPORT_DEPTH and Path(target).is_relative_to(root):
+                waiting.append((Path(target), depth + 1))
     return tuple(sorted(found))
 
 

@@ -103,17 +103,17 @@ def _source(raw: Any, market: Marketplace, name: str) -> PluginSource:
     if not isinstance(raw, dict):
         raise PluginError(f"{name}: the marketplace does not say where it is")
     kind = raw.get("source")
-    place = raw.get("url") or raw.get("repo") or ""
+    location = raw.get("url") or raw.get("repo") or ""
     ref, path = str(raw.get("sha") or raw.get("ref") or ""), str(raw.get("path") or "")
-    if kind not in ("url", "git", "github", "git-subdir") or not isinstance(place, str) or not place:
+    if kind not in ("url", "git", "github", "git-subdir") or not isinstance(location, str) or not location:
         raise PluginError(f"{name}: sources of kind {shorten(str(kind), 40)!r} are not supported")
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", place):
-        place = _GITHUB.format(place)
-    if place.startswith("-") or ref.startswith("-") or ".." in path.split("/"):
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", location):
+        location = _GITHUB.format(location)
+    if location.startswith("-") or ref.startswith("-") or ".." in path.split("/"):
         raise PluginError(f"{name}: its source cannot be used")
-    if re.fullmatch(r"(https://|ssh://|git://|file://|[\w.-]+@[\w.-]+:)\S+", place) is None:
-        raise PluginError(f"{name}: {shorten(place, 80)} is not an address for git")
-    return PluginSource("git", place, ref, path.removeprefix("./"))
+    if re.fullmatch(r"(https://|ssh://|git://|file://|[\w.-]+@[\w.-]+:)\S+", location) is None:
+        raise PluginError(f"{name}: {shorten(location, 80)} is not an address for git")
+    return PluginSource("git", location, ref, path.removeprefix("./"))
 
 
 class StagedPlugin(Value):
@@ -142,7 +142,7 @@ def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str
         if re.fullmatch(r"[A-Za-z0-9][\w.-]*", text) and not os.path.isdir(cwd / text):  # noqa: PTH112
             raise PluginError(_where_to_find(store, text))
         source, entry = parse_source(text, cwd), {}
-        label = source.place if source.kind != "git" else text
+        label = source.location if source.kind != "git" else text
     entry = {key: value for key, value in entry.items() if key != "source"}
     staged = _staging_folder(store)
     left_out: list[str] = []
@@ -166,7 +166,7 @@ def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str
 
 
 def _folder_name(source: PluginSource) -> str:
-    last = (source.path or source.place).rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    last = (source.path or source.location).rstrip("/").rpartition("/")[2].rpartition(":")[2]
     return last.removesuffix(".git").removesuffix(".zip")
 
 
@@ -207,13 +207,13 @@ def discard(staged: StagedPlugin) -> None:
     shutil.rmtree(staged.plugin.folder, ignore_errors=True)
 
 
-def _put_in_place(new: Path, place: Path) -> None:
+def _put_in_place(new: Path, target: Path) -> None:
     """Move a folder to its place, replacing what is there. Raises OSError."""
-    private_folder(place.parent)
+    private_folder(target.parent)
     old = new.with_name(f"{new.name}-old")
-    if place.exists():
-        place.rename(old)
-    new.rename(place)
+    if target.exists():
+        target.rename(old)
+    new.rename(target)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -261,15 +261,15 @@ def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, 
     """Add or update a marketplace. Raises PluginError or OSError."""
     source = parse_source(text, cwd)
     if source.kind == "folder":
-        found = read_marketplace(Path(source.place))
-        store.marketplaces[found.name] = MarketplaceRecord(source.place, utc_stamp())
+        found = read_marketplace(Path(source.location))
+        store.marketplaces[found.name] = MarketplaceRecord(source.location, utc_stamp())
         store.save()
         return found
     folder = _staging_folder(store)
     try:
         commit = obtain(source, folder, env, [])
         found = read_marketplace(folder)
-        message = text if source.kind == "git" else f"zip:{source.place}"
+        message = text if source.kind == "git" else f"zip:{source.location}"
         _put_in_place(folder, store.marketplace_of(found.name))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -38,12 +38,12 @@ def load_given(text: str, run_env: RunEnvironment) -> Plugin:
         source = parse_source(text, run_env.cwd)
         if source.kind == "git":
             raise PluginError(f"{text} is neither a folder nor a zip file; agent plugin add takes repositories")
-        folder = Path(source.place)
+        folder = Path(source.location)
         if source.kind == "zip":
             folder = _unpack(folder, run_env.home, run_env.env)
         base = (run_env.home or folder) / FOLDER / "data"
-        plugin = read_plugin(folder, base / "unnamed", None, source.place)
-        plugin = read_plugin(folder, base / plugin.name, None, source.place)
+        plugin = read_plugin(folder, base / "unnamed", None, source.location)
+        plugin = read_plugin(folder, base / plugin.name, None, source.location)
         if plugin.hooks or plugin.servers:
             private_folder(plugin.data)
     except (PluginError, OSError) as error:
@@ -80,13 +80,13 @@ class PluginSource(Value):
     """
 
     kind: str
-    place: str
+    location: str
     ref: str = ""
     path: str = ""
 
     def __str__(self) -> str:
         ref = f"#{self.ref}" if self.ref else ""
-        return f"{self.place}{ref}{f' ({self.path})' if self.path else ''}"
+        return f"{self.location}{ref}{f' ({self.path})' if self.path else ''}"
 
 
 def parse_source(text: str, cwd: Path) -> PluginSource:
@@ -99,13 +99,13 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
         return PluginSource("folder", os.path.realpath(path))
     if text.endswith(".zip") and not re.fullmatch(_REMOTE, text):
         return PluginSource("zip", os.path.realpath(path))
-    place, _, ref = text.partition("#")
-    if ref.startswith("-") or place.startswith("-"):
+    location, _, ref = text.partition("#")
+    if ref.startswith("-") or location.startswith("-"):
         raise PluginError(f"{shorten(text, 80)} is not a source of plugins")
-    if re.fullmatch(_REMOTE, place):
-        return PluginSource("git", place, ref)
-    if re.fullmatch(_GITHUB_NAME, place):
-        return PluginSource("git", f"https://github.com/{place}.git", ref)
+    if re.fullmatch(_REMOTE, location):
+        return PluginSource("git", location, ref)
+    if re.fullmatch(_GITHUB_NAME, location):
+        return PluginSource("git", f"https://github.com/{location}.git", ref)
     raise PluginError(
         f"{shorten(text, 80)} is neither a folder nor a zip file, an address for git, or OWNER/NAME of GitHub"
     )
@@ -118,10 +118,10 @@ def obtain(source: PluginSource, target: Path, env: Mapping[str, str], left_out:
     """
     try:
         if source.kind == "folder":
-            _copy(Path(source.place) / source.path, target, left_out)
+            _copy(Path(source.location) / source.path, target, left_out)
             return ""
         if source.kind == "zip":
-            with open_stream(source.place, MAX_TOTAL_BYTES) as file:
+            with open_stream(source.location, MAX_TOTAL_BYTES) as file:
                 extract_zip(file, target, left_out, unwrap=True)
             return ""
         return _from_git(source, target, env, left_out)
@@ -200,7 +200,13 @@ def _from_git(source: PluginSource, target: Path, env: Mapping[str, str], left_o
             git = guarded_git.fetching_git(program, folder, env)
             git.run("init", "--quiet", "--bare", folder)
             git.run(
-                "fetch", "--quiet", "--depth=1", "--no-tags", source.place, source.ref or "HEAD", seconds=_FETCH_SECONDS
+                "fetch",
+                "--quiet",
+                "--depth=1",
+                "--no-tags",
+                source.location,
+                source.ref or "HEAD",
+                seconds=_FETCH_SECONDS,
             )
             commit = git.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
             tree = f"{commit}:{source.path.strip('/')}" if source.path else commit

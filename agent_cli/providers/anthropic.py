@@ -392,10 +392,10 @@ def _call_id(identity: str) -> str:
 
 def _thinking_complete(messages: tuple[Message, ...]) -> bool:
     """Return True if every answer of the current turn begins with reasoning that can be sent back."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
         # Text that follows results is part of the same message, and does not begin a turn.
-        if isinstance(message, UserMessage) and not isinstance(messages[place - 1], ToolMessage):
+        if isinstance(message, UserMessage) and not isinstance(messages[index - 1], ToolMessage):
             break
         if isinstance(message, AssistantMessage) and message.calls:
             first = message.parts[0]

@@ -345,7 +345,7 @@ class GeminiClient(HttpModelClient):
                 role = "user"
             elif role == "model":
                 calls = (call for m, _ in pairs if isinstance(m, AssistantMessage) for call in m.calls)
-                order = {call.id: place for place, call in enumerate(calls)}
+                order = {call.id: index for index, call in enumerate(calls)}
             own = [part for _, (_, parts, _) in pairs for part in parts]
             for content in (own, [part for _, (_, _, shown) in pairs for part in shown]):
                 if content:

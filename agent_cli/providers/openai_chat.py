@@ -248,10 +248,10 @@ class OpenAIChatClient(HttpModelClient):
         messages = request.messages
         ours = [i for i, m in enumerate(messages) if not isinstance(m, AssistantMessage)] if self._marks_cache else []
         ends = {*ours[-1:], *([request.head - 1] if request.head and request.head - 1 in ours else [])}
-        for place, (message, (encoded_message, parts)) in enumerate(
+        for index, (message, (encoded_message, parts)) in enumerate(
             zip(messages, self._messages.of(messages), strict=True)
         ):
-            if place in ends:
+            if index in ends:
                 # Its content is a list, and the last field.
                 encoded_message = encoded_message[:-3] + b',"cache_control":' + encode_json(self._mark) + b"}]}"
             if shown and not isinstance(message, ToolMessage):

@@ -104,11 +104,11 @@ class ResponsesReader:
     def _add_item(self, kind: str, event: dict[str, Any], phase: Any = None) -> _Item:
         """Add an item, identified by an event."""
         item = _Item(kind, str(phase or ""))
-        identity, place = event.get("item_id"), event.get("output_index")
+        identity, index = event.get("item_id"), event.get("output_index")
         if identity:
             self._items[str(identity)] = item
-        if place is not None or not identity:
-            self._items[_NO_INDEX if place is None else int(place)] = item
+        if index is not None or not identity:
+            self._items[_NO_INDEX if index is None else int(index)] = item
         if kind != "reasoning":
             self._thinking = False
         return item
@@ -229,9 +229,9 @@ class ResponsesReader:
         response = event.get("response") or {}
         output = response.get("output") or ()
         fresh = not self._items
-        for place, whole in enumerate(output):
+        for index, whole in enumerate(output):
             if fresh:
-                yield from self._on_item_done({"item": whole, "output_index": place})
+                yield from self._on_item_done({"item": whole, "output_index": index})
             elif (item := self._items.get(whole.get("id") or "")) is not None:
                 yield from self._complete_item(item, whole)
         if report := response.get("usage"):

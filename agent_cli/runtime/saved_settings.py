@@ -58,14 +58,14 @@ def _rewrite(path: Path, table: str, name: str, value: Any) -> None:
         raise SettingsError(f"{path} is JSON; change it by hand")
     before, new = _parse(path, text), _edit(path, text, table, name, value)
     expected: dict[str, Any] = dict(before)
-    place = expected
+    target = expected
     if table:
         rest = expected.get(table, {})
         rest = rest if isinstance(rest, dict) else {_SHORT_FORMS[table]: rest} if table in _SHORT_FORMS else {}
-        place = expected[table] = dict(rest)
-    place[name] = value
+        target = expected[table] = dict(rest)
+    target[name] = value
     if value is _REMOVED:
-        del place[name]
+        del target[name]
     if _parse(path, new) != expected:
         raise SettingsError(f"{path} cannot be changed safely; change it by hand")
     write_atomic(path, new.encode(), keep=True)
@@ -84,7 +84,7 @@ def _edit(path: Path, text: str, table: str, name: str, value: Any) -> str:
 
     try:
         document: Any = tomlkit.parse(text)
-        place: Any = document
+        target: Any = document
         if table:
             short = document.get(table)
             if short is not None and not isinstance(short, dict) and table in _SHORT_FORMS:
@@ -93,11 +93,11 @@ def _edit(path: Path, text: str, table: str, name: str, value: Any) -> str:
                 document[table][_SHORT_FORMS[table]] = short
             elif short is None:
                 document[table] = tomlkit.table()
-            place = document[table]
+            target = document[table]
         if value is _REMOVED:
-            place.pop(name, None)
+            target.pop(name, None)
         else:
-            place[name] = list(value) if isinstance(value, tuple) else value
+            target[name] = list(value) if isinstance(value, tuple) else value
         return str(tomlkit.dumps(document))
     except (TOMLKitError, TypeError) as error:
         raise SettingsError(f"{path} cannot be changed ({error}); change it by hand") from None

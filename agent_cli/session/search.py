@@ -164,6 +164,6 @@ def _text(record: dict[str, Any]) -> str:
     return without_note(message.text) if isinstance(message, UserMessage) else message.text
 
 
-def _excerpt(text: str, place: int) -> str:
-    start = max(0, place - _CONTEXT_CHARS)
-    return ("…" if start else "") + " ".join(text[start : place + 2 * _CONTEXT_CHARS].split())
+def _excerpt(text: str, position: int) -> str:
+    start = max(0, position - _CONTEXT_CHARS)
+    return ("…" if start else "") + " ".join(text[start : position + 2 * _CONTEXT_CHARS].split())

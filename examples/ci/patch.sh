@@ -10,7 +10,7 @@ run() {
 }
 code=0
 run "$@" || code=$?
-if [ "$code" = 75 ]; then # the provider had a bad minute, and nothing was done yet
+if [ "$code" = 75 ]; then # the provider failed temporarily; the checkout is unchanged
   sleep "${WAIT:-60}"
   code=0
   run "$@" || code=$?

@@ -142,20 +142,20 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def from_json(hint: Any, data: Any, place: str = "") -> Any:
+def from_json(hint: Any, data: Any, location: str = "") -> Any:
     """Convert JSON data to a value of type `hint`. Raises DecodeError for unknown keys and any other mismatch."""
     origin = get_origin(hint)
     if hasattr(hint, "__metadata__"):
-        return from_json(hint.__origin__, data, place)
+        return from_json(hint.__origin__, data, location)
     if hint is Any:
         return data
     if origin is Literal:
         if data in get_args(hint) and not isinstance(data, bool):
             return data
         if isinstance(data, str):
-            raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {data[:80]!r}")
+            raise DecodeError(f"{location.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {data[:80]!r}")
     elif origin in (Union, types.UnionType):
-        return _from_union(hint, data, place)
+        return _from_union(hint, data, location)
     elif origin in (list, tuple):
         if isinstance(data, (list, tuple)):
             each = get_args(hint)
@@ -163,15 +163,15 @@ def from_json(hint: Any, data: Any, place: str = "") -> Any:
                 each = each[:1] * len(data)
             if len(each) == len(data):
                 items = [
-                    from_json(inner, v, f"{place}[{i}]") for i, (inner, v) in enumerate(zip(each, data, strict=True))
+                    from_json(inner, v, f"{location}[{i}]") for i, (inner, v) in enumerate(zip(each, data, strict=True))
                 ]
                 return items if origin is list else tuple(items)
     elif origin is dict or hint is dict:
         if isinstance(data, dict):
             inner = get_args(hint)[1] if get_args(hint) else Any
-            return {k: from_json(inner, v, f"{place}.{k}") for k, v in data.items()}
+            return {k: from_json(inner, v, f"{location}.{k}") for k, v in data.items()}
     elif isinstance(hint, type) and issubclass(hint, Value):
-        return _from_object(hint, data, place)
+        return _from_object(hint, data, location)
     elif hint is float:
         if isinstance(data, (int, float)) and not isinstance(data, bool) and data - data == 0:  # finite
             return float(data)
@@ -180,39 +180,39 @@ def from_json(hint: Any, data: Any, place: str = "") -> Any:
             return None
     elif isinstance(hint, type) and type(data) is hint:
         return data
-    raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {type(data).__name__}")
+    raise DecodeError(f"{location.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {type(data).__name__}")
 
 
-def _from_object(cls: type, data: Any, place: str) -> Any:
+def _from_object(cls: type, data: Any, location: str) -> Any:
     if not isinstance(data, dict):
-        raise DecodeError(f"{place.lstrip('.') or cls.__name__}: expected an object, got {type(data).__name__}")
+        raise DecodeError(f"{location.lstrip('.') or cls.__name__}: expected an object, got {type(data).__name__}")
     hints = hints_of(cls)
     fields: dict[str, Any] = {}
     for key, item in data.items():
         if key in hints:
-            fields[key] = from_json(hints[key], item, f"{place}.{key}")
+            fields[key] = from_json(hints[key], item, f"{location}.{key}")
         elif not (key == "type" and item == cls._tag):  # type: ignore[attr-defined]
-            raise DecodeError(f"{place.lstrip('.') or cls.__name__}: unknown key {key!r}")
+            raise DecodeError(f"{location.lstrip('.') or cls.__name__}: unknown key {key!r}")
     missing = required_fields(cls) - fields.keys()
     if missing:
-        raise DecodeError(f"{place.lstrip('.') or cls.__name__}: {', '.join(sorted(missing))} missing")
+        raise DecodeError(f"{location.lstrip('.') or cls.__name__}: {', '.join(sorted(missing))} missing")
     return cls(**fields)
 
 
-def _from_union(hint: Any, data: Any, place: str) -> Any:
+def _from_union(hint: Any, data: Any, location: str) -> Any:
     """Decode a tagged object as the class it names, anything else as the first member that accepts it."""
     members = get_args(hint)
     if isinstance(data, dict) and isinstance(data.get("type"), str):
         if hint not in _classes_by_tag:
             _classes_by_tag[hint] = {m._tag: m for m in members if isinstance(m, type) and issubclass(m, Value)}
         if (cls := _classes_by_tag[hint].get(data["type"])) is not None:
-            return _from_object(cls, data, place)
+            return _from_object(cls, data, location)
     for member in members:
         try:
-            return from_json(member, data, place)
+            return from_json(member, data, location)
         except DecodeError:
             continue
-    raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {type(data).__name__}")
+    raise DecodeError(f"{location.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {type(data).__name__}")
 
 
 def describe_type(hint: Any) -> str:

@@ -124,7 +124,7 @@ def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
 
 
 def _renamed(
-    cls: type[Value], data: dict[str, Any], mistakes: list[str], *, schema: bool, place: str = ""
+    cls: type[Value], data: dict[str, Any], mistakes: list[str], *, schema: bool, location: str = ""
 ) -> dict[str, Any]:
     """Return the arguments by field, or by schema name; append a message for each unusable name to `mistakes`."""
     names = _names_of(cls)
@@ -135,10 +135,10 @@ def _renamed(
         if field is None:
             # Null counts as not given.
             if value is not None and _folded(key) not in names.ignored:
-                mistakes.append(_unknown(names, key, place))
+                mistakes.append(_unknown(names, key, location))
             continue
         if (inner := names.nested.get(field)) is not None:
-            value = _renamed_within(inner, value, mistakes, schema, f"{place}{key}.")
+            value = _renamed_within(inner, value, mistakes, schema, f"{location}{key}.")
         name = names.own[field] if schema else field
         if found.get(name) is None:
             found[name], given[name] = value, key
@@ -147,17 +147,17 @@ def _renamed(
     return found
 
 
-def _renamed_within(cls: type[Value], value: Any, mistakes: list[str], schema: bool, place: str) -> Any:
+def _renamed_within(cls: type[Value], value: Any, mistakes: list[str], schema: bool, location: str) -> Any:
     if isinstance(value, dict):
-        return _renamed(cls, value, mistakes, schema=schema, place=place)
+        return _renamed(cls, value, mistakes, schema=schema, location=location)
     if isinstance(value, list):
-        return [_renamed_within(cls, v, mistakes, schema, f"{place}{n}.") for n, v in enumerate(value)]
+        return [_renamed_within(cls, v, mistakes, schema, f"{location}{n}.") for n, v in enumerate(value)]
     return value
 
 
-def _unknown(names: ArgumentNames, key: str, place: str) -> str:
+def _unknown(names: ArgumentNames, key: str, location: str) -> str:
     near = names.nearest(key)
-    return f"Unknown argument {place + key[:60]!r}{f'; did you mean {near!r}?' if near else '.'}"
+    return f"Unknown argument {location + key[:60]!r}{f'; did you mean {near!r}?' if near else '.'}"
 
 
 def _names_of(cls: type[Value]) -> ArgumentNames:

@@ -92,13 +92,13 @@ def _clearable(turn: Turn, *, everything: bool, newest: int) -> list[ToolMessage
 def _newest_rounds(view: Sequence[Message], room: int) -> int:
     """Return where the newest rounds begin."""
     border, total, rounds = len(view), 0, 0
-    for place in range(len(view) - 1, -1, -1):
-        message = view[place]
+    for index in range(len(view) - 1, -1, -1):
+        message = view[index]
         total += count_message_tokens(message)
         if rounds and total > room:
             break
         if isinstance(message, AssistantMessage) and message.calls:
-            border, rounds = place, rounds + 1
+            border, rounds = index, rounds + 1
             if rounds == NEWEST_ROUNDS:
                 break
     return border
@@ -341,12 +341,12 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
 def _tail_start(tail: Sequence[Message], keep: int) -> int:
     """Return the start of the newest rounds that fit into `keep` tokens; the very last always stays."""
     border, total = len(tail), 0
-    for place in range(len(tail) - 1, -1, -1):
-        total += count_message_tokens(tail[place])
+    for index in range(len(tail) - 1, -1, -1):
+        total += count_message_tokens(tail[index])
         if total > keep and border < len(tail):
             break
-        if not isinstance(tail[place], ToolMessage):
-            border = place
+        if not isinstance(tail[index], ToolMessage):
+            border = index
     return border
 
 

@@ -51,7 +51,7 @@ class Completion(Value):
     """An entry of the menu.
 
     start: start of the text that it replaces, up to the cursor.
-    place: index of an option to pick.
+    index: index of an option to pick.
     runs: with it the line is complete, so that Enter runs it.
     first: Enter accepts it even if no key has selected it.
     """
@@ -59,7 +59,7 @@ class Completion(Value):
     text: str
     help: str = ""
     start: int = 0
-    place: int = 0
+    index: int = 0
     runs: bool = False
     first: bool = False
 
@@ -109,8 +109,8 @@ def filter_options(typed: str, options: Iterable[tuple[str, str]]) -> list[Compl
     """Return the options whose label or description contains every typed word, in their order."""
     words = typed.lower().split()
     return [
-        Completion(one_line(label), one_line(text), 0, place)
-        for place, (label, text) in enumerate(options)
+        Completion(one_line(label), one_line(text), 0, index)
+        for index, (label, text) in enumerate(options)
         if all(word in f"{label} {text}".lower() for word in words)
     ]
 

@@ -193,7 +193,7 @@ class InputLine:
     @property
     def picked(self) -> int | None:
         """Index of the selected option; the first if none was selected."""
-        return self.menu[max(self.chosen, 0)].place if self.menu else None
+        return self.menu[max(self.chosen, 0)].index if self.menu else None
 
     def end_reply(self) -> None:
         """Restore the draft."""
@@ -213,10 +213,10 @@ class InputLine:
 
     def accept_found(self) -> None:
         """Put the selected message of the search into the line; without one, the draft stays."""
-        place = self.picked
+        index = self.picked
         self.end_reply()
-        if place is not None:
-            self._set_document(Document(self._found[place]))
+        if index is not None:
+            self._set_document(Document(self._found[index]))
 
     def take_message(self) -> str:
         """Return the message, add it to the history, and clear the line."""

@@ -328,8 +328,8 @@ class QuestionPanel:
         """Handle a sent reply. The question stays open if the reply was empty or a command."""
         line = self._screen.line
         if line.picking:
-            if (place := line.picked) is not None:
-                self._close_with(place)
+            if (index := line.picked) is not None:
+                self._close_with(index)
         elif self._words is not None and self._screen.run_aside(text):
             line.begin_reply(self._words.label, self._words.text)
         elif self._words is not None:

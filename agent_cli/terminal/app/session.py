@@ -209,10 +209,10 @@ class AppRepl(Repl):
         """Show as many of the last turns as fit on two screens, at least one."""
         size = terminal_size()
         lines: list[str] = []
-        for place in range(len(exchanges) - 1, -1, -1):
-            turn = self._fold_turn(exchanges[place])
+        for index in range(len(exchanges) - 1, -1, -1):
+            turn = self._fold_turn(exchanges[index])
             if lines and len(lines) + len(turn) > 2 * size.rows:
-                earlier += place + 1
+                earlier += index + 1
                 break
             lines = [*turn, *lines]
         above = [f"\x1b[2m  … {counted(earlier, 'earlier turn')}\x1b[0m"] if earlier else []

@@ -98,12 +98,12 @@ _FIRST_PAUSE_SECONDS = 0.4
 
 def read_branch(folder: Path) -> str:
     """Return the branch, the short commit if HEAD is detached, or "" outside a repository."""
-    for place in (folder, *folder.parents):
-        git = place / ".git"
+    for parent in (folder, *folder.parents):
+        git = parent / ".git"
         try:
             if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
                 link = os.fsdecode(read_regular(git, _MAX_GIT_FILE_BYTES)).strip("\r\n")
-                git = place / link.removeprefix(_LINK).strip()
+                git = parent / link.removeprefix(_LINK).strip()
             head = read_regular(git / "HEAD", _MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
         except (OSError, ValueError):
             continue

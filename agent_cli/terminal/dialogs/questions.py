@@ -275,8 +275,8 @@ class Dialogs(ABC):
 
     def choose(self, question: str, options: Sequence[Option], *, quiet: bool = False) -> int | None:
         """Return the index of the option that the user picks, or None. quiet: nothing of it stays on the screen."""
-        place: int | None = self.put(pick_dialog(question, options).replace(quiet=quiet)) if options else None
-        return place
+        picked: int | None = self.put(pick_dialog(question, options).replace(quiet=quiet)) if options else None
+        return picked
 
     def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
         """Ask for a line and return it as parsed by `read`, which may raise ValueError; None for no answer."""

@@ -338,7 +338,7 @@ def _keeps_tint(found: tuple[int, int, int], rgb: tuple[int, int, int]) -> bool:
     if max(rgb) - min(rgb) < _GREY_DIFFERENCE:
         return True
     first = rgb.index(max(rgb))
-    return all(found[first] > part for place, part in enumerate(found) if place != first)
+    return all(found[first] > part for index, part in enumerate(found) if index != first)
 
 
 def _distance(one: tuple[int, int, int], other: tuple[int, int, int]) -> int:

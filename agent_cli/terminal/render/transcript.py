@@ -124,10 +124,10 @@ class Details:
                 step = one_line(text.strip())
             case _:
                 return
-        for place in range(len(self._entries) - 1, -1, -1):
-            if self._entries[place].call_id == call_id:
-                self._entries[place] = self._entries[place].replace(
-                    steps=(*self._entries[place].steps, step)[-MAX_STEPS:]
+        for index in range(len(self._entries) - 1, -1, -1):
+            if self._entries[index].call_id == call_id:
+                self._entries[index] = self._entries[index].replace(
+                    steps=(*self._entries[index].steps, step)[-MAX_STEPS:]
                 )
                 return
 
@@ -136,9 +136,9 @@ class Details:
         self._position = 0
 
     def _change(self, call_id: str, **changes: Any) -> None:
-        for place in range(len(self._entries) - 1, -1, -1):
-            if self._entries[place].call_id == call_id:
-                self._entries[place] = self._entries[place].replace(**changes)
+        for index in range(len(self._entries) - 1, -1, -1):
+            if self._entries[index].call_id == call_id:
+                self._entries[index] = self._entries[index].replace(**changes)
                 return
 
     def next(self) -> Entry | None:

@@ -327,10 +327,10 @@ def _apply_hunk(text: str, at: int, hunk: PatchHunk) -> tuple[str, int, str]:
         at = _after_anchor(text, at, anchor, hunk.old)
     old, new = ("".join(f"{line}\n" for line in lines) for lines in (hunk.old, hunk.new))
     if not old:
-        place = len(text) if hunk.at_end or not hunk.anchors else at
+        position = len(text) if hunk.at_end or not hunk.anchors else at
         ending = "\r\n" if "\r\n" in text else "\n"
         added = new.replace("\n", ending)
-        return text[:place] + added + text[place:], place + len(added), ""
+        return text[:position] + added + text[position:], position + len(added), ""
     if old == new:
         # Context only: it moves the start of the next search.
         found = text.find(old, at)
@@ -354,11 +354,11 @@ def _apply_hunk(text: str, at: int, hunk: PatchHunk) -> tuple[str, int, str]:
 def _after_anchor(text: str, at: int, anchor: str, old: tuple[str, ...]) -> int:
     """Return the offset of the line after the anchor, or of the anchor if it is also the first line of the change."""
     for exact in (True, False):
-        place = at
+        position = at
         for line in text[at:].splitlines(keepends=True):
             bare = line.rstrip("\r\n")
             if bare == anchor or (not exact and anchor.strip() and anchor.strip() in bare):
                 repeated = bool(old) and old[0].strip() == bare.strip()
-                return place if repeated else place + len(line)
-            place += len(line)
+                return position if repeated else position + len(line)
+            position += len(line)
     raise ToolError(f'there is no line {shorten(anchor, 120)!r} for "@@" below the preceding change.')

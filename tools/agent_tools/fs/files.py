@@ -48,13 +48,13 @@ def open_directory(path: Path | str, *, create: bool = False, readable: bool = F
     return _open_stepwise(os.open("/", _DIRECTORY_FLAGS | _O_PATH), text.split("/"), flags, create)
 
 
-def open_below(top: int, place: str, *, readable: bool = False) -> int:
+def open_below(top: int, path: str, *, readable: bool = False) -> int:
     """Open the directory at `place`, relative to the open directory `top`. Raises OSError."""
     flags = _DIRECTORY_FLAGS | (os.O_RDONLY if readable else _O_PATH)
-    descriptor = _openat2(top, place or ".", flags, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
+    descriptor = _openat2(top, path or ".", flags, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
     if descriptor >= 0:
         return descriptor
-    return _open_stepwise(os.dup(top), place.split("/"), flags, create=False)
+    return _open_stepwise(os.dup(top), path.split("/"), flags, create=False)
 
 
 def lstat_resolved(path: Path | str) -> os.stat_result:
@@ -67,9 +67,9 @@ def lstat_resolved(path: Path | str) -> os.stat_result:
         os.close(directory)
 
 
-def stat_below(top: int, place: str) -> os.stat_result:
+def stat_below(top: int, path: str) -> os.stat_result:
     """Stat the path `place`, relative to the open directory `top`, as `lstat_resolved` does."""
-    folder, _, name = place.rpartition("/")
+    folder, _, name = path.rpartition("/")
     if not folder:
         return os.stat(name, dir_fd=top, follow_symlinks=False)
     directory = open_below(top, folder)

@@ -188,23 +188,23 @@ class ChunkedDecoder:
         raw = self._rest + raw if self._rest else raw
         self._rest = b""
         pieces: list[bytes] = []
-        place = 0
+        position = 0
         while True:
             if self._left:
-                piece = raw[place : place + self._left]
+                piece = raw[position : position + self._left]
                 pieces.append(piece)
-                place += len(piece)
+                position += len(piece)
                 self._left -= len(piece)
                 if self._left:
                     break
-            end = raw.find(b"\n", place)
+            end = raw.find(b"\n", position)
             if end < 0:
-                self._rest = raw[place:]
+                self._rest = raw[position:]
                 if len(self._rest) > MAX_CHUNK_LINE_BYTES:
                     raise ChunkedBodyError(b"".join(pieces))
                 break
-            line = raw[place:end]
-            place = end + 1
+            line = raw[position:end]
+            position = end + 1
             if self._last:
                 # Trailers, up to the blank line.
                 if line in (b"", b"\r"):

@@ -67,8 +67,8 @@ NOTHING_SHARED = Shared()
 def find_bwrap(env: Mapping[str, str], writable: Collection[Path] = ()) -> str | None:
     """Find bubblewrap in the system's folders, else the first on PATH that no command could have put there."""
     searched = [p for p in env.get("PATH", "").split(os.pathsep) if p.startswith("/")]
-    for place in (*_SYSTEM_FOLDERS, *searched):
-        path = Path(os.path.realpath(f"{place}/bwrap"))
+    for folder in (*_SYSTEM_FOLDERS, *searched):
+        path = Path(os.path.realpath(f"{folder}/bwrap"))
         if os.access(path, os.X_OK) and not any(path.is_relative_to(w) for w in writable):
             return str(path)
     return None
@@ -83,12 +83,12 @@ def obstacle(profile: Profile) -> str:
         return "the workspace is the whole machine"
     checked = set(profile.writable)
     for path in (*profile.protected, *profile.personal):
-        for place in (path, *path.parents):
-            if place in checked:
+        for folder in (path, *path.parents):
+            if folder in checked:
                 break
-            checked.add(place)
-            if place.is_symlink():
-                return f"{place} is a symbolic link, which cannot be protected"
+            checked.add(folder)
+            if folder.is_symlink():
+                return f"{folder} is a symbolic link, which cannot be protected"
     return ""
 
 

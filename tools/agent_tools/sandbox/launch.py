@@ -107,17 +107,17 @@ def _add_rule(ruleset: int, path: str, rights: int) -> None:
     if not rights:
         return
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return  # removed or inaccessible: nothing to grant
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _FILE_ACCESS
         if rights:
-            beneath = struct.pack("=Qi", rights, place)
+            beneath = struct.pack("=Qi", rights, descriptor)
             _syscall(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), beneath, ctypes.c_uint32(0))
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _drop_capabilities() -> None:

@@ -122,7 +122,7 @@ def _between(path: Path, writable: Iterable[Path]) -> list[Path]:
     """Return the directories between a path and the innermost writable directory that contains it."""
     around = [w for w in writable if path.is_relative_to(w)]
     root = max(around, key=lambda w: len(w.parts), default=path)
-    return [place for place in path.parents if place != root and place.is_relative_to(root)]
+    return [folder for folder in path.parents if folder != root and folder.is_relative_to(root)]
 
 
 def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:
@@ -250,15 +250,15 @@ def _lock(directory: int) -> None:
 def _missing(path: Path) -> tuple[Path, bool] | None:
     """Return the first missing component of a path (or a placeholder), and whether it must be a directory."""
     found = None
-    for place in (path, *path.parents):
+    for folder in (path, *path.parents):
         try:
-            if not protected_names.is_placeholder(os.lstat(place)):
+            if not protected_names.is_placeholder(os.lstat(folder)):
                 return found
         except FileNotFoundError:
             pass
         except OSError:
             return None
-        found = place, place != path or path.name in DIRECTORY_NAMES
+        found = folder, folder != path or path.name in DIRECTORY_NAMES
     return found
 
 

@@ -170,9 +170,9 @@ def _search_opened(
             places = [f"/dev/fd/{descriptor}" for descriptor in files]
             words = [*_options(args), f"--regexp={args.pattern}", "--", *places]
             ran = ripgrep.run_rg(rg, words, verifier.top, ctx, files=tuple(files)) if files else None
-            names_of = {os.fsencode(place): raw for place, raw in zip(places, files.values(), strict=True)}
+            names_of = {os.fsencode(path): raw for path, raw in zip(places, files.values(), strict=True)}
             hits = ripgrep.parse_hits(ran.out, args.output_mode) if ran else []
-            found += [(names_of[place], rest) for place, rest in hits if place in names_of]
+            found += [(names_of[path], rest) for path, rest in hits if path in names_of]
     return found
 
 

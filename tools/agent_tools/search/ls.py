@@ -78,36 +78,36 @@ class _Tree:
         waiting = deque([("", 0)])
         while waiting:
             ctx.cancel.check()
-            place, depth = waiting.popleft()
-            if place and (
-                count >= MAX_ENTRIES or depth > MAX_DEPTH or Path(place).name in ripgrep.GENERATED_FOLDERS | {".git"}
+            folder, depth = waiting.popleft()
+            if folder and (
+                count >= MAX_ENTRIES or depth > MAX_DEPTH or Path(folder).name in ripgrep.GENERATED_FOLDERS | {".git"}
             ):
                 self.unopened += 1
                 continue
             try:
-                entries, more = self._scan(place)
+                entries, more = self._scan(folder)
             except OSError as error:
-                if not place:
+                if not folder:
                     raise resolved_path_error(top, error) from None
                 entries, more = [("(cannot be opened)", "")], 0
-            self._opened[place] = entries, more
+            self._opened[folder] = entries, more
             count += len(entries)
-            waiting += [(f"{place}/{name}".lstrip("/"), depth + 1) for name, sign in entries if sign == "/"]
+            waiting += [(f"{folder}/{name}".lstrip("/"), depth + 1) for name, sign in entries if sign == "/"]
 
-    def _scan(self, place: str) -> tuple[list[tuple[str, str]], int]:
-        directory = open_directory(f"{self._top}/{place}", readable=True)
+    def _scan(self, folder: str) -> tuple[list[tuple[str, str]], int]:
+        directory = open_directory(f"{self._top}/{folder}", readable=True)
         try:
-            found = list(self._entries(directory, place))
+            found = list(self._entries(directory, folder))
         finally:
             os.close(directory)
         found.sort(key=lambda f: (f[1] == "/", f[0]))
         return found[:MAX_PER_DIRECTORY], max(0, len(found) - MAX_PER_DIRECTORY)
 
-    def _entries(self, directory: int, place: str) -> Iterator[tuple[str, str]]:
+    def _entries(self, directory: int, folder: str) -> Iterator[tuple[str, str]]:
         """Yield the entries of an open directory: name and suffix ("/", a link's target or "")."""
         with os.scandir(directory) as entries:
             for entry in entries:
-                if self._ignored(f"{place}/{entry.name}".lstrip("/")):
+                if self._ignored(f"{folder}/{entry.name}".lstrip("/")):
                     continue
                 try:
                     if entry.is_symlink():
@@ -118,12 +118,12 @@ class _Tree:
                     continue
                 yield entry.name, sign
 
-    def lines(self, place: str = "", indent: str = "  ") -> list[str]:
+    def lines(self, folder: str = "", indent: str = "  ") -> list[str]:
         """Format the tree below `place`: files first, then each directory with its entries."""
-        entries, more = self._opened[place]
+        entries, more = self._opened[folder]
         out = []
         for name, sign in entries:
-            inner = f"{place}/{name}".lstrip("/")
+            inner = f"{folder}/{name}".lstrip("/")
             closed = sign == "/" and inner not in self._opened
             out.append(f"{indent}{one_line(name)}{sign}{' ...' if closed else ''}")
             if sign == "/" and not closed:
