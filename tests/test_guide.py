@@ -123,7 +123,7 @@ ADDED = {
             r"_PROGRAMS: dict\[str, _Program\] = \{\n",
             '    "cal": _Program(Options("13jmwy"), "text"),\n',
         ),
-        "docs/permissions.md": (r"and `pgrep ss free nproc (?=hostname)", "cal "),
+        "docs/permissions.md": (r"and `pgrep ss free nproc ", "cal "),
     },
     "what a program writes": {
         "agent_cli/permissions/effects/table.py": (r'(?=    "tree": Program)', '    "sponge": Program("write"),\n'),

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 from _pytest.assertion.rewrite import PYC_TAIL, get_cache_dir
 from _pytest.config import _prepareconfig
+from hypothesis.internal.conjecture.providers import _get_local_constants
 
 from tests.support.fork_server import ROOT, SHARED
 
@@ -111,6 +112,8 @@ def _import_tests() -> None:
     if sum(map(_is_new, modules)) > _MANY and not sys.dont_write_bytecode:
         _import_by_parts(list(modules.values()))
     _import(modules.values())
+    # Each worker would look through the program for constants by itself.
+    _get_local_constants()
     config._ensure_unconfigure()
     gc.collect()
     gc.freeze()
