@@ -33,7 +33,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import DecodeError, from_json
-from agent_tools.registry import find_tool
+from agent_tools.registry import BUILTIN, find_tool
 from agent_tools.text import counted, escape_controls, one_line
 
 # In order of precedence: a deny rule beats all others.
@@ -81,7 +81,8 @@ def check_call(
     if command and (tool or given or batch):
         raise UsageError("Give either a command line, or a call by --tool, --input or --batch.")
     if command:
-        tool, given = "Bash", json.dumps({"command": command})
+        runner = next(tool for tool in BUILTIN if tool.command_argument)
+        tool, given = runner.name, json.dumps({runner.command_argument: command})
     request: dict[str, Any] = {"tool": tool, "allow": allow, "ask": ask, "deny": deny, "mode": mode, "cwd": cwd}
     if batch:
         if given:
