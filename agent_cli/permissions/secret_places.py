@@ -11,9 +11,7 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_tools.sandbox import profile
 
-_ELSEWHERE = re.compile(
-    r"/proc/[^/]+/(?:task/[^/]+/)?environ|(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins)/.*"
-)
+_ELSEWHERE = re.compile(r"(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins)/.*")
 
 
 def in_secret_place(path: Path, home: Path) -> bool:
