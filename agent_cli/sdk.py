@@ -152,7 +152,7 @@ class AgentSession:
         if self._options.fork_session:
             refuse_fork(self._options, layers.settings(), self._run_env)
         approver, asker = self._callbacks.pair()
-        warn, embedded = self.warnings.append, self._embedded.replace(record=self._remember)
+        warn, embedded = self.warnings.append, self._embedded.replace(record=self._record)
         agent = build_agent(self._options, self._run_env, layers, approver, warn, asker=asker, embedded=embedded)
         restored = agent.restored
         if not agent.settings.save_sessions:
@@ -166,7 +166,7 @@ class AgentSession:
         answering = self._callbacks.pair
         return reopen(agent.header.session_id, self._run_env, self._options, answering, warn, embedded=embedded)
 
-    def _remember(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         """Record an event of a session that has no log."""
         self._replay.apply(event, utc_stamp())
 
@@ -184,7 +184,7 @@ class AgentSession:
 
         Raises UsageError if it cannot be sent, and whatever one of your functions raises.
         """
-        return self._to_the_end(self.stream(text))
+        return self._run_to_end(self.stream(text))
 
     def stream(self, text: str) -> Events:
         """Send a message; yield the events of the turn it starts as they happen. `result` is set at its end.
@@ -217,7 +217,7 @@ class AgentSession:
         """
         if mode is not None and mode not in MODES:
             raise UsageError(f"{mode!r} is not a permission mode; the modes are: {', '.join(MODES)}.")
-        for asked in self._chosen(call_id):
+        for asked in self._choose(call_id):
             if isinstance(asked, QuestionAsked) and asked.kind == "questions":
                 if call_id:
                     raise UsageError(f"{call_id} is a question: reply to it with answer.")
@@ -226,12 +226,12 @@ class AgentSession:
 
     def reject(self, call_id: str = "", reason: str = "") -> None:
         """Reject a pending decision, without an ID all of them. reason: sent to the model. Raises UsageError."""
-        for asked in self._chosen(call_id):
+        for asked in self._choose(call_id):
             self._decide(asked, "reject", reason)
 
     def answer(self, call_id: str, *words: str) -> None:
         """Answer questions (a text, label or number for each), or comment on a plan. Raises UsageError."""
-        asked = self._chosen(call_id)[0]
+        asked = self._choose(call_id)[0]
         if not isinstance(asked, QuestionAsked):
             raise UsageError(f"{call_id} is a call that waits for approval: use approve or reject.")
         text = " ".join(words)
@@ -241,7 +241,7 @@ class AgentSession:
 
     def resume(self) -> Result:
         """Continue a suspended turn once all is decided, or an interrupted one. Raises UsageError."""
-        return self._to_the_end(self.resume_stream())
+        return self._run_to_end(self.resume_stream())
 
     def resume_stream(self) -> Events:
         """Do the same as `resume`, yielding the events as `stream` does."""
@@ -251,7 +251,7 @@ class AgentSession:
             waits = counted(len(waiting.undecided), "call")
             raise UsageError(f"This session waits for a decision about {waits}: use approve, reject or answer.")
         if waiting is None:
-            restored = self._restored()
+            restored = self._load_session()
             turn = restored.interrupted if restored is not None else self._replay.interrupted()
             if turn is None:
                 raise UsageError("There is nothing to resume: the last turn of this session has ended.")
@@ -320,7 +320,7 @@ class AgentSession:
         if self._lock.locked():
             raise UsageError(_RUNNING)
 
-    def _to_the_end(self, events: Events) -> Result:
+    def _run_to_end(self, events: Events) -> Result:
         for _ in events:
             pass
         assert self.result is not None
@@ -349,12 +349,12 @@ class AgentSession:
                 try:
                     event = next(run)
                 except StopIteration as stop:
-                    self._ended(stop.value)
+                    self._on_turn_end(stop.value)
                     break
                 try:
                     yield event
                 except BaseException:
-                    self._ended(self._wind_up(run))
+                    self._on_turn_end(self._finish_interrupted(run))
                     raise
         except ToolError as error:
             raise UsageError(str(error)) from None
@@ -368,7 +368,7 @@ class AgentSession:
         if self._callbacks.error is not None:
             raise self._callbacks.error
 
-    def _wind_up(self, run: Generator[Event, None, TurnResult]) -> TurnResult:
+    def _finish_interrupted(self, run: Generator[Event, None, TurnResult]) -> TurnResult:
         """Interrupt a turn whose events are no longer consumed, and run it to its end."""
         while True:
             # Before each step: the steps before the turn itself reset the token, and can be interrupted as well.
@@ -379,16 +379,17 @@ class AgentSession:
                 result: TurnResult = stop.value
                 return result
 
-    def _ended(self, ended: TurnResult) -> None:
+    def _on_turn_end(self, ended: TurnResult) -> None:
+        """Set the result; note what a suspended turn waits for."""
         if isinstance(ended, Suspended):
-            restored = self._restored()
+            restored = self._load_session()
             self._waiting = restored.waiting if restored is not None else self._replay.waiting()
             if self._waiting is not None:
                 # The grants of this process are already active.
                 restore_suspended(self._agent, self._waiting.replace(grants=()), *self._callbacks.pair())
         self.result = result_of(ended, self.session_id, self.pending(), structured=self._agent.structured)
 
-    def _restored(self) -> Restored | None:
+    def _load_session(self) -> Restored | None:
         """Return the session restored from its log; None if there is none."""
         if not self._agent.settings.save_sessions:
             return None
@@ -397,7 +398,7 @@ class AgentSession:
         except SessionNotFoundError:
             return None
 
-    def _chosen(self, call_id: str) -> list[Pending]:
+    def _choose(self, call_id: str) -> list[Pending]:
         """Return the named pending decision, or all. Raises UsageError."""
         self._check_ready()
         waiting = self.pending()

@@ -131,7 +131,7 @@ def run_host_session(options: RunOptions) -> int:
         ),
         report=session_report,
         unattended=(approver, asker),
-        begun=on_open,
+        on_open=on_open,
     )
     try:
         return host_session.run_host(setup)
@@ -314,7 +314,7 @@ def session_report(agent: Agent) -> RunReport:
         tools=tuple(agent.conversation.deps.tools),
         mode=agent.policy.mode,
         memory=tuple(str(f.path) for f in agent.memory.files),
-        memory_places=agent.memory.places,
+        main_memory_files=agent.memory.main_files,
         agents=agent.conversation.deps.agents,
         commands=agent.commands,
         skills=tuple(agent.added.skills),

@@ -55,7 +55,7 @@ class RunReport(Value, tag="Report"):
     """The facts about a session that a one-shot run reports.
 
     key_source: where the model's key comes from.
-    memory: paths of the loaded memory files. memory_places: see `Memory.places`.
+    memory: paths of the loaded memory files. main_memory_files: see `Memory.main_files`.
     windows: the model's context window and longest output, in tokens.
     plugins: name and path of each. servers: name and status of each MCP server.
     folder: where the session is saved; None if it is not.
@@ -70,7 +70,7 @@ class RunReport(Value, tag="Report"):
     tools: tuple[str, ...]
     mode: str
     memory: tuple[str, ...]
-    memory_places: tuple[tuple[str, str], ...]
+    main_memory_files: tuple[tuple[str, str], ...]
     windows: tuple[int | None, ...]
     agents: Collection[str] = ()
     commands: Collection[str] = ()
@@ -325,7 +325,7 @@ def announce_turn(
         apiKeySource=report.key_source,
         agents=list(report.agents),
         mcp_servers=[{"name": name, "status": status} for name, status in report.servers],
-        memory_paths=dict(report.memory_places),
+        memory_paths=dict(report.main_memory_files),
         memory_files=report.memory,
     )
     if line and options.replay:

@@ -49,7 +49,7 @@ class HostSetup(Value):
 
     report: returns the facts of an agent for frames and results.
     unattended: approver and asker if the host is not asked.
-    begun: called with each new agent, before its first message; it may raise UsageError.
+    on_open: called with each new agent, before its first message; it may raise UsageError.
     """
 
     options: RunOptions
@@ -57,7 +57,7 @@ class HostSetup(Value):
     headless: Callable[[Agent], HeadlessOptions]
     report: Callable[[Agent], RunReport]
     unattended: tuple[Approver, Asker]
-    begun: Callable[[Agent], None]
+    on_open: Callable[[Agent], None]
 
 
 _FAMILIES = ("opus", "sonnet", "haiku")
@@ -290,7 +290,7 @@ class HostSession:
             tool.attach(agent)
         self.callbacks.attach(agent)
         agent.start_background_work()
-        self.setup.begun(agent)
+        self.setup.on_open(agent)
 
     def _report_state(self, state: str) -> None:
         if self._stream is not None:

@@ -104,7 +104,7 @@ class NestedMemory:
         name = path.relative_to(self._sources.root).as_posix()
         for rule in [r for r in self._rules if imports.matches_rule(r[1], name)]:
             self._rules.remove(rule)
-            own = any(rule[0].is_relative_to(folder) for folder in self._sources.own)
+            own = any(rule[0].is_relative_to(folder) for folder in self._sources.user_folders)
             self._reader.read(rule[0], f"a rule for {name}", None if own else self._sources.root, head=True)
 
 
@@ -127,7 +127,7 @@ _HEADING = "# Project memory\nInstructions of the user for work here. They overr
 class Sources(Value):
     """Search paths of memory files.
 
-    own: the user's folders.
+    user_folders: the folders with the user's own files, strongest last.
     outside: files outside the project that its files may import.
     readable: returns True if a file's content may be shown without asking.
     project: False if the project's files are not read.
@@ -137,7 +137,7 @@ class Sources(Value):
     root: Path
     names: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
     home: Path | None = None
-    own: tuple[Path, ...] = ()
+    user_folders: tuple[Path, ...] = ()
     outside: tuple[str, ...] = ()
     readable: Callable[[Path], bool] | None = None
     project: bool = True
@@ -175,13 +175,13 @@ class Memory(Value):
     """The loaded files, in the order of the prompt.
 
     on_touch: rules that apply once a file of their `paths` is used.
-    places: the main file of the user and of the project, even if it does not exist yet.
+    main_files: the main file of the user and of the project, even if it does not exist yet.
     """
 
     files: tuple[MemoryFile, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     on_touch: tuple[tuple[Path, tuple[str, ...]], ...] = ()
-    places: tuple[tuple[str, str], ...] = ()
+    main_files: tuple[tuple[str, str], ...] = ()
 
     def block(self) -> str:
         """Return the text for the system prompt; "" if there is none."""
@@ -201,7 +201,7 @@ FULL = "the limit for all memory files is reached"
 SECRET = "looks like a secret, or a rule keeps it from being read"
 
 
-def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
+def user_folders(home: Path | None, config: str) -> tuple[Path, ...]:
     """Return the user's folders, strongest last. config: $XDG_CONFIG_HOME."""
     if home is None:
         return ()
@@ -212,7 +212,7 @@ def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
 def load_memory(sources: Sources) -> Memory:
     """Load everything that applies from the start."""
     reader = MemoryReader(sources, MAX_BYTES)
-    for folder in sources.own:
+    for folder in sources.user_folders:
         # A path among the names is relative to the project; here it could lead anywhere.
         reader.read_existing((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
         reader.read_rules(folder / "rules", "a rule of yours", None)
@@ -220,15 +220,15 @@ def load_memory(sources: Sources) -> Memory:
         where = "the project's" if folder == sources.root else f"the project's, for {folder.name}/"
         reader.read_existing(memory_names(folder, sources.names), where, sources.root)
         if folder == sources.root:
-            for house in _AGENT_FOLDERS:
-                reader.read_rules(folder / house / "rules", "a rule of the project", sources.root)
-    return reader.memory().replace(places=tuple(_places(sources)))
+            for agent_folder in _AGENT_FOLDERS:
+                reader.read_rules(folder / agent_folder / "rules", "a rule of the project", sources.root)
+    return reader.memory().replace(main_files=tuple(_find_main_files(sources)))
 
 
-def _places(sources: Sources) -> Iterator[tuple[str, str]]:
+def _find_main_files(sources: Sources) -> Iterator[tuple[str, str]]:
     name = sources.names[0] if sources.names else "AGENTS.md"
-    if sources.own:
-        yield "user", str(sources.own[-1] / name)
+    if sources.user_folders:
+        yield "user", str(sources.user_folders[-1] / name)
     if sources.project:
         found = (path for path in memory_names(sources.root, sources.names) if os.path.lexists(path))
         yield "project", str(next(found, sources.root / name))
@@ -247,8 +247,8 @@ def memory_names(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     names = [n for n in names if not n.startswith("/") and ".." not in n.split("/")]
     for name in names:
         yield folder / name
-        for house in _AGENT_FOLDERS:
-            yield folder / house / name
+        for agent_folder in _AGENT_FOLDERS:
+            yield folder / agent_folder / name
     for name in names:
         stem, dot, ending = name.rpartition(".")
         yield folder / (f"{stem}.local.{ending}" if dot else f"{name}.local")

@@ -16,7 +16,7 @@ from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.rules import RuleError, Trust
 from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.memory.files import Sources, own_folders
+from agent_cli.memory.files import Sources, user_folders
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
 from agent_cli.providers.resolve import SHORT_NAMES
 from agent_cli.session.store import state_folder
@@ -184,7 +184,7 @@ def memory_sources(
 ) -> Sources:
     """Return where memory files are searched. readable: returns True if a file may be shown without a question."""
     options = options or RunOptions()
-    own = own_folders(run_env.home, run_env.env.get("XDG_CONFIG_HOME", "")) if reads_source(options, "user") else ()
+    own = user_folders(run_env.home, run_env.env.get("XDG_CONFIG_HOME", "")) if reads_source(options, "user") else ()
     project = reads_source(options, "project")
     return Sources(
         run_env.cwd, run_env.root, settings.memory_files, run_env.home, own, trust.outside, readable, project

@@ -91,7 +91,7 @@ def make_namespaces() -> None:
 def handle(request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     """Carry out one request; return the answer and its descriptors."""
     if "layers" in request:
-        done = [place for place, (upper, work) in request["layers"].items() if mount_overlay(place, upper, work)]
+        done = [folder for folder, (upper, work) in request["layers"].items() if mount_overlay(folder, upper, work)]
         names = ["mnt", "net"] if os.geteuid() == 0 else ["user", "mnt", "net"]
         return {"layers": done, "spaces": names}, [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names]
     if "view" in request:
@@ -121,13 +121,13 @@ def handle(request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     return {"ports": sorted(ports())}, []
 
 
-def mount_overlay(place: str, upper: str, work: str) -> bool:
+def mount_overlay(folder: str, upper: str, work: str) -> bool:
     """Mount an overlay on a directory, to receive its writes; return False if the kernel does not support it."""
     own = b"" if os.geteuid() == 0 else b",userxattr"
     words = ",".join(f"{name}={_escape(path)}" for name, path in
-                     (("lowerdir", place), ("upperdir", upper), ("workdir", work)))  # fmt: skip
+                     (("lowerdir", folder), ("upperdir", upper), ("workdir", work)))  # fmt: skip
     try:
-        _mount(b"overlay", os.fsencode(place), b"overlay", 0, os.fsencode(words) + own)
+        _mount(b"overlay", os.fsencode(folder), b"overlay", 0, os.fsencode(words) + own)
     except OSError:
         return False
     return True
@@ -247,8 +247,16 @@ def _copy(source: str, attributes: int) -> int:
 
 
 def _move(created: int, target: str) -> None:
-    nothing, place, flags = b"", os.fsencode(target), ctypes.c_uint(_FROM_DESCRIPTOR)
-    _call("syscall", ctypes.c_long(_MOVE_MOUNT), ctypes.c_int(created), nothing, ctypes.c_int(_AT_FDCWD), place, flags)
+    nothing, target_bytes, flags = b"", os.fsencode(target), ctypes.c_uint(_FROM_DESCRIPTOR)
+    _call(
+        "syscall",
+        ctypes.c_long(_MOVE_MOUNT),
+        ctypes.c_int(created),
+        nothing,
+        ctypes.c_int(_AT_FDCWD),
+        target_bytes,
+        flags,
+    )
 
 
 def _set_attributes(at: int, path: bytes, attributes: int, *, propagation: int = 0, recursive: bool = True) -> None:

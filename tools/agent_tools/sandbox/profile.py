@@ -244,13 +244,13 @@ def make_profile(
         protected += [*parts, *(Path(p) for name, p in named if name in PLACEHOLDER_NAMES or _exists_unlinked(p))]
     hidden = [*secret_paths(home), *(_resolve(s) for s in secret)]
     open_ = set(writable)
-    place = _resolve(home) if home else Path("/")
-    covered = () if place == Path("/") or is_within(place, writable) else (place,)
+    home_folder = _resolve(home) if home else Path("/")
+    covered = () if home_folder == Path("/") or is_within(home_folder, writable) else (home_folder,)
     # Nothing in a covered home folder is writable.
     personal = (
         []
         if covered or home is None
-        else [p for name in PROTECTED_HOME_NAMES if is_within(p := place / name, writable)]
+        else [p for name in PROTECTED_HOME_NAMES if is_within(p := home_folder / name, writable)]
     )
     seen = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1], *readable]
     if home:
@@ -262,7 +262,7 @@ def make_profile(
         covered,
         tuple(h for h in dict.fromkeys(hidden) if h not in open_ and os.path.lexists(h)),
         tuple(dict.fromkeys(seen)),
-        tuple(dict.fromkeys((*_existing(place, CACHE_NAMES), *(place / name for name in REQUIRED_CACHES))))
+        tuple(dict.fromkeys((*_existing(home_folder, CACHE_NAMES), *(home_folder / name for name in REQUIRED_CACHES))))
         if covered and caches
         else (),
         _resolve(temp) if temp else None,
@@ -282,12 +282,12 @@ def visible_home_paths(home: Path, path: str) -> Iterator[Path]:
         with suppress(OSError, ValueError):
             text = os.fsdecode(read_regular(home / name, _MAX_GIT_CONFIG_BYTES))
             yield from (Path(home, m[1].strip().removeprefix("~/")) for m in _GIT_CONFIG_PATHS.finditer(text))
-    for place in map(Path, path.split(os.pathsep)):
-        if place.is_relative_to(home) and place != home:
-            yield place
+    for folder in map(Path, path.split(os.pathsep)):
+        if folder.is_relative_to(home) and folder != home:
+            yield folder
             # Files that a program needs are next to its `bin`.
-            if place.name in ("bin", "sbin") and place.parent not in (home, home / ".local"):
-                yield place.parent
+            if folder.name in ("bin", "sbin") and folder.parent not in (home, home / ".local"):
+                yield folder.parent
 
 
 def _existing(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
@@ -333,18 +333,18 @@ def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def is_within(path: Path, places: Iterable[Path]) -> bool:
-    """Return True if an absolute path is one of the places or inside one. Compares text, as there are hundreds."""
-    return f"{path}/".startswith(tuple([f"{place}/" if len(f"{place}") > 1 else "/" for place in places]))
+def is_within(path: Path, parents: Iterable[Path]) -> bool:
+    """Return True if an absolute path is one of the parents or inside one. Compares text, as there are hundreds."""
+    return f"{path}/".startswith(tuple([f"{parent}/" if len(f"{parent}") > 1 else "/" for parent in parents]))
 
 
-def _depth(path: Path, places: Iterable[Path]) -> int:
-    """Return the number of parts of the innermost place that contains a path, 0 if none: inner mounts are on top.
+def _depth(path: Path, parents: Iterable[Path]) -> int:
+    """Return the number of parts of the innermost parent that contains a path, 0 if none: inner mounts are on top.
 
     A work tree of ours is writable in our state folder, which is hidden.
     """
     text = f"{path}/"
-    return max((len(p.parts) for p in places if text.startswith(f"{p}/" if len(p.parts) > 1 else "/")), default=0)
+    return max((len(p.parts) for p in parents if text.startswith(f"{p}/" if len(p.parts) > 1 else "/")), default=0)
 
 
 DEFAULT_PORTS = (80, 443)

@@ -78,7 +78,7 @@ class SharedNamespaces:
         try:
             answer, given = self._request({"layers": dict(self._layers(caches, folder))})
             self._names = dict(zip(answer["spaces"], given, strict=True))
-            self.layers = tuple(Path(place) for place in answer["layers"])
+            self.layers = tuple(Path(folder) for folder in answer["layers"])
             self._test_entry()
         except (OSError, KeyError, ValueError, subprocess.SubprocessError) as error:
             self.close()
