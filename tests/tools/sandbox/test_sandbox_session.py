@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.server
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
@@ -199,6 +203,37 @@ def test_the_temporary_folder_goes_with_the_session_and_a_left_one_with_the_next
     remove_stale(held.path.parent)
     assert held.path.is_dir()
     held.close()
+
+
+@pytest.mark.parametrize("moment", ["mkdtemp", "open", "flock"])
+def test_a_folder_that_another_program_removes_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Another agent that starts at the same moment takes a folder without a lock for one that was left behind."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    module = {"mkdtemp": tempfile, "open": os, "flock": fcntl}[moment]
+    real, calls = getattr(module, moment), 0
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            return real(*args, **options)
+        if moment == "flock":
+            shutil.rmtree(next(tmp_path.iterdir()))
+            return real(*args, **options)
+        made = real(*args, **options)
+        shutil.rmtree(next(tmp_path.iterdir()))
+        return made
+
+    monkeypatch.setattr(module, moment, interrupted)
+    folder = TemporaryFolder()
+    assert folder.path.is_dir() and list(tmp_path.iterdir()) == [folder.path]
+    monkeypatch.undo()
+    remove_stale(tmp_path)
+    assert folder.path.is_dir()
+    folder.close()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM])

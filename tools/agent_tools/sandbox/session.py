@@ -197,12 +197,32 @@ class TemporaryFolder:
     def __init__(self) -> None:
         parent = Path(os.path.realpath(tempfile.gettempdir()))
         remove_stale(parent)
-        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        with suppress(OSError):
-            fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        made = None
+        while made is None:
+            made = _make_locked(parent)
+        self.path, self._lock = made
         # Also removes it if the program ends without closing its sessions.
         self.close = weakref.finalize(self, _remove_and_unlock, self.path, self._lock)
+
+
+def _make_locked(parent: Path) -> tuple[Path, int] | None:
+    """Return a new folder and its lock; None if another program took it for a stale one before it was locked."""
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        gone = not path.exists()
+    except BlockingIOError:
+        gone = True
+    except OSError:  # a file system without locks
+        gone = False
+    if gone:
+        os.close(lock)
+        return None
+    return path, lock
 
 
 def _remove_and_unlock(path: Path, lock: int) -> None:
