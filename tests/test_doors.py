@@ -61,7 +61,7 @@ OPENS = {
     ("tools/agent_tools/sandbox/mounts.py", "_hold"): "folders",
     ("tools/agent_tools/sandbox/mounts.py", "_create_placeholder"): "a new file: O_EXCL",
     ("tools/agent_tools/sandbox/mounts.py", "reachable_sockets"): "/proc",
-    ("tools/agent_tools/sandbox/session.py", "__init__"): "a folder: O_DIRECTORY",
+    ("tools/agent_tools/sandbox/session.py", "_make_locked"): "a folder: O_DIRECTORY",
     ("tools/agent_tools/sandbox/session.py", "_remove_if_stale"): "a folder: O_DIRECTORY",
     ("tools/agent_tools/sandbox/session.py", "_view"): "/proc",
     ("tools/agent_tools/sandbox/conditions.py", "memory_file"): "a file in memory",
