@@ -255,7 +255,10 @@ def _serve(module: str, listener: socket.socket, path: Path) -> None:
 
     def tell(*_: object) -> None:
         while connections:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return  # another signal has interrupted this between the next two lines
             if not pid:
                 return
             with connections.pop(pid) as connection, suppress(OSError):
