@@ -211,8 +211,8 @@ def test_a_failed_command_shows_both_ends_of_its_output_where_the_error_may_be()
     flood = "\n".join(map(str, range(50))) + "\n"
     display = CommandOutput("x", flood, 1, 0.1, "exit code 1, 100 ms")
     rows = shown([ToolStarted("c1", "Bash"), ToolProgress("c1", flood), ToolFinished("c1", "Bash", False, 1, display)])
-    assert [row.strip(" └") for row in rows[-11:]] == [
-        "0", "1", "2", "3", "4", "… 40 more lines (Ctrl-O)", "45", "46", "47", "48", "49",
+    assert [row.strip(" └") for row in rows[-13:]] == [
+        "0", "1", "2", "3", "… 38 more lines (Ctrl-O)", "42", "43", "44", "45", "46", "47", "48", "49",
     ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ _MAX_THOUGHT_CHARS = 2_000
 _MAX_OUTPUT_LINES = 20
 # In the application: rows of a result in the scrollback, of one that failed, of a `!` command's result, and of running
 # output in the live region.
-RESULT_ROWS, FAILED_ROWS, BANG_ROWS, TAIL_ROWS = 3, 11, 12, 5
+RESULT_ROWS, FAILED_ROWS, BANG_ROWS, TAIL_ROWS = 3, 13, 12, 5
 # Marks of a call: symbol and style.
 Outcome = Literal["running", "done", "failed", "denied"]
 CALL_MARKS: dict[Outcome, tuple[str, str]] = {
@@ -212,7 +212,7 @@ class _RunningOutput:
 
     def __init__(self) -> None:
         self.head: list[str] = []
-        self.end: deque[str] = deque(maxlen=BANG_ROWS)
+        self.end: deque[str] = deque(maxlen=FAILED_ROWS)
         self.count = 0
         self.partial = ""
         # If output is flooding, only the latest arrives, with a note of how much was dropped.
@@ -227,7 +227,7 @@ class _RunningOutput:
 
     def _line(self, line: str) -> None:
         self.count += 1
-        if len(self.head) < BANG_ROWS:
+        if len(self.head) < FAILED_ROWS:
             self.head.append(line)
         self.end.append(line)
 
@@ -237,8 +237,8 @@ class _RunningOutput:
             self._line(self.partial)
         if self.count <= most:
             return [line for line in self.head if line.strip()]
-        # Errors are in the first lines of some programs (node), in the last of others (Python).
-        first = (most - 1) // (2 if most == FAILED_ROWS else 3)
+        # Errors are in the first lines of some programs (node), in the last of most (Python).
+        first = (most - 1) // 3
         last = [line for line in list(self.end)[first:] if line.strip()][first + 1 - most :]
         left = self.count - first - len(last)
         more = f"… {'over ' * self.flood}{counted(left, 'more line')} ({MORE_KEY})"
