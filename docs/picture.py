@@ -18,7 +18,7 @@ from wcwidth import wcswidth
 from tests.support.pty_screen import Drawn
 from tests.support.whole_screens import Row, View, rows_of, runs_of
 
-COLUMNS, ROWS = 88, 50
+COLUMNS, ROWS = 88, 52
 WIDTH, HEIGHT, MARGIN = 8.4, 18, 16
 TITLE = "agent demo: the tests fail, the cause is found, and the agent asks before its edit"
 
