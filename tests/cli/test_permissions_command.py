@@ -111,8 +111,8 @@ def test_a_command_line_is_checked_as_it_is_written(work: Path) -> None:
     done = agent(["permissions", "check", "rm -r build && ls"], work)
     assert done.stdout.startswith("ask: the call runs a command")
     assert "allow  ls" in done.stdout
-    told = agent(["permissions", "check", "--tool", "Bash", "--input", '{"command": "ls"}'], work)
-    assert agent(["permissions", "check", "ls"], work).stdout == told.stdout
+    as_json_input = agent(["permissions", "check", "--tool", "Bash", "--input", '{"command": "ls"}'], work)
+    assert agent(["permissions", "check", "ls"], work).stdout == as_json_input.stdout
 
 
 @pytest.mark.parametrize("more", [["--tool", "Read"], ["--input", "{}"], ["--batch"]])
