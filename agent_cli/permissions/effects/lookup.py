@@ -57,7 +57,7 @@ _GIT_NESTED = frozenset("submodule bisect worktree config bundle stash remote re
 
 
 def _unknown_verb(name: str, words: Sequence[Word]) -> Word | None:
-    """Return a glob that stands where a program is told what to do: a file's name could be any of its verbs."""
+    """Return a glob that stands where a program expects a verb: a file's name could be any of its verbs."""
     left = _VERBS.get(name, 0)
     for word in words:
         if not left:

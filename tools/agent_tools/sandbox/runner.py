@@ -139,7 +139,7 @@ class SandboxRunner(ToolState):
             self._session.show_ports(running)
 
     def shortfall(self) -> str:
-        """Return a note for the model, once, if there is no sandbox though it was told that there is one."""
+        """Return a note for the model, once, if there is no sandbox though the prompt says that there is one."""
         expected = self._mode == "require" or self.sandbox.why not in sandbox_sandbox.KNOWN_FROM_START
         if self._shortfall_reported or self.is_active or not expected:
             return ""

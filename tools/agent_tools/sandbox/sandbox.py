@@ -24,7 +24,7 @@ from agent_tools.text import one_line
 Mode = Literal["auto", "require", "off"]
 _TRIAL_SECONDS = 10
 _LINUX_ONLY, _NOT_INSTALLED = "there is one for Linux only, and none for macOS yet", "it is not installed"
-# What can be seen without trying a sandbox: the model is told before its first command.
+# What can be seen without trying a sandbox, for the prompt.
 KNOWN_FROM_START = ((_LINUX_ONLY,), (f"bubblewrap: {_NOT_INSTALLED}",))
 _LABELS = {"bubblewrap": "bubblewrap", "landlock": "Landlock and seccomp", "none": "none"}
 
