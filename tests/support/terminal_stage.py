@@ -134,6 +134,7 @@ class Stage:
         """Press a key that answers, and let the time pass in which more would make it a sentence."""
         self.press(key)
         self.until(lambda: self.live.questions.guard.held is not None)
+        self._until_handled()
         self.now += 1.0
 
     def until(self, holds: Callable[[], Any]) -> None:
@@ -148,14 +149,18 @@ class Stage:
         modes = self.session.modes
         self.press(mark)
         self.until(lambda: self.session.modes > modes)
-        # The handler has run; what follows a key has too, once the loop is at the next thing.
+        self._until_handled()
+
+    def _until_handled(self) -> None:
+        """Until what follows a key whose handler has run has run, too: the loop is then at the next thing."""
         after = threading.Event()
         self.live.soon(after.set)
         self.until(after.is_set)
 
     def has(self, text: str) -> None:
-        """The line, once it is this."""
+        """The line, once it is this, and the time of its last key is noted: a story may change the time then."""
         self.until(lambda: self.live.line.buffer.text == text)
+        self._until_handled()
 
 
 def play(story: Callable[[Stage], None], **size: int) -> Stage:
