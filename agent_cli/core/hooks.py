@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from agent_cli.core.events import Event, HookFinished
 from agent_tools.cancel import CancelToken
-from agent_tools.record import Value
+from agent_tools.record import Protocol, Value
 from agent_tools.registry import SHELL
 from agent_tools.text import escape_controls, short_duration, shorten
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 from binascii import a2b_base64
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from agent_cli.core.events import Compacted, Compacting, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage
 from agent_cli.core.results import Usage
 from agent_tools.lazy import lazy_imports
-from agent_tools.record import Value
+from agent_tools.record import Protocol, Value
 from agent_tools.results import Media
 from agent_tools.text import counted, escape_controls
 

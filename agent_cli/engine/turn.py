@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.decisions import Approver, Asker, Decision, defer
@@ -53,7 +53,7 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.lazy import lazy_imports
-from agent_tools.record import Value, to_json
+from agent_tools.record import Protocol, Value, to_json
 from agent_tools.registry import tool_traits
 from agent_tools.results import ASSUMED_WINDOW_TOKENS, TodoItem, TurnOverrides
 from agent_tools.shell.state import ShellState

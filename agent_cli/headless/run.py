@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
@@ -29,7 +29,7 @@ from agent_cli.headless.output import (
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
-from agent_tools.record import Value
+from agent_tools.record import Protocol, Value
 from agent_tools.results import Media
 from agent_tools.text import escape_controls, shorten
 

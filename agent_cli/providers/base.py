@@ -7,13 +7,13 @@ defines what it must do. Between requests a client stores nothing but connection
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from agent_cli.core.messages import Message, Thinking
 from agent_cli.core.modes import Effort, Verbosity, thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_tools.cancel import CancelToken
-from agent_tools.record import Value
+from agent_tools.record import Protocol, Value
 from agent_tools.schema import Freeform
 
 CacheTtl = Literal["5m", "1h"]

@@ -14,7 +14,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from agent_cli.core.messages import Message
@@ -35,6 +35,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.net.urls import DEFAULT_PORTS, Url
+from agent_tools.record import Protocol
 
 with lazy_imports():
     from agent_cli.providers import errors  # few answers are errors

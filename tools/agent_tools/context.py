@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.workspace import Workspace
-from agent_tools.record import Value
+from agent_tools.record import Protocol, Value
 from agent_tools.results import ExpandedPrompt, MediaKind, ResultLimits, ResultSize, TodoItem
 from agent_tools.sandbox.conditions import RunConditions
 from agent_tools.text import HeadTail

@@ -25,7 +25,11 @@ from typing import (
 
 if TYPE_CHECKING:
     from typing import Annotated as Annotated
+    from typing import Protocol as Protocol
 else:
+
+    class Protocol:
+        """A plain base instead of `typing.Protocol`: its classes take 50 µs each, and every start defines a dozen."""
 
     class Annotated:
         """A fast `typing.Annotated`, which takes 8 µs for each of the two hundred fields that every start evaluates."""

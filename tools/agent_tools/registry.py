@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from agent_tools.base import Tool
-from agent_tools.record import from_json
 from agent_tools.schema import Freeform, generated_tools
 
 ROWS = (
@@ -57,7 +56,8 @@ class _UnloadedTool(Tool[Any]):
     def __init__(self, row: str, generated: Mapping[str, Any]) -> None:
         traits = {name: tuple(v) if isinstance(v, list) else v for name, v in generated.get("traits", {}).items()}
         if "freeform" in traits:
-            traits["freeform"] = from_json(Freeform, traits["freeform"])
+            # Not by `from_json`, which would resolve the annotations of the class at every start.
+            traits["freeform"] = Freeform(**{k: v for k, v in traits["freeform"].items() if k != "type"})
         vars(self).update(traits, _row=row, _generated=generated)
 
     def __getattribute__(self, name: str) -> Any:

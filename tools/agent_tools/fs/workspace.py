@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
 
 from agent_tools.lazy import lazy_imports
+from agent_tools.record import Protocol
 from agent_tools.results import ToolError
 from agent_tools.shell.output_file import Scratch
 from agent_tools.text import one_line

@@ -15,13 +15,12 @@ import ssl
 from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPResponse
 from time import monotonic
-from typing import Protocol
 
 from agent_tools.cancel import CancelToken
 from agent_tools.net.connect import ConnectError, Route, dial, proxy_for, resolve_host, tls_context
 from agent_tools.net.http_connection import CHUNK_BYTES, Body, Connection, ConnectionLostError, HttpError
 from agent_tools.net.urls import Url
-from agent_tools.record import Value
+from agent_tools.record import Protocol, Value
 
 MAX_IDLE_CONNECTIONS = 4
 

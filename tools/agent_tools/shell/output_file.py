@@ -14,9 +14,9 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from agent_tools.fs.safe_files import open_regular, private_folder
+from agent_tools.record import Protocol
 
 MAX_FILE_BYTES = 200_000_000
 MAX_TOTAL_BYTES = 1_000_000_000
