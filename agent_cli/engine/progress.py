@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 import stat
+from binascii import crc32
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
-from zlib import crc32
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
 from agent_cli.core.results import Cap, Check, Limits, Spent
