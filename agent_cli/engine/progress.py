@@ -112,9 +112,8 @@ class CheckTracker:
         if check is None or not check.failed or shown.exit_code != 0:
             return result
         note = f"{', '.join(check.programs)} in the pipe: exit code {check.exit_code}"
-        return result.replace(
-            text=f"{result.text}\n[{note}]", display=shown.replace(note=f"{shown.note}; {note}" if shown.note else note)
-        )
+        noted = f"{shown.note}; {note}" if shown.note else note
+        return result.replace(text=f"{result.text}\n[{note}]", display=shown.replace(note=noted, check_failed=True))
 
     def _record(self, check: Check | None) -> None:
         if check is None:

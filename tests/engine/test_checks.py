@@ -190,7 +190,7 @@ def test_a_failure_that_a_pipe_hides_is_reported_to_the_model_and_on_the_screen(
     assert check(world) == "`pytest -q 2>&1 | tail -20` failed (exit 1)"
     assert "[pytest in the pipe: exit code 1]" in world.results[0].text
     [shown] = [e.display for e in world.of(ToolFinished)]
-    assert shown.exit_code == 0
+    assert shown.exit_code == 0 and shown.failed
     assert shown.note.endswith("; pytest in the pipe: exit code 1")
     assert any("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage))
 

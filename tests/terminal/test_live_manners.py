@@ -209,11 +209,13 @@ def test_what_came_too_fast_to_count_is_not_counted() -> None:
 
 def test_a_failed_command_shows_both_ends_of_its_output_where_the_error_may_be() -> None:
     flood = "\n".join(map(str, range(50))) + "\n"
-    display = CommandOutput("x", flood, 1, 0.1, "exit code 1, 100 ms")
-    rows = shown([ToolStarted("c1", "Bash"), ToolProgress("c1", flood), ToolFinished("c1", "Bash", False, 1, display)])
-    assert [row.strip(" └") for row in rows[-13:]] == [
-        "0", "1", "2", "3", "… 38 more lines (Ctrl-O)", "42", "43", "44", "45", "46", "47", "48", "49",
-    ]  # fmt: skip
+    failed = CommandOutput("x", flood, 1, 0.1, "exit code 1, 100 ms")
+    hidden = failed.replace(exit_code=0, note="exit code 0, 100 ms; pytest in the pipe: exit code 1", check_failed=True)
+    for display in (failed, hidden):
+        events = [ToolStarted("c1", "Bash"), ToolProgress("c1", flood), ToolFinished("c1", "Bash", False, 1, display)]
+        assert [row.strip(" └") for row in shown(events)[-13:]] == [
+            "0", "1", "2", "3", "… 38 more lines (Ctrl-O)", "42", "43", "44", "45", "46", "47", "48", "49",
+        ]  # fmt: skip
 
 
 def test_a_note_of_several_lines_continues_the_block_of_the_output() -> None:

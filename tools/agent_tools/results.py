@@ -64,6 +64,7 @@ class CommandOutput(Value, tag="CommandOutput"):
 
     exit_code: None if a signal or the time-out ended it.
     pipe: exit codes of the parts of the last pipe that it ran; () if unknown.
+    check_failed: a check in a pipe failed, which the exit code does not show.
     """
 
     command: str
@@ -72,6 +73,12 @@ class CommandOutput(Value, tag="CommandOutput"):
     seconds: float
     note: str = ""
     pipe: tuple[int, ...] = ()
+    check_failed: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Return True if the command, or a check in it, failed."""
+        return self.exit_code != 0 or self.check_failed
 
 
 class TodoItem(Value, tag="TodoItem"):

@@ -388,8 +388,8 @@ def display_lines(
                 now = item.activeForm if item.status == "in_progress" and item.activeForm else item.content
                 mark = (_STATUS_WORDS if words else PLAN_MARKS)[item.status]
                 yield styled(f"  {mark} {now}", _STATUS_STYLES.get(item.status, ""))
-        case CommandOutput(exit_code=code):
-            yield styled(f"  {short_result(display, words=words)}", "good" if code == 0 else "bad")
+        case CommandOutput():
+            yield styled(f"  {short_result(display, words=words)}", "bad" if display.failed else "good")
         case Listing() | FileView():
             yield styled(f"  {short_result(display)}", "dim")
         case Note(text=text):

@@ -275,7 +275,7 @@ class EventRenderer:
         """Write the result of a call: in a few words on its line if it is the last one, the rest below."""
         call, display = event.call_id, event.display
         error = self._errors.pop(call, "")
-        failed = event.is_error or (isinstance(display, CommandOutput) and display.exit_code != 0)
+        failed = event.is_error or (isinstance(display, CommandOutput) and display.failed)
         most = BANG_ROWS if call == BANG_CALL_ID else FAILED_ROWS if failed else RESULT_ROWS
         rows = self._out.end_output(call, most)
         if isinstance(display, Diff | Diffs):
