@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from agent_cli.permissions.effects.awk import awk_acts
-from agent_cli.permissions.effects.sed import only_edits
+from agent_cli.permissions.effects.scripts import awk_acts, only_edits
 from agent_cli.permissions.options import ParsedArguments
 
 

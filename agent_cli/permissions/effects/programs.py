@@ -9,10 +9,9 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent_cli.permissions.effects.awk import awk_acts
 from agent_cli.permissions.effects.builds import BUILD_EFFECTS
 from agent_cli.permissions.effects.git import ARCHIVER_EFFECTS, git_effects
-from agent_cli.permissions.effects.sed import only_edits
+from agent_cli.permissions.effects.scripts import awk_acts, only_edits
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import Touch, option_effects, scan
 from agent_cli.permissions.shell.words import Word

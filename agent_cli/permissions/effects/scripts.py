@@ -1,15 +1,49 @@
-"""Whether an awk script only computes and prints.
+"""Whether a script of sed or awk only edits, computes and prints what passes through.
 
-Strings, comments and regular expressions are taken out first, as they may contain `|` and `>`. Where versions of awk
-may disagree about where one ends, the script counts as one that does more.
+In awk, strings, comments and regular expressions are taken out first, as they may contain `|` and `>`. Where versions
+of awk may disagree about where one ends, the script counts as one that does more.
 """
 
 from __future__ import annotations
 
 import re
 
-_WORDS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b")
-_TOKEN = re.compile(
+
+def _sed_regex(end: str) -> str:
+    """Return a pattern for a regular expression of sed, up to its delimiter `end`, which is itself a pattern.
+
+    A delimiter in brackets ends it for some versions of sed and not for others, so it is not matched.
+    """
+    inside = rf"(?!{end})(?:(?!\[{end})\[:[a-z]+:\]|\[(?![:.=])|[^\[\]\\\n]|\\(?!{end})[^\]\n])"
+    brackets = rf"\[(?:\^?\]{inside}*|(?!\^?\]){inside}+)\]"
+    return rf"(?:{brackets}|(?!{end})[^\[\\\n]|\\[^\n])*"
+
+
+_SED_ADDRESS = rf"(?:\d+|\$|/{_sed_regex('/')}/I?)"
+_SHORT_SED = re.compile(
+    rf"{_SED_ADDRESS}?(?:,\s*(?:\+\d+|{_SED_ADDRESS}))?\s*!?\s*"
+    rf"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_]){_sed_regex('(?P=s)')}(?P=s)"
+    r"(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
+    r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?[ \t]*"
+)
+
+
+def only_edits(script: str) -> bool:
+    """Return True if a sed script only edits: no `w`, `r` or `e`, as a command or flag of `s`."""
+    at = 0
+    while at < len(script):
+        if script[at] in "; \t\n":
+            at += 1
+            continue
+        match = _SHORT_SED.match(script, at)
+        if match is None or (match.end() < len(script) and script[match.end()] not in ";\n}{"):
+            return False
+        at = match.end() + 1
+    return True
+
+
+_AWK_ACTIONS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b")
+_AWK_TOKEN = re.compile(
     r"""(?P<blank>[ \t]+|\#[^\n]*)
       | (?P<text>"(?:[^"\\\n]|\\[^\n])*")
       | (?P<name>[A-Za-z_]\w*)
@@ -19,14 +53,14 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 # Without brackets, in which a slash ends the expression for some versions only.
-_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^\]/\\\n\[]+\])*/")
+_AWK_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^\]/\\\n\[]+\])*/")
 _BEFORE_REGEX = frozenset(("", "(", ",", "{", "}", ";", "\n", "!", "~", "&&", "||", "==", "!=", "?", ":", "=", "$"))
 _NAMES_BEFORE_REGEX = frozenset(("print", "printf", "return", "in", "else", "do", "case"))
 
 
 def awk_acts(script: str) -> bool:
     """Return True if an awk script may write, run, or read something other than its operands."""
-    if _WORDS.search(script):
+    if _AWK_ACTIONS.search(script):
         return True
     if "|" not in script and not re.search(r"print.*>", script, re.DOTALL):
         return False
@@ -42,14 +76,14 @@ def _tokens(script: str) -> list[str] | None:
         last = found[-1] if found else ""
         if script[at] == "/":
             if last in _BEFORE_REGEX or last in _NAMES_BEFORE_REGEX:
-                match = _REGEX.match(script, at)
+                match = _AWK_REGEX.match(script, at)
                 token = '"'
             elif re.fullmatch(r"\w+|\]", last) and last != "length":
-                match, token = _TOKEN.match(script, at), "/"  # a division
+                match, token = _AWK_TOKEN.match(script, at), "/"  # a division
             else:
                 return None
         else:
-            match = _TOKEN.match(script, at)
+            match = _AWK_TOKEN.match(script, at)
             token = match[0] if match is not None and not match["text"] else '"'
         if match is None:
             return None
