@@ -51,7 +51,7 @@ class Rule(Value, tag="Rule"):
     base: the folder that `/x` globs start from.
     why: the reason shown when it applies.
     match, not_match: example calls that it must, and must not, cover; checked when it is loaded.
-    own: it comes from the user: their settings, a flag, an answer.
+    from_user: it comes from the user: their settings, a flag, an answer.
     """
 
     list: RuleList
@@ -62,7 +62,7 @@ class Rule(Value, tag="Rule"):
     why: str = ""
     match: tuple[str, ...] = ()
     not_match: tuple[str, ...] = ()
-    own: bool = True
+    from_user: bool = True
 
     @property
     def text(self) -> str:

@@ -134,7 +134,7 @@ def command_source(name: str, commands: Mapping[str, UserCommand]) -> str:
         return "skill"
     if path.is_relative_to(prompt_folder()):
         return "builtin"
-    return "user" if getattr(command, "own", True) else "project"
+    return "user" if getattr(command, "from_user", True) else "project"
 
 
 class Extensions:
@@ -185,7 +185,7 @@ class Extensions:
 
     def readable_folders(self) -> tuple[Path, ...]:
         """Return the folders outside the workspace that tools may read: of the user's own skills, and of plugins."""
-        own = [skill.folder for skill in self.skills.values() if skill.own]
+        own = [skill.folder for skill in self.skills.values() if skill.from_user]
         return (*_resolved(own), *self.plugin_folders)
 
 

@@ -337,7 +337,7 @@ def _of_process(matcher: Matcher, effect: Effect) -> Verdict:
 
 def _unlocks(rule: Rule, kind: str) -> bool:
     """Return True if a rule allows a protected path: one of the user's own that names it without a wildcard."""
-    return kind != "own" and rule.own and rule.spec is not None and not set("*?[") & set(rule.spec)
+    return kind != "own" and rule.from_user and rule.spec is not None and not set("*?[") & set(rule.spec)
 
 
 def _names_file(rule: Rule) -> bool:

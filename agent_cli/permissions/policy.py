@@ -171,12 +171,12 @@ class Policy:
             raise ValueError(rule.source)
         self._rules.remove(rule)
 
-    def add_temporary(self, texts: Iterable[str], source: str, *, own: bool) -> list[Rule]:
+    def add_temporary(self, texts: Iterable[str], source: str, *, from_user: bool) -> list[Rule]:
         """Allow the rules in `texts` until `remove_temporary`; skip invalid ones. Return the rules added."""
         rules = []
         for text in texts:
             with suppress(RuleError):
-                rules.append(read_rule("allow", text, source, self._workspace.root).replace(own=own))
+                rules.append(read_rule("allow", text, source, self._workspace.root).replace(from_user=from_user))
         self._rules += rules
         return rules
 

@@ -105,9 +105,9 @@ def _check_sources(options: RunOptions) -> None:
 def _add_own_files(layers: Layers, run_env: RunEnvironment) -> None:
     if run_env.home is not None:
         folder = Path(run_env.env.get("CLAUDE_CONFIG_DIR") or run_env.home / ".claude")
-        add_claude_settings(layers, folder / "settings.json", "own", run_env.env)
-        add_hooks_file(layers, run_env.home / ".agent/hooks.json", "own")
-        layers.add_file(run_env.home / ".agentrc", "own")
+        add_claude_settings(layers, folder / "settings.json", "user", run_env.env)
+        add_hooks_file(layers, run_env.home / ".agent/hooks.json", "user")
+        layers.add_file(run_env.home / ".agentrc", "user")
 
 
 def evaluate_project_trust(layers: Layers, run_env: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
@@ -263,9 +263,9 @@ def _add_plugins(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
     for plugin in found:
         layers.plugins.append(plugin)
         if plugin.hooks:
-            layers.add_hooks(plugin.hooks, f"the plugin {plugin.name}", "own")
+            layers.add_hooks(plugin.hooks, f"the plugin {plugin.name}", "user")
         where = f"the plugin {plugin.name}"
-        layers.servers += [Declared(name, server, where, own=True) for name, server in plugin.servers.items()]
+        layers.servers += [Declared(name, server, where, from_user=True) for name, server in plugin.servers.items()]
 
 
 def _missing_plugin(name: str, markets: Mapping[str, str]) -> str:
@@ -306,12 +306,12 @@ def _add_settings_option(layers: Layers, text: str, run_env: RunEnvironment) -> 
         raise SettingsError(f"--settings: there is no file {text}")
     if path.suffix == ".json":
         try:
-            found = layers.text_of(path, "own")
+            found = layers.text_of(path, "user")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
         add_json_settings(layers, found or "{}", str(path), path.parent)
         return
-    layers.add_file(path, "own")
+    layers.add_file(path, "user")
 
 
 def _use_key_helper(layers: Layers) -> None:

@@ -307,7 +307,7 @@ def import_settings(
     if unknown := next((name for name in wanted if name not in PROGRAMS), ""):
         raise UsageError(f"{shorten(one_line(unknown), 40)} is not known here. There are {', '.join(PROGRAMS)}.")
     own = Layers([])
-    own.add_file(home / ".agentrc", "own")
+    own.add_file(home / ".agentrc", "user")
     rows = []
     for item in foreign_items(home, wanted):
         state = item.why or _conflict(item, home, own)
@@ -339,7 +339,7 @@ def _as_data(item: ForeignItem) -> dict[str, object]:
 def _conflict(item: ForeignItem, home: Path, own: Layers) -> str:
     """Return why an item is not written: it is there already, or another one is; "" if it is to be written."""
     if item.server is not None:
-        if why := declaration_problem(DeclaredServer(item.key, item.server, str(item.source), "own")):
+        if why := declaration_problem(DeclaredServer(item.key, item.server, str(item.source), "user")):
             return why
         found = next((d.server for d in own.servers if d.name == item.key), None)
         taken = _target(item) in own.read

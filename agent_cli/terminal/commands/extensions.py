@@ -44,7 +44,7 @@ def _agents(ctx: SlashContext, words: str) -> None:
 def _hooks(ctx: SlashContext, words: str) -> None:
     layers, settings = ctx.agent.layers, ctx.agent.settings
     for hook in settings.hooks:
-        counts = (hook.own or layers.trust.trusted) and not settings.disable_hooks
+        counts = (hook.from_user or layers.trust.trusted) and not settings.disable_hooks
         ctx.say(_hook_line(hook, "" if counts else ", does not run"))
     for hook in layers.held_hooks:
         ctx.say(_hook_line(hook, ", held: the project is not trusted"))
