@@ -339,7 +339,7 @@ class SubagentGroup:
         if deps.open_model is not None:
             # Parallel requests need separate connections.
             nested.open_model(nested.kind.model or self._turn.options.label)
-        nested.deps = nested.deps.replace(siblings=self.siblings, small=_own_small(self._turn))
+        nested.deps = nested.deps.replace(siblings=self.siblings, small=_separate_small_model(self._turn))
         self.members.append(ParallelSubagent(self, item, nested))
         self._waiting.append(self.members[-1])
 
@@ -430,7 +430,7 @@ def start_subagents(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, Para
     return {member.item.call.id: member for member in group.members}
 
 
-def _own_small(turn: Turn) -> Callable[[], ModelHandle] | None:
+def _separate_small_model(turn: Turn) -> Callable[[], ModelHandle] | None:
     """Return a function that opens the small model for one sub-agent, with a separate connection."""
     small, open_model = turn.deps.small, turn.deps.open_model
     if small is None or open_model is None:

@@ -85,7 +85,7 @@ class Skill(Value):
             folder = self.folder if self.within is None else resolve_inside(self.folder, self.within)
         except OSError:
             folder = self.folder
-        names = sorted(n for n in files_below(str(folder), _own_entries, _is_hidden, 3) if n != SKILL_FILE)
+        names = sorted(n for n in files_below(str(folder), _folder_entries, _is_hidden, 3) if n != SKILL_FILE)
         here = f"This skill's folder is {self.folder}; paths in it are relative to that."
         if not names:
             return here
@@ -151,7 +151,7 @@ def _first_paragraph(body: str) -> str:
     return next((" ".join(block.split()) for block in blocks if block and not block.startswith("#")), "")
 
 
-def _own_entries(folder: str) -> list[tuple[str, bool]]:
+def _folder_entries(folder: str) -> list[tuple[str, bool]]:
     """Return a folder's entries, sorted, each with True for a folder; a link to a folder does not count."""
     try:
         with os.scandir(folder) as entries:

@@ -60,7 +60,7 @@ class GitReader:
 
     def ask(self, cwd: str, *words: str) -> str:
         """Return what git prints. Raises GitUnavailableError, and LookupError if git fails."""
-        if not self._own(cwd):
+        if not self._belongs(cwd):
             raise GitUnavailableError("because it is outside this repository")
         if self.left < 0.01:
             raise GitUnavailableError("in time")
@@ -78,7 +78,7 @@ class GitReader:
             raise GitUnavailableError("in time") from None
         return out.decode("utf-8", "surrogateescape")
 
-    def _own(self, cwd: str) -> bool:
+    def _belongs(self, cwd: str) -> bool:
         """Return True if a directory belongs to the repository and not to a nested one: trust is not inherited."""
         here = real_path(cwd)
         while here != self._root:

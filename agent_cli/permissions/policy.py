@@ -18,10 +18,10 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, rule_for, split_rules
 from agent_cli.permissions.path_policy import (
     Matcher,
-    Places,
+    ProtectedPaths,
     SearchFilter,
     decide_path,
-    find_places,
+    find_protected_paths,
     protected,
     secret,
     with_mode,
@@ -325,7 +325,7 @@ class Policy:
         path = Path(effect.target)
         if effect.kind not in ("read", "write") or set("*?[]()") & set(effect.target):
             return ""
-        if protected(path, self._matcher().places, self._workspace.roots)[0]:
+        if protected(path, self._matcher().paths, self._workspace.roots)[0]:
             return ""
         if effect.kind == "read" and secret(path):
             return ""
@@ -340,11 +340,11 @@ class Policy:
         return False
 
     def _matcher(self) -> Matcher:
-        return Matcher(self._rules, self._start, Path(self._home or "/"), self._places)
+        return Matcher(self._rules, self._start, Path(self._home or "/"), self._protected_paths)
 
-    def _places(self) -> Places:
+    def _protected_paths(self) -> ProtectedPaths:
         home = Path(self._home) if self._home else None
-        return find_places(self._workspace.roots, home, {**self._variables, **self._carried()}, self._state)
+        return find_protected_paths(self._workspace.roots, home, {**self._variables, **self._carried()}, self._state)
 
     def _decide_effect(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":

@@ -332,13 +332,13 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     if not all(0 < share <= 1 for share in settings.results.clear_at):
         raise UsageError("results.clear_at has shares of the model's window: numbers from 0 to 1, such as [0.5, 0.75].")
     limits = Limits(**{name: getattr(settings, f"max_{name}") for name in Limits._fields})
-    own = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
-    own["cache_key"] = header.session_id
-    own["clear_at"] = settings.results.clear_at if settings.results.clear else ()
+    fixed = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
+    fixed["cache_key"] = header.session_id
+    fixed["clear_at"] = settings.results.clear_at if settings.results.clear else ()
     if not settings.max_parallel_subagents:
         # A server on this machine answers one after another, and caches the prompt of one conversation.
-        own["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
-    return TurnOptions(**{**shared, **own})
+        fixed["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
+    return TurnOptions(**{**shared, **fixed})
 
 
 def resume_payload(options: RunOptions, run_env: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:

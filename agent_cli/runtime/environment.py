@@ -66,7 +66,7 @@ def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[s
         layers.managed = read_policy(run_env.env, options.managed_settings)
         if not options.bare:
             if reads_source(options, "user"):
-                _add_own_files(layers, run_env)
+                _add_user_files(layers, run_env)
             by_flag = options.trust or (options.setting_sources is not None and reads_source(options, "project"))
             evaluate_project_trust(layers, run_env, _trusted(layers, options, run_env), by_flag=by_flag)
             if run_env.root != run_env.home:
@@ -102,7 +102,7 @@ def _check_sources(options: RunOptions) -> None:
             raise SettingsError(f"--setting-sources: {name.strip()} is not one of {', '.join(SOURCES)}")
 
 
-def _add_own_files(layers: Layers, run_env: RunEnvironment) -> None:
+def _add_user_files(layers: Layers, run_env: RunEnvironment) -> None:
     if run_env.home is not None:
         folder = Path(run_env.env.get("CLAUDE_CONFIG_DIR") or run_env.home / ".claude")
         add_claude_settings(layers, folder / "settings.json", "user", run_env.env)

@@ -324,7 +324,7 @@ def _tail(live: LiveScreen, room: int) -> list[str]:
 def _is_working(live: LiveScreen) -> bool:
     """Return True while a turn runs, or a command with no open question."""
     ask = live.questions.ask
-    return live.busy and not (ask is not None and ask.dialog.own)
+    return live.busy and not (ask is not None and ask.dialog.from_command)
 
 
 def _status(live: LiveScreen, width: int) -> Line:
@@ -337,8 +337,12 @@ def _status(live: LiveScreen, width: int) -> Line:
 def below_input(live: LiveScreen) -> list[Line]:
     """Return the rows below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
-    own = live.session.status_line()
-    bar = fragments(live.palette.apply_foreign(own), width) if own else toolbar(live.session.toolbar(), width)
+    from_command = live.session.status_line()
+    bar = (
+        fragments(live.palette.apply_foreign(from_command), width)
+        if from_command
+        else toolbar(live.session.toolbar(), width)
+    )
     picks = live.panel is None or live.line.menu or live.line.picking
     rows = _menu(live, width) if picks else _panel(live, width)
     return [*_rule(live), *rows, bar]
