@@ -182,7 +182,7 @@ def names_tool(names: Collection[str], tool: str) -> bool:
 class Trust(Value):
     """The trust state of one project.
 
-    state: "plain": brings nothing that would run or widen permissions; "untrusted": does, and is not trusted;
+    state: "plain": has nothing that would run or widen permissions; "untrusted": does, and is not trusted;
         "changed": differs from what was trusted.
     by: who trusts it, in words.
     needs_trust: what would take effect besides settings, one phrase each.

@@ -155,8 +155,8 @@ def _outcome(
         yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
     result = turn.checks.record_result(item, result)
-    if result.lent:
-        yield from apply_overrides(turn, result.lent)
+    if result.overrides:
+        yield from apply_overrides(turn, result.overrides)
     return result, interrupted
 
 

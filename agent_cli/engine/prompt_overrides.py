@@ -58,8 +58,8 @@ def apply_overrides(turn: Turn, overrides: TurnOverrides) -> Generator[Event, No
     try:
         other = turn.deps.open_model(overrides.model)
     except ModelError as error:
-        asks = f"{overrides.source} asks for the model {overrides.model}"
-        yield Warned(f"{asks}: {error.failure.message} Continuing without it.")
+        asks_for = f"{overrides.source} asks for the model {overrides.model}"
+        yield Warned(f"{asks_for}: {error.failure.message} Continuing without it.")
         return
     turn.switch(other)
 

@@ -365,16 +365,16 @@ class SubagentGroup:
             while not member.done:
                 yield from self._handle(*self.steps.get())
                 if cancel.cancelled:
-                    yield from self._wind_up()
+                    yield from self._drain()
                     return
         finally:
             forget()
 
-    def _wind_up(self) -> Generator[Event, None, None]:
+    def _drain(self) -> Generator[Event, None, None]:
         """Yield the last events of interrupted sub-agents, for a limited time."""
         until = monotonic() + _GRACE_SECONDS
-        begun = [member for member in self.members if member not in self._waiting]
-        while not all(member.done for member in begun) and (left := until - monotonic()) > 0:
+        started = [member for member in self.members if member not in self._waiting]
+        while not all(member.done for member in started) and (left := until - monotonic()) > 0:
             try:
                 yield from self._handle(*self.steps.get(timeout=left))
             except Empty:

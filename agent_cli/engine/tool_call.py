@@ -318,7 +318,7 @@ def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
     for item in batch:
         if isinstance(item, CallError):
             continue
-        if item.asks and not any(e.target in touched for e in item.effects):
+        if item.needs_approval and not any(e.target in touched for e in item.effects):
             found.append(item)
         touched |= item.writes
     return found

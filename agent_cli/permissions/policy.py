@@ -146,7 +146,7 @@ class Policy:
 
     @property
     def trusted(self) -> bool:
-        """True if the user trusts the project, False if it only brings nothing that would need trust."""
+        """True if the user trusts the project, False if it only has nothing that would need trust."""
         return self._git_use == "trusted"
 
     @property

@@ -194,7 +194,7 @@ def memory_sources(
 def remember_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Store the user's trust in the project; return "" or why that failed.
 
-    shown: the project's files (see `project_files`) at the time when the user was shown what it brings.
+    shown: the project's files (see `project_files`) at the time when the user was shown what it contains.
     """
     return grant_trust(run_env.root, state_folder(run_env.env), shown)
 
@@ -202,7 +202,7 @@ def remember_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str
 def decline_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Remember that the user does not trust the project as shown; return "" or why that cannot be saved."""
     if shown is None:
-        return "it brings too many files to check"
+        return "it has too many files to check"
     try:
         TrustStore(state_folder(run_env.env)).decline(run_env.root, shown)
     except OSError as error:

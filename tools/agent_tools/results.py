@@ -263,8 +263,10 @@ class ToolResult(Value, tag="ToolResult"):
     display: for the user.
     suspend: the question that the turn waits for.
     finish: ends the turn with a return value.
-    lent: overrides for the rest of the turn; session logs store it under this name.
+    overrides: for the rest of the turn.
     """
+
+    _former = {"lent": "overrides"}  # noqa: RUF012
 
     text: str
     display: Display | None = None
@@ -272,7 +274,7 @@ class ToolResult(Value, tag="ToolResult"):
     suspend: Suspend | None = None
     finish: Finish | None = None
     media: tuple[Media, ...] = ()
-    lent: TurnOverrides = TurnOverrides()
+    overrides: TurnOverrides = TurnOverrides()
 
 
 class Progress(Value):

@@ -198,9 +198,9 @@ def style_of(palette: Palette) -> Style:
     return Style.from_dict(palette.styles())
 
 
-def max_input_rows(rows: int, *, asks: bool) -> int:
+def max_input_rows(rows: int, *, open_question: bool) -> int:
     """Return the maximum rows of the input line; few while a question is open."""
-    return max(1, min(MAX_INPUT_ROWS, rows // (6 if asks else 3)))
+    return max(1, min(MAX_INPUT_ROWS, rows // (6 if open_question else 3)))
 
 
 def make_layout(
@@ -267,9 +267,9 @@ def above(live: LiveScreen) -> list[Line]:
     If they do not fit, the first ones are dropped, and a question is folded.
     """
     size = live.app.screen.get_size()
-    asks, rule = live.questions.ask is not None, _rule(live)
+    open_question, rule = live.questions.ask is not None, _rule(live)
     width = size.columns - 1
-    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, asks=asks))
+    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, open_question=open_question))
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
     rows: list[Line] = []

@@ -59,7 +59,7 @@ def _hook_line(hook: Hook, status: str) -> str:
     return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{status})"
 
 
-@slash("plugin", "list plugins; NAME shows what one brings", "[NAME]", aside=True, aliases=("plugins",),
+@slash("plugin", "list plugins; NAME shows what one contains", "[NAME]", aside=True, aliases=("plugins",),
        values=lambda ctx: [plugin.name for plugin in ctx.layers.plugins])  # fmt: skip
 def _plugin(ctx: SlashContext, words: str) -> None:
     plugins = {plugin.name: plugin for plugin in ctx.layers.plugins}
