@@ -92,11 +92,11 @@ def set_option(ctx: SlashContext, name: str, value: str) -> None:
 
 def available_commands(ctx: SlashContext) -> list[dict[str, Any]]:
     """Return the slash commands: the user's own, and those of the program that make sense in an editor."""
-    own = [(name, command.description, command.hint) for name, command in ctx.agent.commands.items()]
+    from_session = [(name, command.description, command.hint) for name, command in ctx.agent.commands.items()]
     ours = [
         (c.name, c.help, c.usage) for name in default_order(REGISTRY) if (c := REGISTRY[name]).name not in TERMINAL_ONLY
     ]
-    found = {name: (about, hint) for name, about, hint in [*ours, *own]}
+    found = {name: (about, hint) for name, about, hint in [*ours, *from_session]}
     return [
         {"name": name, "description": about or name, **({"input": {"hint": hint}} if hint else {})}
         for name, (about, hint) in found.items()

@@ -62,7 +62,7 @@ class EditorQuestions:
             return self._form(dialog, dialog.words, cancel)
         if not dialog.yes_or_no and dialog.typing and not offered:
             self._say(_title(dialog))
-            return None if dialog.own else self._leave_open(dialog, cancel)
+            return None if dialog.from_command else self._leave_open(dialog, cancel)
         options = [(choice.key, _name(choice), _kind(choice)) for choice in offered]
         key = self._choose(dialog, options, cancel, call)
         chosen = next(choice for choice in offered if choice.key == key)
@@ -125,7 +125,7 @@ class EditorQuestions:
         while answer is None:
             given = self._elicit(question, {"type": "string", "title": read.label.strip("> ") or "Answer"}, cancel)
             if given is None:
-                return Defer() if dialog is not None and not dialog.own else None
+                return Defer() if dialog is not None and not dialog.from_command else None
             try:
                 answer = read.read(str(given))
             except ValueError as error:

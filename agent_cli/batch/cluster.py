@@ -224,9 +224,9 @@ class ClusterRunner:
             self._broadcast(stop_batch)
             if self._stopped == 1:
                 # Those that no worker has begun.
-                begun = self._started_keys()
+                started = self._started_keys()
                 for future in list(self._futures.values()):
-                    if future.status == "pending" and future.key not in begun:
+                    if future.status == "pending" and future.key not in started:
                         future.cancel()
         if now >= self._renewed + _RENEW_SECONDS:
             self._renewed = now

@@ -105,7 +105,7 @@ class Git:
         self.program = program
         self._objects = tuple(objects)
         self._run = guarded_git.store_git(program, str(home), self._objects)
-        self._own = guarded_git.store_git(program, str(home))
+        self._local = guarded_git.store_git(program, str(home))
         # Inherited by every git that runs, so that after a crash the lock lasts until that git has ended.
         self.lock = -1
         self._make(_JUNK if ignored is None else f"{_CACHES}{ignored}")
@@ -127,13 +127,13 @@ class Git:
         tree: str = "/",
         index: Path | None = None,
         seconds: float = GIT_SECONDS,
-        own: bool = False,
+        local: bool = False,
     ) -> bytes:
         """Run git in the folder `tree`, its work tree, and return its output. Raises StoreError.
 
-        own: use only our own objects.
+        local: use only our own objects.
         """
-        process = self.start(*words, tree=tree, index=index, own=own)
+        process = self.start(*words, tree=tree, index=index, local=local)
         try:
             out, err = collect(process, feed, seconds, MAX_OUTPUT_BYTES, self._run.stuck({"GIT_WORK_TREE": tree}))
         except StuckError as error:
@@ -150,13 +150,13 @@ class Git:
         return out
 
     def start(
-        self, *words: str, tree: str = "/", index: Path | None = None, own: bool = False
+        self, *words: str, tree: str = "/", index: Path | None = None, local: bool = False
     ) -> subprocess.Popen[bytes]:
         """Start git. Raises StoreError."""
         env = {"GIT_WORK_TREE": tree} | ({} if index is None else {"GIT_INDEX_FILE": str(index)})
         held = (self.lock,) if self.lock >= 0 else ()
         try:
-            return (self._own if own else self._run).start(*words, cwd=tree, env=env, pass_fds=held)
+            return (self._local if local else self._run).start(*words, cwd=tree, env=env, pass_fds=held)
         except GitError as error:
             raise StoreError(str(error)) from None
 
@@ -202,8 +202,8 @@ class Git:
     def lacks(self, oids: Iterable[str]) -> list[str]:
         """Return the objects that are not among our own. Raises StoreError."""
         packed = [oid for oid in oids if not _has_content(self._loose(oid))]
-        owned = self.have(packed, own=True)
-        return sorted(oid for oid in packed if oid not in owned)
+        local = self.have(packed, local=True)
+        return sorted(oid for oid in packed if oid not in local)
 
     def _loose(self, oid: str) -> Path:
         return self.home / "objects" / oid[:2] / oid[2:]
@@ -226,13 +226,13 @@ class Git:
                 at += size + 1
         return found
 
-    def have(self, oids: Iterable[str], *, own: bool = False) -> dict[str, int]:
+    def have(self, oids: Iterable[str], *, local: bool = False) -> dict[str, int]:
         """Return the sizes of the objects that exist. Raises StoreError."""
         wanted = list(dict.fromkeys(oids))
         if not wanted:
             return {}
         feed = "\n".join([*wanted, ""]).encode()
-        out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, own=own)
+        out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, local=local)
         rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
         return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
@@ -278,11 +278,11 @@ class Git:
             return False
         return b"?" not in found
 
-    def pack(self, oids: Iterable[str], *, own: bool = False) -> str:
+    def pack(self, oids: Iterable[str], *, local: bool = False) -> str:
         """Store the objects as a pack of our own; return its name. Raises StoreError."""
         feed = "\n".join([*oids, ""]).encode()
         words = ("pack-objects", "-q", "--window=0", "--compression=1", str(self.home / "objects/pack/pack"))
-        return self.run(*words, feed=feed, own=own, seconds=600).decode().strip()
+        return self.run(*words, feed=feed, local=local, seconds=600).decode().strip()
 
 
 def objects_of(root: Path) -> list[str]:

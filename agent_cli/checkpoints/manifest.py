@@ -145,7 +145,7 @@ class CheckpointHistory(Value):
 def read_history(records: list[Record]) -> CheckpointHistory:
     """Build the history from records."""
     turns: dict[int, RecordedTurn] = {}
-    begun: dict[str, Before] = {}
+    started: dict[str, Before] = {}
     changes: list[RecordedChange] = []
     # The position of the latest call with an ID: after a rewind some providers reuse IDs.
     places: dict[str, int] = {}
@@ -162,11 +162,11 @@ def read_history(records: list[Record]) -> CheckpointHistory:
                 turns[record.turn] = record
                 redoable.clear()
             case Before():
-                begun[record.call] = record
+                started[record.call] = record
                 places[record.call] = len(changes)
                 changes.append(_change(record, None))
-            case After(call=call) if call in begun:
-                changes[places[call]] = _change(begun[call], record)
+            case After(call=call) if call in started:
+                changes[places[call]] = _change(started[call], record)
             case Undone(kind="redo", of=of):
                 ops.append(record)
                 undone -= set(record.turns)

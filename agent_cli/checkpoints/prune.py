@@ -170,9 +170,9 @@ def _pack(store: Store) -> None:
     words = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin")
     feed = "\n".join([*there, ""]).encode()
     found = git.run(*words, feed=feed, seconds=600).decode("ascii").split() if there else []
-    own = git.have([*found, *there], own=True)
+    local = git.have([*found, *there], local=True)
     old = list(_loose_and_packed(git.home))
-    new = git.pack(own, own=True) if own else ""
+    new = git.pack(local, local=True) if local else ""
     for path in old:
         if not new or new not in path.name:
             with suppress(OSError):

@@ -279,10 +279,10 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
     workspace = agent.tool_context.workspace
     # For a plan without file names, check an arbitrary one.
     named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
-    asks = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK
+    refused_from = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK
     paths = [os.path.normpath(workspace.cwd / os.path.expanduser(str(name))) for name in named]
     writer = next(tool.name for tool in BUILTIN if tool.replaces_file)
-    if not (denied := [p for p in paths if policy.decide(writer, (Effect("write", p),)).level >= asks]):
+    if not (denied := [p for p in paths if policy.decide(writer, (Effect("write", p),)).level >= refused_from]):
         return
     why = f"in the mode {policy.mode} its writes would be denied ({escape_controls(denied[0])})"
     if not mode:

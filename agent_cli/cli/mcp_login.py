@@ -28,7 +28,7 @@ from agent_cli.headless.output import echo, print_notice
 from agent_cli.mcp.approvals import may_start
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
-from agent_cli.mcp.credentials import Login, LoginStore, LoginStoreError, has_own_key, is_secure_url
+from agent_cli.mcp.credentials import Login, LoginStore, LoginStoreError, has_auth_header, is_secure_url
 from agent_cli.mcp.server import Loop
 from agent_cli.runtime.mcp import approvals_of, logins_folder
 from agent_tools.lazy import lazy_imports
@@ -239,7 +239,7 @@ def log_in_to(found: DeclaredServer, run_env: RunEnvironment, *, browser: bool) 
     if why := may_start(found, approvals_of(run_env), False):
         raise UsageError(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
     server = _resolve_server(found, run_env)
-    if has_own_key(server):
+    if has_auth_header(server):
         raise UsageError(f"The MCP server {name} is declared with an Authorization header, which is used instead.")
     if not is_secure_url(server.url, server.url):
         raise UsageError(f"The MCP server {name} does not use https, so no login is sent to it.")

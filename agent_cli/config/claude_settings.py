@@ -191,15 +191,15 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     where = key_locations(text, source)
     layers.read.append(source)
     if isinstance(table.get("hooks"), dict):
-        add_hooks(layers, {"hooks": table.pop("hooks")}, base / "settings" / source, "own", where)
+        add_hooks(layers, {"hooks": table.pop("hooks")}, base / "settings" / source, "user", where)
     hints = hints_of(Settings)
     found = claude_keys.translate(table, hints.__contains__)
     for key, value in found.settings.items():
         if key in table:  # one of our names, so it is meant for this program
-            layers.add({key: value}, source, base, "own", where)
+            layers.add({key: value}, source, base, "user", where)
         else:
-            _add_tolerant(layers, key, value, source, base, "own", where)
-    _add_session(layers, found, source, "own")
+            _add_tolerant(layers, key, value, source, base, "user", where)
+    _add_session(layers, found, source, "user")
     for key in found.unused:
         if why := claude_keys.why_unused(key):
             known = key in claude_keys.UNUSED or key in claude_keys.TAKEN or "." in key
@@ -248,7 +248,7 @@ def _add_session(layers: Layers, found: claude_keys.Translated, source: str, ori
         layers.claude_markets |= found.markets
     if not found.key_helper:
         return
-    if origin == "own":
+    if origin == "user":
         layers.key_helper = found.key_helper, source
     else:
         layers.ignored.append(f"{source}: apiKeyHelper can only be set in your own settings")
@@ -275,7 +275,7 @@ def add_hooks_file(layers: Layers, path: Path, origin: Origin) -> None:
 def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin, where: Where) -> None:
     """Merge the `hooks` of a table in Claude Code's form; report invalid ones."""
     if table.get("disableAllHooks") is True:
-        if origin == "own":
+        if origin == "user":
             layers.add({"disable_hooks": True}, str(path), path.parent, origin, where)
         else:
             layers.ignored.append(f"{path}: disableAllHooks can only be set in your own settings")
@@ -286,7 +286,7 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin,
     if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")
     given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
-    found, problems = hooks.parse_hooks(given, str(path), own=origin == "own", root=path.parent.parent)
+    found, problems = hooks.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
     layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_MAX_REPORTED]]
     if len(problems) > _MAX_REPORTED:
         layers.ignored.append(f"{path}: {len(problems) - _MAX_REPORTED} more hooks cannot be read and do not run")

@@ -56,7 +56,9 @@ UNSUPPORTED_EVENTS = frozenset(
 _IGNORED_FIELDS = ("statusMessage", "rewakeMessage", "rewakeSummary")
 
 
-def parse_hooks(raw: Any, source: str, *, own: bool, root: Path | None = None) -> tuple[tuple[Hook, ...], list[str]]:
+def parse_hooks(
+    raw: Any, source: str, *, from_user: bool, root: Path | None = None
+) -> tuple[tuple[Hook, ...], list[str]]:
     """Parse a value of the key `hooks` into its hooks, in order, and a message for each invalid one.
 
     A list is in our form, a table in Claude Code's. root: the project of the hooks, if they are not the user's own.
@@ -65,10 +67,10 @@ def parse_hooks(raw: Any, source: str, *, own: bool, root: Path | None = None) -
     entries = _from_claude(raw, problems) if isinstance(raw, dict) else _from_ours(raw, problems)
     found = []
     for where, entry in entries:
-        hook = _hook(entry, where, source, own, problems)
+        hook = _hook(entry, where, source, from_user, problems)
         if hook is None:
             continue
-        if not own and root is not None and (script := _outside(hook, root)):
+        if not from_user and root is not None and (script := _outside(hook, root)):
             problems.append(f"{where}: {script} points outside {root}, where it could change unnoticed")
         else:
             found.append(hook)
@@ -134,7 +136,7 @@ def _unsupported(entry: Any) -> str:
     return "" if key in entry else f"{key}: expected text"
 
 
-def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: list[str]) -> Hook | None:
+def _hook(entry: dict[str, Any], where: str, source: str, from_user: bool, problems: list[str]) -> Hook | None:
     fields = dict(entry)
     seconds = fields.get("timeout", DEFAULT_TIMEOUT_SECONDS)
     why = ""
@@ -167,7 +169,7 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         "timeout": float(seconds),
         "strict": fields.get("strict", False),
         "source": source,
-        "own": own,
+        "from_user": from_user,
         "background": fields.get("background", False) or fields.get("wakes", False),
         "wakes": fields.get("wakes", False),
         "kind": kind,

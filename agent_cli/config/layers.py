@@ -44,7 +44,7 @@ with lazy_imports():
     from agent_cli.config import hooks as config_hooks
 
 # Origin of a layer: the user, a trusted project, or an untrusted one.
-Origin = Literal["own", "trusted", "project"]
+Origin = Literal["user", "trusted", "project"]
 # Returns where a key or a rule's text is, given its name and the table it is in.
 Where = Callable[..., str]
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
@@ -68,7 +68,7 @@ class Declared(Value):
     name: str
     server: McpServer
     source: str
-    own: bool
+    from_user: bool
 
 
 class Layers:
@@ -155,7 +155,7 @@ class Layers:
         except NotRegularFileError as error:
             if has_placeholder(path):
                 return None
-            if origin == "own":
+            if origin == "user":
                 raise
             inside = self._boundary(path, origin)
             leads_out = inside is not None and str(error).startswith("leads out")
@@ -166,11 +166,11 @@ class Layers:
 
     def _boundary(self, path: Path, origin: Origin) -> Path | None:
         """Return the directory that links from a settings file must not leave; None for the user's own files."""
-        if origin == "own":
+        if origin == "user":
             return None
         return Path(self.trust.root) if self.trust.root else path.parent
 
-    def add_text(self, text: str, source: str, base: Path, origin: Origin = "own") -> None:
+    def add_text(self, text: str, source: str, base: Path, origin: Origin = "user") -> None:
         """Read settings from TOML, or from JSON if the text begins with a brace. Raises SettingsError."""
         data = decode_settings(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
         self.read.append(source)
@@ -186,7 +186,7 @@ class Layers:
         self.origins["hooks"] = source
 
     def add(
-        self, data: Mapping[str, Any], source: str, base: Path, origin: Origin = "own", location: Where | None = None
+        self, data: Mapping[str, Any], source: str, base: Path, origin: Origin = "user", location: Where | None = None
     ) -> None:
         """Merge plain data.
 
@@ -204,7 +204,7 @@ class Layers:
                 # sandbox = "auto" is short for the most common key of that table.
                 layer.set(cls, self._tables[key], key, "mode", value, spelled=key)
             elif cls is None:
-                if (meant := _RENAMED.get(key, key)) != key and origin == "own":
+                if (meant := _RENAMED.get(key, key)) != key and origin == "user":
                     self.ignored.append(f"{source}: the setting {key} is now named {meant}; rename it there")
                 layer.set(Settings, self._values, "", meant, value, spelled=key)
             elif not isinstance(value, dict):
@@ -216,7 +216,7 @@ class Layers:
 
     def _add_profiles(self, value: Any, source: str, base: Path, origin: Origin, where: Where) -> None:
         """Store the named groups of settings; they are checked when one is used."""
-        if origin != "own":
+        if origin != "user":
             self.ignored.append(f"{source}: profiles can only be set in your own settings")
         elif not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
             self.report_error(SettingsError(f"{where('profiles')}: profiles: expected tables, [profiles.NAME]"))
@@ -230,7 +230,7 @@ class Layers:
         """
         if name in self.profiles:
             table, source, base, where = self.profiles[name]
-            self.add(table, f"{source} [profiles.{name}]", base, "own", where)
+            self.add(table, f"{source} [profiles.{name}]", base, "user", where)
         elif name in get_args(hints_of(Settings)["profile"].__origin__):
             self.add({"profile": name}, "--profile", Path())
         else:
@@ -273,7 +273,7 @@ class _Layer:
             raise SettingsError(f"{location()}: {name}: unknown setting{nearest_key_hint(key, list(hints))}")
         hooks = name == "hooks"
         value: Any = self._hooks(raw, location) if hooks else check_value(hints[key], raw, name, location)
-        if self._origin != "own":
+        if self._origin != "user":
             if reason := _forbidden_reason(hints[key], key, value):
                 layers.ignored.append(f"{self._source}: {name} {reason}; name the file with --settings if it is yours")
                 return
@@ -282,7 +282,7 @@ class _Layer:
                 if value is None:
                     return
         if cls is Mcp and key == "servers":
-            layers.servers += [Declared(n, server, self._source, self._origin == "own") for n, server in value.items()]
+            layers.servers += [Declared(n, server, self._source, self._origin == "user") for n, server in value.items()]
             value = {}
         if key == "additional_directories":
             value = tuple(str(self._base / os.path.expanduser(folder)) for folder in value)
@@ -310,7 +310,7 @@ class _Layer:
 
     def _hooks(self, raw: Any, location: Callable[[], str]) -> tuple[Hook, ...]:
         """Parse hooks. Raises SettingsError for the first invalid one."""
-        found, problems = config_hooks.parse_hooks(raw, self._source, own=self._origin == "own", root=self._base)
+        found, problems = config_hooks.parse_hooks(raw, self._source, from_user=self._origin == "user", root=self._base)
         if problems:
             raise SettingsError(f"{location()}: {problems[0]}")
         if self._origin == "project":
@@ -329,8 +329,8 @@ class _Layer:
                 self._layers.report_error(SettingsError(f"{location}: permissions.{key}: {error}"))
                 continue
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
-            if self._origin != "own":
-                more["own"] = False
+            if self._origin != "user":
+                more["from_user"] = False
             self._layers.rules.append(rule.replace(**more) if more else rule)
 
 

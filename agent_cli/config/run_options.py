@@ -317,7 +317,7 @@ class RunOptions(Value):
     ] = False
     initialize_fields: Annotated[
         str | None,
-        _flag("--initialize-fields", HOST, "What initialize also brings: settings, disallowedTools.", metavar="NAMES"),
+        _flag("--initialize-fields", HOST, "Further fields of initialize: settings, disallowedTools.", metavar="NAMES"),
     ] = None
     managed_settings_in_initialize: Annotated[
         bool, _flag("--managed-settings-in-initialize", HOST, "Take --managed-settings from initialize.")

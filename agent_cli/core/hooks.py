@@ -277,8 +277,7 @@ def events_table() -> str:
         fields = " ".join(f"`{name}`" for name in row.fields)
         can = [words for words, _ in row.verdicts.values()]
         can += ["change the input"] * row.changes_input + ["change the result"] * row.changes_output
-        can += ["add context"] * row.adds_context
-        can += ["set variables"] * row.sets_variables
+        can += ["add context"] * row.adds_context + ["set variables"] * row.sets_variables
         lines.append(f"| `{row.name}` | {row.when} | {matcher} | {fields} | {', '.join(can)} |")
     return "\n".join(lines) + "\n"
 
@@ -292,7 +291,7 @@ class Hook(Value):
     command: a command line; by kind also a URL to post to, a condition in natural language, or the name of a tool.
     args: if set, the command is started without a shell.
     strict: a failure of the hook blocks, too.
-    own: configured by the user, not by a project.
+    from_user: configured by the user, not by a project.
     background: run without waiting for its answer.
     wakes: run in the background; if it blocks, its reason is sent to the model.
     only: a permission rule; the hook runs only for calls that it covers.
@@ -304,6 +303,8 @@ class Hook(Value):
     once: run once in a session; a failed run does not count.
     """
 
+    _former = {"own": "from_user"}  # noqa: RUF012
+
     event: HookEvent
     command: str
     matcher: str = ""
@@ -311,7 +312,7 @@ class Hook(Value):
     timeout: float = DEFAULT_TIMEOUT_SECONDS
     strict: bool = False
     source: str = ""
-    own: bool = True
+    from_user: bool = True
     background: bool = False
     wakes: bool = False
     kind: Literal["command", "http", "prompt", "agent", "mcp_tool"] = "command"

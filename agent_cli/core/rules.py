@@ -51,7 +51,7 @@ class Rule(Value, tag="Rule"):
     base: the folder that `/x` globs start from.
     why: the reason shown when it applies.
     match, not_match: example calls that it must, and must not, cover; checked when it is loaded.
-    own: it comes from the user: their settings, a flag, an answer.
+    from_user: it comes from the user: their settings, a flag, an answer.
     """
 
     list: RuleList
@@ -62,7 +62,7 @@ class Rule(Value, tag="Rule"):
     why: str = ""
     match: tuple[str, ...] = ()
     not_match: tuple[str, ...] = ()
-    own: bool = True
+    from_user: bool = True
 
     @property
     def text(self) -> str:
@@ -182,7 +182,7 @@ def names_tool(names: Collection[str], tool: str) -> bool:
 class Trust(Value):
     """The trust state of one project.
 
-    state: "plain": brings nothing that would run or widen permissions; "untrusted": does, and is not trusted;
+    state: "plain": has nothing that would run or widen permissions; "untrusted": does, and is not trusted;
         "changed": differs from what was trusted.
     by: who trusts it, in words.
     needs_trust: what would take effect besides settings, one phrase each.

@@ -230,9 +230,9 @@ def check_settings(layers: Layers, run_env: RunEnvironment, mistakes: list[str])
 
 def settings_files(run_env: RunEnvironment) -> list[Path]:
     """Return the paths of possible settings files."""
-    own = [run_env.home / ".agentrc"] if run_env.home else []
+    user_files = [run_env.home / ".agentrc"] if run_env.home else []
     project = [run_env.root / ".agentrc", run_env.root / ".agentrc.local"] if run_env.root != run_env.home else []
-    return own + project
+    return user_files + project
 
 
 def check_trust(layers: Layers, run_env: RunEnvironment) -> list[Finding]:

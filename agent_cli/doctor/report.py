@@ -251,9 +251,9 @@ def readable_layers(run_env: RunEnvironment) -> tuple[Layers, list[str]]:
     If an error is not in a line, the layers are tried without its file or variable.
     """
     mistakes: list[str] = []
-    own_only = run_env.replace(root=run_env.home) if run_env.home else run_env.replace(home=None)
+    home_only = run_env.replace(root=run_env.home) if run_env.home else run_env.replace(home=None)
     for env in (run_env.env, {}):
-        for where in (run_env, own_only, run_env.replace(home=None), None):
+        for where in (run_env, home_only, run_env.replace(home=None), None):
             try:
                 found: list[str] = []
                 layers = read_settings(RunOptions(bare=where is None), (where or run_env).replace(env=env), found)

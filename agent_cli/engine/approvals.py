@@ -307,7 +307,7 @@ class ShownCalls:
         self._shown: dict[str, tuple[str, dict[str, str]]] = {}
         self._again: dict[str, int] = {}
         # The paths that calls run since then may have changed, and the summaries of these calls.
-        self._own: set[str] = set()
+        self._written: set[str] = set()
         self._ran: list[str] = []
 
     def record_question(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
@@ -332,19 +332,21 @@ class ShownCalls:
         if call_fingerprint(self._turn, item) != shown:
             return False
         changed = _changed(before, self._stakes(item))
-        return self._again.get(item.call.id, 0) >= _MAX_REPEATED_QUESTIONS or all(self._by_us(path) for path in changed)
+        return self._again.get(item.call.id, 0) >= _MAX_REPEATED_QUESTIONS or all(
+            self._by_calls(path) for path in changed
+        )
 
     def record_run(self, item: PreparedCall) -> None:
         """Record a call that is about to run."""
         if any(stakes for _, stakes in self._shown.values()):
-            self._own |= item.writes | self._stakes(item).keys()
+            self._written |= item.writes | self._stakes(item).keys()
             self._ran.append(item.summary)
 
     def _stakes(self, item: PreparedCall) -> dict[str, str]:
         return self._turn.deps.policy.at_stake(item.effects)
 
-    def _by_us(self, path: str) -> bool:
-        return any(path == own or path.startswith(f"{own}/") for own in self._own)
+    def _by_calls(self, path: str) -> bool:
+        return any(path == written or path.startswith(f"{written}/") for written in self._written)
 
 
 def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:

@@ -129,7 +129,7 @@ class Conversation:
         self._origin = origin or SessionOrigin("resume" if self.history else "startup")
         self._plan_workflow = plan_workflow
         self._command_source = command_source
-        self._begun = False
+        self._started = False
         self.preparations: list[Callable[[], None]] = []
         self.last: TurnResult | None = None
         self._turn_messages: list[Message] = []
@@ -192,7 +192,7 @@ class Conversation:
             made = yield from notify_listeners(
                 session_hooks.message_hooks(self.deps, self._start_of(typed)), self.record
             )
-            if made.begun:
+            if made.session_started:
                 self._origin = self._origin.replace(source="")
             if made.result is not None:
                 # Keep the output of the SessionStart hooks for the next message.
@@ -277,7 +277,7 @@ class Conversation:
         if self._needs_start_hooks():
             self.deps.state.prompt_id = self.deps.state.prompt_id or new_uuid()
             made = yield from notify_listeners(session_hooks.resume_hooks(self.deps, self._start_of("")), self.record)
-            if made.begun:
+            if made.session_started:
                 self._origin = self._origin.replace(source="")
             self.inbox.extend(made.texts)
         return (yield from self._run(self.options.replace(spent=spent, suspended_state=self.suspended_state)))
@@ -291,14 +291,14 @@ class Conversation:
     def end(self, reason: str) -> None:
         """End the session: run its SessionEnd hooks, if it ever began."""
         hooks = self.deps.hooks
-        if self._begun and hooks.wants("SessionEnd", reason):
+        if self._started and hooks.wants("SessionEnd", reason):
             self.deps.context.cancel = CancelToken()
             consume(session_hooks.end_hooks(self.deps, reason), self.record)
         hooks.close()
 
     def _needs_start_hooks(self) -> bool:
         """Return True if hooks have to run before a message is sent; marks the session as begun."""
-        self._begun = True
+        self._started = True
         hooks = self.deps.hooks
         if hooks.wants("UserPromptSubmit") or hooks.wants("UserPromptExpansion"):
             return True

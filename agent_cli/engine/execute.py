@@ -155,8 +155,8 @@ def _outcome(
         yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
     result = turn.checks.record_result(item, result)
-    if result.lent:
-        yield from apply_overrides(turn, result.lent)
+    if result.overrides:
+        yield from apply_overrides(turn, result.overrides)
     return result, interrupted
 
 
@@ -239,11 +239,11 @@ class PrefetchedCall:
         self.item = item
         self.signature = signature
         self._shared = context
-        self._own = context.for_call()
-        self._forget = context.cancel.on_cancel(lambda: self._own.cancel.cancel(context.cancel.reason))
+        self._context = context.for_call()
+        self._forget = context.cancel.on_cancel(lambda: self._context.cancel.cancel(context.cancel.reason))
         self._before = dict(context.seen)
-        self._own.seen = dict(context.seen)
-        self._own.plan = context.plan
+        self._context.seen = dict(context.seen)
+        self._context.plan = context.plan
         self._done = Flag()
         self._steps: deque[Progress] = deque(maxlen=_MAX_PENDING_PROGRESS)
         self._rest: Generator[Any, Any, ToolResult] | None = None
@@ -253,8 +253,8 @@ class PrefetchedCall:
     def work(self) -> None:
         """Run the call in the current thread."""
         try:
-            self._own.cancel.check()
-            outcome = self.item.tool.run(self.item.args, self._own)
+            self._context.cancel.check()
+            outcome = self.item.tool.run(self.item.args, self._context)
             self._end = outcome if isinstance(outcome, ToolResult) else self._advance(outcome)
         except Exception as error:  # noqa: BLE001 - raised again where the call's turn comes
             self._end = error
@@ -264,7 +264,7 @@ class PrefetchedCall:
 
     def abandon(self) -> None:
         """End the call; nobody waits for its result."""
-        self._own.cancel.cancel()
+        self._context.cancel.cancel()
 
     def _advance(self, steps: Generator[Any, Any, ToolResult]) -> ToolResult | None:
         while True:
@@ -296,7 +296,7 @@ class PrefetchedCall:
             assert self._end is not None
             return self._end
         finally:
-            learned = {p: mark for p, mark in self._own.seen.items() if self._before.get(p) != mark}
+            learned = {p: mark for p, mark in self._context.seen.items() if self._before.get(p) != mark}
             self._shared.seen.update(learned)
 
     def _new_steps(self) -> Generator[Progress, None, None]:

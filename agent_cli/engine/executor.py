@@ -123,7 +123,7 @@ class CallBatch:
             prefetched = self._prefetched.get(call.id)
             item = prefetched.item if prefetched else (yield from self._approvals.check(call))
             yield from self._announce(call, item)
-            if not isinstance(item, CallError) and item.asks:
+            if not isinstance(item, CallError) and item.needs_approval:
                 return None
             if prefetched is None and len(self.waiting) > 1:
                 yield from self._prefetch(item)
@@ -262,12 +262,12 @@ class CallBatch:
                 self.waiting.pop(0)
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, CallError):
-                if item.asks and not self._shown.is_still_approved(item, requests[call.id]):
+                if item.needs_approval and not self._shown.is_still_approved(item, requests[call.id]):
                     return None
                 if answer.rule:
                     yield from self._save_rule(answer)
                 ended = yield from self._settle_call(item, approved=True)
-            elif not isinstance(item, CallError) and item.asks:
+            elif not isinstance(item, CallError) and item.needs_approval:
                 return None
             else:
                 ended = yield from self._settle_call(item)

@@ -76,11 +76,11 @@ def ask_side_question(
     answer = TextCollector()
     try:
         for chunk in handle.client.stream(request, cancel):
-            begun = bool(answer.text)
+            started = bool(answer.text)
             answer.read((chunk,))
             if isinstance(chunk, TextChunk):
                 yield chunk.text
-            elif isinstance(chunk, Restarted) and begun:
+            elif isinstance(chunk, Restarted) and started:
                 yield "\n\n(The connection broke; the answer starts again.)\n\n"
         cancel.check()
     finally:

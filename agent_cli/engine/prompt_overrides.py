@@ -50,14 +50,16 @@ def apply_overrides(turn: Turn, overrides: TurnOverrides) -> Generator[Event, No
     turn.overrides.append(overrides)
     if overrides.hooks:
         turn.deps.hooks.add(_hooks(overrides))
-    turn.temporary_rules += turn.deps.policy.add_temporary(overrides.rules, overrides.source, own=overrides.own)
+    turn.temporary_rules += turn.deps.policy.add_temporary(
+        overrides.rules, overrides.source, from_user=overrides.from_user
+    )
     if not overrides.model or turn.deps.open_model is None:
         return
     try:
         other = turn.deps.open_model(overrides.model)
     except ModelError as error:
-        asks = f"{overrides.source} asks for the model {overrides.model}"
-        yield Warned(f"{asks}: {error.failure.message} Continuing without it.")
+        asks_for = f"{overrides.source} asks for the model {overrides.model}"
+        yield Warned(f"{asks_for}: {error.failure.message} Continuing without it.")
         return
     turn.switch(other)
 
@@ -92,7 +94,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     if SHELL.name not in deps.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
     overrides = prompt.overrides
-    rules = deps.policy.add_temporary(overrides.rules, overrides.source, own=overrides.own)
+    rules = deps.policy.add_temporary(overrides.rules, overrides.source, from_user=overrides.from_user)
     if overrides.hooks:
         deps.hooks.add(_hooks(overrides))
     pieces = list(prompt.pieces)

@@ -165,12 +165,12 @@ class HooksOutcome(Value):
 
     texts: messages to send with it.
     result: the result of a turn that the hooks prevented; None if the turn can start.
-    begun: the SessionStart hooks have run.
+    session_started: the SessionStart hooks have run.
     """
 
     texts: tuple[str, ...] = ()
     result: TurnResult | None = None
-    begun: bool = True
+    session_started: bool = True
 
 
 class MessageStart(Value):
@@ -190,13 +190,13 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
     started: tuple[str, ...] = ()
     event: HookEvent = "UserPromptSubmit"
     source, typed = start.origin.source, start.typed
-    begun = not source
+    session_started = not source
     try:
         if source and (setup := start.origin.setup):
             started = yield from _start(deps, "Setup", setup, {"trigger": setup})
         if source:
             started += yield from session_start(deps, source, start.model, _resume_fields(deps, start.origin))
-            begun = True
+            session_started = True
         expanded: tuple[str, ...] = ()
         blocked = None
         if start.command is not None:
@@ -206,7 +206,7 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
         else:
             added, blocked = yield from prompt_submit(deps, typed)
     except CancelledError:
-        return HooksOutcome(started, Failed(_empty_end("interrupted")), begun)
+        return HooksOutcome(started, Failed(_empty_end("interrupted")), session_started)
     if blocked is None:
         return HooksOutcome((*started, *expanded, *added))
     message = f"The message was not sent: a hook blocked it: {blocked}"
@@ -224,7 +224,7 @@ def resume_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, 
             (yield from session_start(deps, start.origin.source, start.model, _resume_fields(deps, start.origin)))
         )
     except CancelledError:
-        return HooksOutcome(begun=False)
+        return HooksOutcome(session_started=False)
 
 
 def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:

@@ -339,7 +339,7 @@ class SubagentGroup:
         if deps.open_model is not None:
             # Parallel requests need separate connections.
             nested.open_model(nested.kind.model or self._turn.options.label)
-        nested.deps = nested.deps.replace(siblings=self.siblings, small=_own_small(self._turn))
+        nested.deps = nested.deps.replace(siblings=self.siblings, small=_separate_small_model(self._turn))
         self.members.append(ParallelSubagent(self, item, nested))
         self._waiting.append(self.members[-1])
 
@@ -365,16 +365,16 @@ class SubagentGroup:
             while not member.done:
                 yield from self._handle(*self.steps.get())
                 if cancel.cancelled:
-                    yield from self._wind_up()
+                    yield from self._drain()
                     return
         finally:
             forget()
 
-    def _wind_up(self) -> Generator[Event, None, None]:
+    def _drain(self) -> Generator[Event, None, None]:
         """Yield the last events of interrupted sub-agents, for a limited time."""
         until = monotonic() + _GRACE_SECONDS
-        begun = [member for member in self.members if member not in self._waiting]
-        while not all(member.done for member in begun) and (left := until - monotonic()) > 0:
+        started = [member for member in self.members if member not in self._waiting]
+        while not all(member.done for member in started) and (left := until - monotonic()) > 0:
             try:
                 yield from self._handle(*self.steps.get(timeout=left))
             except Empty:
@@ -430,7 +430,7 @@ def start_subagents(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, Para
     return {member.item.call.id: member for member in group.members}
 
 
-def _own_small(turn: Turn) -> Callable[[], ModelHandle] | None:
+def _separate_small_model(turn: Turn) -> Callable[[], ModelHandle] | None:
     """Return a function that opens the small model for one sub-agent, with a separate connection."""
     small, open_model = turn.deps.small, turn.deps.open_model
     if small is None or open_model is None:

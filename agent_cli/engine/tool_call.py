@@ -33,7 +33,7 @@ with lazy_imports():
 _QUOTES = ("<compacted>", "<plan_", "<reminder>", "[Background command ")
 # Begins a memory file that the program adds; a command may have written that file.
 _MEMORY = "<project_memory "
-_OWN_FILES = ("file_path", "notebook_path", "path")
+_PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
 # Commands that print the content of one file, or of one place elsewhere, and nothing of their command line. Commands
 # that print, join or rewrite text could assemble an address from pieces.
 _FILE = r"(?!-)[\w./@+-]+"
@@ -90,7 +90,7 @@ def is_known_url(
     output of git and gh.
     """
     seen = _Seen({_bare(url) for url in urls}, traits_of, young, only_reads)
-    return any(seen.known(history, own=not depth) for depth, history in enumerate(histories))
+    return any(seen.known(history, by_user=not depth) for depth, history in enumerate(histories))
 
 
 class _Seen:
@@ -112,7 +112,7 @@ class _Seen:
         self._commands = ""
         self._files: set[str] = set()
 
-    def known(self, history: Iterable[Message], *, own: bool) -> bool:
+    def known(self, history: Iterable[Message], *, by_user: bool) -> bool:
         calls: dict[str, ToolCall] = {}
         for message in history:
             if isinstance(message, AssistantMessage):
@@ -121,7 +121,7 @@ class _Seen:
             elif isinstance(message, UserMessage):
                 text = without_note(message.text)
                 ours = text.startswith(_QUOTES) or (self._acted and text.startswith(_MEMORY))
-                if own and not ours and self._in(text):
+                if by_user and not ours and self._in(text):
                     return True
             elif not self._composed and self._in(message.text) and self._foreign(message, calls.get(message.call_id)):
                 return True
@@ -138,7 +138,7 @@ class _Seen:
                 self._acted = self._acted or not self._only_reads(str(call.arguments.get(kind.command_argument, "")))
             elif kind.composed:
                 self._acted = True
-                self._files |= {_name(call.arguments.get(key)) for key in _OWN_FILES} - {""}
+                self._files |= {_name(call.arguments.get(key)) for key in _PATH_ARGUMENTS} - {""}
                 # A patch names its files in its text.
                 self._commands += given if kind.freeform is not None else ""
 
@@ -153,7 +153,7 @@ class _Seen:
         copied = _copied(call, kind)
         if kind.command_argument and copied is None:
             return False
-        names = {_name(call.arguments.get(key)) for key in _OWN_FILES} | {_name(copied["file"] if copied else "")}
+        names = {_name(call.arguments.get(key)) for key in _PATH_ARGUMENTS} | {_name(copied["file"] if copied else "")}
         if any(name in self._files or name in self._commands for name in names - {""}):
             return False
         if kind.searches_content and any(name in result.text for name in self._files):
@@ -166,7 +166,7 @@ class _Seen:
             return bool(copied["file"]) and copied["file"] not in self._young
         if kind.searches_content:
             return not any(name in self._young for name in self._found(result, call))
-        named = [path for key in _OWN_FILES if isinstance(path := call.arguments.get(key), str)]
+        named = [path for key in _PATH_ARGUMENTS if isinstance(path := call.arguments.get(key), str)]
         if kind.file_argument:
             return not any(path in self._young for path in named)
         # A listing shows names, which a command may have made.
@@ -318,7 +318,7 @@ def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
     for item in batch:
         if isinstance(item, CallError):
             continue
-        if item.asks and not any(e.target in touched for e in item.effects):
+        if item.needs_approval and not any(e.target in touched for e in item.effects):
             found.append(item)
         touched |= item.writes
     return found

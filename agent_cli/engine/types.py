@@ -39,7 +39,7 @@ class TurnOptions(TurnSettings):
     answer_tokens: length of an answer where max_tokens is not set; None: the provider's own.
     total_tokens: the most that the model can write, with its reasoning.
     usual_effort: effort where the user asks for none.
-    overrides: those that the user's message brings for this turn.
+    overrides: those of the user's message, for this turn.
     saved: settings, rules and flags to record with the turn, for its resumption.
     suspended_state: state that was stored when the turn was suspended.
     clear_at: shares of the window at which old results are cleared, in steps.
@@ -152,7 +152,7 @@ class PreparedCall(Value):
     decision: Decision
 
     @property
-    def asks(self) -> bool:
+    def needs_approval(self) -> bool:
         return self.decision.level is Level.ASK
 
     @property

@@ -76,8 +76,8 @@ class Evaluation:
                 make_base(task, base, options.env)
             for attempt in range(1, self._repeat + 1):
                 for variant in self._variants:
-                    own = folder / f"{task.name}-{len(plan) + 1}"
-                    plan.append(PlannedRun(task=task, variant=variant, attempt=attempt, base=base, folder=own))
+                    run_folder = folder / f"{task.name}-{len(plan) + 1}"
+                    plan.append(PlannedRun(task=task, variant=variant, attempt=attempt, base=base, folder=run_folder))
         return plan
 
     def _run(
@@ -159,9 +159,9 @@ def _commit(task: EvaluationTask, git: GitRun, folder: Path) -> None:
 
 def _fetch(task: EvaluationTask, program: str, folder: Path, env: Mapping[str, str]) -> None:
     """Fetch one commit, with the user's configuration and logins."""
-    own = {name: value for name, value in env.items() if name not in REDIRECTING_VARIABLES}
+    clean_env = {name: value for name, value in env.items() if name not in REDIRECTING_VARIABLES}
     checkout = Checkout(str(folder), str(folder / ".git"), str(folder / ".git"))
-    git = user_git(program, checkout, own)
+    git = user_git(program, checkout, clean_env)
     try:
         git.run("fetch", "-q", "--depth", "1", "--", task.repo, task.commit, seconds=_FETCH_SECONDS)
         git.run("reset", "-q", "--hard", "FETCH_HEAD", seconds=_FETCH_SECONDS)

@@ -41,7 +41,7 @@ class Command(Value):
     hint: its arguments, described for the user.
     by_model: the model may use it.
     within: the folder that the file must be in, links followed; None for any.
-    own: it is the user's own, or built in.
+    from_user: it is the user's own, or built in.
     variables: values to fill into the text, such as a plugin's folder.
     hooks: from its front matter, as plain data.
     """
@@ -52,7 +52,7 @@ class Command(Value):
     hint: str = ""
     by_model: bool = True
     within: Path | None = None
-    own: bool = True
+    from_user: bool = True
     variables: dict[str, str] = {}  # noqa: RUF012 - never changed
     hooks: PlainHooks = ()
 
@@ -63,9 +63,9 @@ class Command(Value):
             table = read_front_matter(head)
         except FrontMatterError:
             table = {}  # reported at startup
-        within = None if self.own else self.within
+        within = None if self.from_user else self.within
         hooks = front_hooks.front_matter_hooks(table, str(self.path), within, variables=self.variables)
-        return template.expand_body(self.name, body, table, arguments, ctx, own=self.own, hooks=hooks)
+        return template.expand_body(self.name, body, table, arguments, ctx, from_user=self.from_user, hooks=hooks)
 
 
 def read_prompt_file(
@@ -193,21 +193,21 @@ def is_unusable_name(name: str) -> bool:
 
 def read_command(name: str, path: Path, within: Path | None, problems: list[str]) -> Command:
     """Read a command from the beginning of its file; with invalid front matter it is usable, without description."""
-    own = within is None
+    from_user = within is None
     try:
         real = path if within is None else resolve_inside(path, within)
         start = read_start(real, _HEAD_BYTES).decode("utf-8", "replace")
         table = read_front_matter(split_front_matter(start)[0])
     except FrontMatterError as error:
         problems.append(f"{path}: its front matter is invalid: {error}")
-        return Command(name, path, within=within, own=own)
+        return Command(name, path, within=within, from_user=from_user)
     except OSError:
-        return Command(name, path, within=within, own=own)
+        return Command(name, path, within=within, from_user=from_user)
     by_model = all(
         table.get(key) not in (True, "true") for key in ("disable-model-invocation", "hide-from-slash-command-tool")
     )
     hooks = front_hooks.front_matter_hooks(table, str(path), within, problems)
-    found = Command(name, path, key_text(table, "description"), hint_of(table), by_model, within, own)
+    found = Command(name, path, key_text(table, "description"), hint_of(table), by_model, within, from_user)
     return found.replace(hooks=hooks) if hooks else found
 
 

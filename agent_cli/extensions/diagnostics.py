@@ -152,7 +152,7 @@ class ReportReader:
         if folder == "skills" and inner:
             return self._skill(base, path, inner, within)
         if top == ".claude" and rest in ("settings.json", "settings.local.json"):
-            return _settings(base, path, within, own=within is None)
+            return _settings(base, path, within, from_user=within is None)
         if path == ".agent/hooks.json":
             return FileReport(path, "hooks, which agent hooks list shows")
         known = KNOWN_ENTRIES.get(folder if inner else rest)
@@ -279,7 +279,7 @@ def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, A
         return text, {}, f"its front matter is invalid: {error}"
 
 
-def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileReport:
+def _settings(base: Path, path: str, within: Path | None, *, from_user: bool) -> FileReport:
     """Report on Claude Code's settings: which of their keys are used."""
     try:
         table = json.loads(read_regular(base / path, 4 << 20, within))
@@ -289,12 +289,12 @@ def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileR
         return FileReport(path, "not used: it is not JSON", False)
     if not isinstance(table, dict):
         return FileReport(path, "not used: it is not a JSON object", False)
-    if own and path.endswith("settings.local.json"):
+    if from_user and path.endswith("settings.local.json"):
         return FileReport(path, "not used: in the home folder only settings.json is read", False)
     found = translate(
         {k: v for k, v in table.items() if k not in SEPARATE_KEYS}, ("model", "output_style").__contains__
     )
-    unused = found.unused if own or "disableAllHooks" not in table else (*found.unused, "disableAllHooks")
+    unused = found.unused if from_user or "disableAllHooks" not in table else (*found.unused, "disableAllHooks")
     used = [key for key in table if key not in {name.partition(".")[0] for name in unused}]
     notes = unused_in_words(unused)
     rules = table.get("permissions")

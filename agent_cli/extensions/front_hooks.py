@@ -45,14 +45,14 @@ def front_matter_hooks(
     except (TypeError, ValueError, RecursionError):
         problems.append(f"{source}: hooks: expected events, each with a list")
         return ()
-    found, wrong = config_hooks.parse_hooks(raw, source, own=within is None, root=within)
+    found, wrong = config_hooks.parse_hooks(raw, source, from_user=within is None, root=within)
     problems += [f"{source}: {why}" for why in wrong]
     return plugin_hooks((to_json(hook) for hook in found), variables) if variables else tuple(map(to_json, found))
 
 
 def plugin_hooks(hooks: Iterable[dict[str, Any]], variables: Mapping[str, str]) -> PlainHooks:
     """Return hooks as a plugin's: they count as the user's own, and get the plugin's variables."""
-    return tuple({**plain, "own": True, "env": dict(variables)} for plain in hooks)
+    return tuple({**plain, "from_user": True, "env": dict(variables)} for plain in hooks)
 
 
 def hooks_from_plain(plain: Iterable[dict[str, Any]]) -> list[Hook]:

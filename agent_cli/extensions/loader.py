@@ -56,21 +56,21 @@ _CLAUDE_NAMES = {"general-purpose": "general", "Explore": "explore", "Plan": "pl
 class LazyMapping(Mapping[str, T]):
     """A mapping of the user's own items, already loaded, and of built-in ones, which are read on first use."""
 
-    def __init__(self, own: Mapping[str, T], shipped: Callable[[], Mapping[str, T]]) -> None:
-        self._own = own
+    def __init__(self, loaded: Mapping[str, T], shipped: Callable[[], Mapping[str, T]]) -> None:
+        self._loaded = loaded
         self._shipped = shipped
         self._every: dict[str, T] | None = None
 
     def _all(self) -> dict[str, T]:
         if self._every is None:
-            self._every = dict(sorted({**self._shipped(), **self._own}.items()))
+            self._every = dict(sorted({**self._shipped(), **self._loaded}.items()))
         return self._every
 
     def __getitem__(self, name: str) -> T:
-        return self._own[name] if name in self._own else self._all()[name]
+        return self._loaded[name] if name in self._loaded else self._all()[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._all()
+        return name in self._loaded or name in self._all()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -134,32 +134,32 @@ def command_source(name: str, commands: Mapping[str, UserCommand]) -> str:
         return "skill"
     if path.is_relative_to(prompt_folder()):
         return "builtin"
-    return "user" if getattr(command, "own", True) else "project"
+    return "user" if getattr(command, "from_user", True) else "project"
 
 
 class Extensions:
     """The extensions that were found.
 
-    own: commands and skills from files, by slash name.
+    from_files: commands and skills from files, by slash name.
     for_model: the commands that the model may use.
     tools: those of packages.
     plugin_folders: the folders of plugins.
     """
 
     def __init__(self) -> None:
-        self.own: dict[str, UserCommand] = {}
+        self.from_files: dict[str, UserCommand] = {}
         self.for_model: dict[str, UserCommand] = {}
         self.skills: dict[str, Skill] = {}
         self.agents: dict[str, AgentType] = {}
         self.tools: list[Tool[Any]] = []
         self.plugin_folders: tuple[Path, ...] = ()
-        self.commands = LazyMapping(self.own, shipped_commands)
+        self.commands = LazyMapping(self.from_files, shipped_commands)
         self.agent_types = LazyMapping(self.agents, _shipped_types)
 
     @property
     def has_hooks(self) -> bool:
         """True if a file has hooks in its front matter."""
-        every = (*self.agents.values(), *self.skills.values(), *self.own.values())
+        every = (*self.agents.values(), *self.skills.values(), *self.from_files.values())
         return any(getattr(each, "hooks", ()) for each in every)
 
     @property
@@ -167,7 +167,7 @@ class Extensions:
         """The hooks in the front matter of files, each with a phrase that says when it runs."""
         users = [(f"in the agent {kind.name}", kind.hooks) for kind in self.agents.values()]
         users += [(f"after the skill {skill.name}", skill.hooks) for skill in self.skills.values()]
-        users += [(f"in a turn of /{c.name}", c.hooks) for c in self.own.values() if isinstance(c, Command)]
+        users += [(f"in a turn of /{c.name}", c.hooks) for c in self.from_files.values() if isinstance(c, Command)]
         return [(when, hook) for when, plain in users for hook in front_hooks.hooks_from_plain(plain)]
 
     def embed(self, embedded: Embedded) -> None:
@@ -176,7 +176,7 @@ class Extensions:
         if embedded.skills is not None:
             for name in self.skills.keys() - set(embedded.skills):
                 del self.skills[name]
-                self.own.pop(name, None)
+                self.from_files.pop(name, None)
 
     def offered(self) -> OfferedExtensions:
         """Return what the model may use."""
@@ -185,8 +185,8 @@ class Extensions:
 
     def readable_folders(self) -> tuple[Path, ...]:
         """Return the folders outside the workspace that tools may read: of the user's own skills, and of plugins."""
-        own = [skill.folder for skill in self.skills.values() if skill.own]
-        return (*_resolved(own), *self.plugin_folders)
+        folders = [skill.folder for skill in self.skills.values() if skill.from_user]
+        return (*_resolved(folders), *self.plugin_folders)
 
 
 def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
@@ -232,8 +232,8 @@ def load_extensions(
                 plugin, commands, found.skills, found.agents, known, lambda name: validate_name(name, settings.base_url)
             )
     found.for_model.update((name, command) for name, command in commands.items() if command.by_model)
-    found.own.update({name: skill for name, skill in found.skills.items() if skill.by_user})
-    found.own.update(commands)
+    found.from_files.update({name: skill for name, skill in found.skills.items() if skill.by_user})
+    found.from_files.update(commands)
     for problem in problems:
         if problem not in layers.ignored:
             warn(problem)

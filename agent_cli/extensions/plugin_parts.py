@@ -33,13 +33,13 @@ def add_parts(
         full = f"{plugin.name}:{name}"
         command = read_command(full, path, folder, problems)
         commands.setdefault(
-            full, command.replace(own=True, variables=variables, hooks=plugin_hooks(command.hooks, variables))
+            full, command.replace(from_user=True, variables=variables, hooks=plugin_hooks(command.hooks, variables))
         )
     for name, skill_folder in plugin.skills.items():
         full = f"{plugin.name}:{name}"
         if (skill := read_skill(full, skill_folder, folder, problems)) is not None:
             skills.setdefault(
-                full, skill.replace(own=True, variables=variables, hooks=plugin_hooks(skill.hooks, variables))
+                full, skill.replace(from_user=True, variables=variables, hooks=plugin_hooks(skill.hooks, variables))
             )
     for path in plugin.agents:
         try:

@@ -45,7 +45,7 @@ class Skill(Value):
     by_model: the model may use it.
     by_user: the user may use it as a slash command.
     within: as in Command.
-    own: it is the user's own.
+    from_user: it is the user's own.
     variables: as in Command.
     hooks: as in Command.
     """
@@ -57,7 +57,7 @@ class Skill(Value):
     by_model: bool = True
     by_user: bool = True
     within: Path | None = None
-    own: bool = True
+    from_user: bool = True
     variables: dict[str, str] = {}  # noqa: RUF012 - never changed
     hooks: PlainHooks = ()
 
@@ -74,10 +74,10 @@ class Skill(Value):
             raise ToolError(f"The skill {self.name} cannot be used: {self.path}: its front matter: {error}.") from None
         body = body.replace("${CLAUDE_SKILL_DIR}", str(self.folder)).replace("{baseDir}", str(self.folder))
         below = (self._files(),)
-        within = None if self.own else self.within
+        within = None if self.from_user else self.within
         hooks = front_matter_hooks(table, str(self.path), within, variables=self.variables)
         return expand_body(
-            self.name, body, table, arguments, ctx, own=self.own, below=below, hooks=hooks, for_session=True
+            self.name, body, table, arguments, ctx, from_user=self.from_user, below=below, hooks=hooks, for_session=True
         )
 
     def _files(self) -> str:
@@ -85,7 +85,7 @@ class Skill(Value):
             folder = self.folder if self.within is None else resolve_inside(self.folder, self.within)
         except OSError:
             folder = self.folder
-        names = sorted(n for n in files_below(str(folder), _own_entries, _is_hidden, 3) if n != SKILL_FILE)
+        names = sorted(n for n in files_below(str(folder), _folder_entries, _is_hidden, 3) if n != SKILL_FILE)
         here = f"This skill's folder is {self.folder}; paths in it are relative to that."
         if not names:
             return here
@@ -140,7 +140,7 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         by_model=table.get("disable-model-invocation") is not True,
         by_user=table.get("user-invocable") is not False,
         within=within,
-        own=within is None,
+        from_user=within is None,
         hooks=front_matter_hooks(table, str(path), within, problems),
     )
 
@@ -151,7 +151,7 @@ def _first_paragraph(body: str) -> str:
     return next((" ".join(block.split()) for block in blocks if block and not block.startswith("#")), "")
 
 
-def _own_entries(folder: str) -> list[tuple[str, bool]]:
+def _folder_entries(folder: str) -> list[tuple[str, bool]]:
     """Return a folder's entries, sorted, each with True for a folder; a link to a folder does not count."""
     try:
         with os.scandir(folder) as entries:

@@ -148,7 +148,7 @@ def expand_body(
     arguments: str,
     ctx: ToolContext,
     *,
-    own: bool,
+    from_user: bool,
     below: tuple[str, ...] = (),
     hooks: PlainHooks = (),
     for_session: bool = False,
@@ -157,7 +157,7 @@ def expand_body(
 
     Commands come from the file only, never from the arguments; both may mention files.
 
-    own: the file is the user's own.
+    from_user: the file is the user's own.
     below: blocks of text to append.
     hooks: those of the file; they run for the rest of the turn.
     for_session: they run for the rest of the session.
@@ -167,7 +167,7 @@ def expand_body(
     words = " ".join(pieces[::2])
     below = (*below, *mentioned_files(words, ctx))
     rules, _ = read_allowed(head.get("allowed-tools"))
-    overrides = TurnOverrides(rules, model_of(head), _word(head, "flow"), f"/{name}", own, hooks, for_session)
+    overrides = TurnOverrides(rules, model_of(head), _word(head, "flow"), f"/{name}", from_user, hooks, for_session)
     if len(pieces) == 1 and not overrides:
         return "\n\n".join([pieces[0].strip(), *below])
     return ExpandedPrompt(name, tuple(pieces), below, overrides)

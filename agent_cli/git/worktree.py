@@ -109,8 +109,8 @@ class Worktree:
         """
         here = run_git(self.path, self.use, "rev-parse", "HEAD")
         there = run_git(self.repo, self.use, "rev-parse", "HEAD")
-        own = self.has_branch()
-        tips = [here, *([f"refs/heads/{self.branch}"] if own else [])]
+        has_branch = self.has_branch()
+        tips = [here, *([f"refs/heads/{self.branch}"] if has_branch else [])]
         pushed = (f"--exclude=*/{self.branch}", "--remotes")
         others = ["--not", there, f"--exclude={self.branch}", "--branches", *pushed]
         return int(run_git(self.path, self.use, "rev-list", "--count", *tips, *others))
@@ -133,11 +133,11 @@ class Worktree:
         return changed + [name for name in inner if os.path.lexists(self.path / name / ".git")]
 
     def _remove(self, state: Path) -> None:
-        own = self.has_branch()
+        has_branch = self.has_branch()
         # Leave the folder first: it may be the working directory.
         os.chdir(self.repo)
         run_git(self.repo, self.use, "worktree", "remove", "--force", str(self.path))
-        if own:
+        if has_branch:
             run_git(self.repo, self.use, "branch", "-q", "-D", self.branch)
         with suppress(OSError):
             TrustStore(state).forget(self.path)
@@ -236,8 +236,8 @@ def apply_project_settings(worktree: Worktree, state: Path, *, trusted: bool, by
     by_setting: a setting of the user trusts the project with any files.
     """
     theirs = fingerprints(worktree.repo) or {}
-    own = [path.name for path in worktree.repo.glob("*.local.md")]
-    for name in (theirs.keys() | set(own)) - {GIT}:
+    local_files = [path.name for path in worktree.repo.glob("*.local.md")]
+    for name in (theirs.keys() | set(local_files)) - {GIT}:
         source, target = worktree.repo / name, worktree.path / name
         if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
             with suppress(OSError):

@@ -37,7 +37,7 @@ class PythonHook(Value):
     call: Callable[[dict[str, Any]], Mapping[str, Any] | None]
     matcher: str = ""
     strict: bool = False
-    own: bool = True
+    from_user: bool = True
     source: str = "Python"
     timeout: float = 0.0
     cancelled: Callable[[dict[str, Any]], None] | None = None
@@ -93,7 +93,7 @@ class HookSet:
         functions: Iterable[PythonHook] = (),
         *,
         session: HookSession | None = None,
-        environment: Callable[[bool], dict[str, str]] = lambda own: {},
+        environment: Callable[[bool], dict[str, str]] = lambda from_user: {},
         cwd: Callable[[], Path] = Path.cwd,
         covers: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
         open_model: Callable[[str], ModelHandle] = no_model,

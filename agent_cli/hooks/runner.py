@@ -242,7 +242,7 @@ class Runner:
         result = answer.result
         if isinstance(hook, Hook) and hook.once and ran.cause == "exit" and not answer.error:
             self._once[id(hook)] = hook
-        if result.verdict == "allow" and not hook.own:
+        if result.verdict == "allow" and not hook.from_user:
             result = result.replace(verdict="", reason="", updates=())
             note = note or "its allow was ignored: only hooks in your own settings may allow"
         outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
@@ -294,7 +294,7 @@ class Runner:
 
     def _environment(self, hook: Hook, full: Mapping[str, Any]) -> dict[str, str]:
         root = str(self._hooks.session.root)
-        env = {**self._hooks.environment(hook.own), "CLAUDE_PROJECT_DIR": root, "AGENT_PROJECT_DIR": root}
+        env = {**self._hooks.environment(hook.from_user), "CLAUDE_PROJECT_DIR": root, "AGENT_PROJECT_DIR": root}
         env |= {"AGENT_HOOK_EVENT": hook.event, **hook.env}
         if file := full.get("env_file"):
             env["CLAUDE_ENV_FILE"] = env["AGENT_ENV_FILE"] = str(file)

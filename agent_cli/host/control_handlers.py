@@ -35,7 +35,7 @@ def server_states(agent: Agent) -> list[Fields]:
         state: Fields = {
             "name": name,
             "status": _STATUS_WORDS.get(server.status, server.status),
-            "scope": {"given": "dynamic", "own": "user"}.get(server.found.scope, server.found.scope),
+            "scope": "dynamic" if server.found.scope == "given" else server.found.scope,
         }
         if server.reason:
             state["error"] = server.reason

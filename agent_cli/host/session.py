@@ -266,9 +266,9 @@ class HostSession:
         layers = read_settings(options, self.run_env)
         for text in layers.ignored:
             print_notice(f"agent: {one_line(text)}.")
-        asks = options.permission_prompt_tool == "stdio"
-        approver, asker = (self.callbacks.approve, self.callbacks.ask) if asks else self.setup.unattended
-        tool = PromptTool(options.permission_prompt_tool) if options.permission_prompt_tool and not asks else None
+        asks_host = options.permission_prompt_tool == "stdio"
+        approver, asker = (self.callbacks.approve, self.callbacks.ask) if asks_host else self.setup.unattended
+        tool = PromptTool(options.permission_prompt_tool) if options.permission_prompt_tool and not asks_host else None
         if tool is not None:
             approver = tool.approve
         embedded = Embedded(
@@ -276,7 +276,7 @@ class HostSession:
             agents=self._initialized.agents,
             skills=self._initialized.skills,
             tool_aliases=self._initialized.aliases, plan_workflow=self._initialized.plan_workflow,
-            answers=asks, approves=asks or tool is not None,
+            answers=asks_host, approves=asks_host or tool is not None,
             host=self.callbacks.servers,
             waits=False,
             mirror=self._mirror,

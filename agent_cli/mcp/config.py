@@ -31,7 +31,7 @@ MAX_BYTES = 1 << 20
 MAX_SERVERS = 100
 MAX_NAME_CHARS = 40
 _VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
-Scope = Literal["given", "own", "project"]
+Scope = Literal["given", "user", "project"]
 
 
 class DeclaredServer(Value, tag="Found"):
@@ -97,10 +97,10 @@ def find_servers(
     for text in options.mcp_config:
         found += _servers_from_option(text)
     if not options.strict_mcp_config:
-        for own in (True, False):
-            scope: Scope = "own" if own else "project"
+        for from_user in (True, False):
+            scope: Scope = "user" if from_user else "project"
             # If two layers declare a server, the later one wins, as with every setting.
-            latest = {d.name: d for d in layers.servers if d.own == own}
+            latest = {d.name: d for d in layers.servers if d.from_user == from_user}
             found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
         if reads_source(options, "project") and layers.trust.trusted and run_env.root != run_env.home:
             found += _project_file(run_env.root, problems)

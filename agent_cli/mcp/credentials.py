@@ -50,7 +50,7 @@ def oauth_problem(server: McpServer) -> str:
     return ""
 
 
-def has_own_key(server: McpServer) -> bool:
+def has_auth_header(server: McpServer) -> bool:
     """Return True if the declaration has its own Authorization header, which takes precedence over a login."""
     return any(name.lower() == "authorization" for name in server.headers)
 
@@ -127,7 +127,7 @@ class LoginStore:
 
     def find(self, server: McpServer) -> Login | None:
         """Return the login for this server; None if there is no valid one."""
-        if not server.url or has_own_key(server):
+        if not server.url or has_auth_header(server):
             return None
         try:
             login: Login = from_json(Login, json.loads(read_regular(self._path(server), MAX_BYTES)))
@@ -167,7 +167,7 @@ class LoginStore:
 
     def state(self, server: McpServer) -> Literal["", "stored", "wanted"]:
         """Return "wanted" if the server demanded a login when last contacted, "stored" if there is a login; else ""."""
-        if not server.url or has_own_key(server):
+        if not server.url or has_auth_header(server):
             return ""
         # os.path instead of Path, whose method raises in an unreadable directory.
         if os.path.exists(self._path(server, ".wanted")):  # noqa: PTH110

@@ -220,7 +220,7 @@ class ServerState:
     @property
     def _stores_approvals(self) -> bool:
         """True if approvals outlive this run."""
-        return self.found.scope == "own" or (self.found.scope == "project" and not self.setup.trusted_for_run)
+        return self.found.scope == "user" or (self.found.scope == "project" and not self.setup.trusted_for_run)
 
     def _approved_tools(self) -> dict[str, str] | None:
         """Return the fingerprints of the tools approved in this session or before; None if no tools were seen yet."""

@@ -15,7 +15,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.client import McpConnection, connected, reason
 from agent_cli.mcp.config import MissingVariableError, substitute_env
-from agent_cli.mcp.credentials import has_own_key, login_message
+from agent_cli.mcp.credentials import has_auth_header, login_message
 from agent_cli.mcp.server_state import CallListener, ServerState
 from agent_cli.mcp.stdio import ServerProcess
 from agent_tools.lazy import lazy_imports
@@ -108,7 +108,7 @@ class ServerSupervisor:
             server.set_status("failed", "it was ended")
             raise
         except Exception as error:  # noqa: BLE001 - errors of a server or its connection affect that server only
-            if not up and self._denied and has_own_key(server.found.server):
+            if not up and self._denied and has_auth_header(server.found.server):
                 server.set_status("failed", "it rejects the declared Authorization header (401)")
             elif not up and self._denied:
                 self._mark(declared, wanted=True)
@@ -202,7 +202,7 @@ class ServerSupervisor:
                 f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled"
             ) from None
         except McpRequestError as error:
-            if self._denied and was_open and not has_own_key(self._server.found.server):
+            if self._denied and was_open and not has_auth_header(self._server.found.server):
                 raise McpRequestError(self._report_denied()) from None
             if self._gone and was_open:
                 raise McpRequestError(f"the server {self._how_it_ended()} before it answered") from None

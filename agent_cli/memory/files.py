@@ -104,8 +104,8 @@ class NestedMemory:
         name = path.relative_to(self._sources.root).as_posix()
         for rule in [r for r in self._rules if imports.matches_rule(r[1], name)]:
             self._rules.remove(rule)
-            own = any(rule[0].is_relative_to(folder) for folder in self._sources.user_folders)
-            self._reader.read(rule[0], f"a rule for {name}", None if own else self._sources.root, head=True)
+            by_user = any(rule[0].is_relative_to(folder) for folder in self._sources.user_folders)
+            self._reader.read(rule[0], f"a rule for {name}", None if by_user else self._sources.root, head=True)
 
 
 def _name(file: MemoryFile) -> str:

@@ -102,7 +102,7 @@ def _allows(spec: str, part: SimpleCommand) -> bool:
     if part.unknown or not part.words:
         # The arguments that xargs or find add are unknown, but a rule may name the command that they are added to.
         return bool(part.layers) and not part.why and _names_wrapped(spec, part)
-    wrapped = any(layer.kind == "own" for layer in part.layers)
+    wrapped = any(layer.kind == "gated" for layer in part.layers)
     if not wrapped and not _special(part.assigns) and _covers(spec, part.texts):
         return True
     if not wrapped and part.assigns and not part.layers and _covers(spec, (*_texts(part.assigns), *part.texts)):
@@ -124,7 +124,7 @@ def _names_wrapped(spec: str, part: SimpleCommand) -> bool:
         known = not any(w.why for w in layer.words)
         if known and _covers(spec, words) and (_size(spec) > layer.inner or spec == " ".join(words)):
             return True
-        if layer.kind == "own":
+        if layer.kind == "gated":
             return False
     return False
 

@@ -263,8 +263,8 @@ class CommandEvaluator:
             return self._changed(part)
         if part.unknown:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
-        if own := next((layer for layer in part.layers if layer.kind == "own"), None):
-            return f"runs a command: {own.words[0].text} runs others"
+        if runner := next((layer for layer in part.layers if layer.kind == "gated"), None):
+            return f"runs a command: {runner.words[0].text} runs others"
         if not part.words:
             names = [w.text.partition("=")[0].rstrip("+") for w in part.assigns]
             odd = next((n for n in names if changes_commands(n, self._context)), None)

@@ -116,8 +116,8 @@ def _flag(words: Iterable[Word], letters: str, *long: str) -> str:
         if text == "--":
             return ""
         name = text.partition("=")[0]
-        begun = text[:2] == "--" and len(name) > 2 and any(option.startswith(name) for option in long)
-        if begun or (letters and re.fullmatch(letters, text)):
+        abbreviated = text[:2] == "--" and len(name) > 2 and any(option.startswith(name) for option in long)
+        if abbreviated or (letters and re.fullmatch(letters, text)):
             return text
     return ""
 

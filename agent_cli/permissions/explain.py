@@ -310,7 +310,7 @@ def _for_part(part: SimpleCommand) -> list[str]:
             rules.append(rule_for("run", f"{' '.join(prefix)}:*"))
             break
     names = {name for word in (part.words[0], outer[0]) for name in _program_names(word.text)}
-    runs_others = any(layer.kind == "own" for layer in part.layers) or bool(names & RUNNERS)
+    runs_others = any(layer.kind == "gated" for layer in part.layers) or bool(names & RUNNERS)
     runs_others |= bool(names & INTERPRETERS) and not _runs_script(outer)
     if part.words[0].text in WRAPPERS or (runs_others and not rules):
         return rules

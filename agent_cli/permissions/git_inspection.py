@@ -193,7 +193,7 @@ def inspect_repository(root: Path) -> RepositoryFindings:
     for where, name in dict.fromkeys(((common, "config"), (common, "config.worktree"), (folder, "config.worktree"))):
         try:
             found = parse_git_config(read_regular(where / name, MAX_CONFIG_BYTES), root)
-            entries += [e for e in found if not is_harmless_entry(*e) and not _is_own_tree(e, folder, root)]
+            entries += [e for e in found if not is_harmless_entry(*e) and not _is_same_work_tree(e, folder, root)]
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, NotParsedError) as error:
@@ -294,10 +294,10 @@ def _points_back(folder: Path, common: Path, root: Path) -> bool:
         entries = parse_git_config(read_regular(folder / "config", MAX_CONFIG_BYTES), root)
     except (OSError, NotParsedError):
         return False
-    return any(_is_own_tree(entry, folder, root) for entry in entries)
+    return any(_is_same_work_tree(entry, folder, root) for entry in entries)
 
 
-def _is_own_tree(entry: Entry, folder: Path, root: Path) -> bool:
+def _is_same_work_tree(entry: Entry, folder: Path, root: Path) -> bool:
     """Return True if an entry sets the work tree to where the repository was found, as in submodules."""
     key, value = entry
     return key == "core.worktree" and bool(value) and os.path.realpath(folder / str(value)) == str(root)

@@ -54,7 +54,7 @@ def git_to_review(root: Path, env: Mapping[str, str], use: Use, *, locks: bool =
     if use == "trusted":
         return git_to_read(root, env, use, locks=locks)
     if why := started(root, use):
-        raise NotUsableError(f"the workspace is not trusted, and its .git brings {_key(why)}")
+        raise NotUsableError(f"the workspace is not trusted, and its .git contains {_key(why)}")
     found = inspect_repository(root)
     if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
         raise NoRepositoryError("there is no git repository")
@@ -68,7 +68,7 @@ def usable(root: Path, use: Use) -> RepositoryFindings:
         raise NotUsableError("the workspace is not trusted")
     found = inspect_repository(root)
     if use == "plain" and found.needs_trust:
-        raise NotUsableError(f"the workspace is not trusted, and its .git brings {_key(found.needs_trust[0])}")
+        raise NotUsableError(f"the workspace is not trusted, and its .git contains {_key(found.needs_trust[0])}")
     return found
 
 

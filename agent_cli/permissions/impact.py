@@ -60,7 +60,7 @@ class GitReader:
 
     def ask(self, cwd: str, *words: str) -> str:
         """Return what git prints. Raises GitUnavailableError, and LookupError if git fails."""
-        if not self._own(cwd):
+        if not self._belongs(cwd):
             raise GitUnavailableError("because it is outside this repository")
         if self.left < 0.01:
             raise GitUnavailableError("in time")
@@ -78,7 +78,7 @@ class GitReader:
             raise GitUnavailableError("in time") from None
         return out.decode("utf-8", "surrogateescape")
 
-    def _own(self, cwd: str) -> bool:
+    def _belongs(self, cwd: str) -> bool:
         """Return True if a directory belongs to the repository and not to a nested one: trust is not inherited."""
         here = real_path(cwd)
         while here != self._root:
@@ -151,7 +151,7 @@ def expand_words(words: Iterable[Word], cwd: str) -> list[str]:
     return found
 
 
-class _Tally:
+class _FileCount:
     """Files below some paths: their number, bytes, first names, and whether the count is complete."""
 
     def __init__(self, paths: list[str], deep: bool) -> None:
@@ -191,19 +191,19 @@ def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     if unknown := _unknown(danger.words):
         yield f"{_describe_target(danger)}: it is not known what it acts on: {unknown}"
     paths = expand_words(danger.words, cwd)
-    tally = _Tally(paths, danger.kind != "delete")
+    files = _FileCount(paths, danger.kind != "delete")
     verb = "changes" if danger.kind == "attributes" else "deletes up to" if "~" in danger.flags else "deletes"
-    if not tally.count and not tally.folders:
+    if not files.count and not files.folders:
         if not unknown:
             yield f"{_describe_target(danger)}: nothing would be lost: {_list(paths, cwd)}"
         return
-    least = "" if tally.whole else "at least "
-    folders = f" in {counted(tally.folders, 'folder')}" if tally.folders else ""
-    more = tally.count - len(tally.names)
-    names = f": {_list(tally.names, cwd)}{f' and {more:,} more' if more else ''}" if tally.names else ""
-    yield f"{verb} {least}{counted(tally.count, 'file')} ({_size(tally.bytes)}){folders}{names}"
-    if danger.kind != "attributes" and tally.count:
-        yield _recoverable(paths, tally.count, cwd, git)
+    least = "" if files.whole else "at least "
+    folders = f" in {counted(files.folders, 'folder')}" if files.folders else ""
+    more = files.count - len(files.names)
+    names = f": {_list(files.names, cwd)}{f' and {more:,} more' if more else ''}" if files.names else ""
+    yield f"{verb} {least}{counted(files.count, 'file')} ({_size(files.bytes)}){folders}{names}"
+    if danger.kind != "attributes" and files.count:
+        yield _recoverable(paths, files.count, cwd, git)
 
 
 def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:

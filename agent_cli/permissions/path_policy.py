@@ -32,10 +32,10 @@ from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX
 with lazy_imports():
     from agent_tools.fs import protected_names
 
-# "own": this program's settings and state, and .git, which no rule allows. "steering": files of other programs.
-Kind = Literal["", "own", "steering", "ci"]
+# "agent": this program's settings and state, and .git, which no rule allows. "steering": files of other programs.
+Kind = Literal["", "agent", "steering", "ci"]
 # Files and directories protected by location, with any name: the path, and the values of `protected`.
-Places = Sequence[tuple[Path, Kind, str]]
+ProtectedPaths = Sequence[tuple[Path, Kind, str]]
 _SECRET = (
     r"\.env.*|\.?env\.local|.+\.env|id_(?:rsa|dsa|ecdsa|ed25519)\w*|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
     r"|credentials?(?:\.\w+)?|secrets?\.(?:json|ya?ml|toml|ini|env|txt)|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials"
@@ -80,7 +80,7 @@ def _folded_name(part: str) -> str:
 def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
     """Return `protected_names` as case-folded components, by the first of them."""
     found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
-    own = {*protected_names.plain_names(protected_names.AGENT_NAMES), ".git"}
+    agent_names = {*protected_names.plain_names(protected_names.AGENT_NAMES), ".git"}
     for name in dict.fromkeys(
         protected_names.plain_names(
             (
@@ -92,16 +92,16 @@ def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
         )
     ):
         parts = tuple(name.casefold().split("/"))
-        found.setdefault(parts[0], []).append((parts, "own" if name in own else "steering"))
+        found.setdefault(parts[0], []).append((parts, "agent" if name in agent_names else "steering"))
     return found
 
 
 @cache
-def _system_places() -> tuple[Path, ...]:
+def _system_paths() -> tuple[Path, ...]:
     return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM_PATHS)))
 
 
-def find_places(
+def find_protected_paths(
     roots: Sequence[Path], home: Path | None, env: Mapping[str, str], state: Path | None
 ) -> tuple[tuple[Path, Kind, str], ...]:
     """Return the places protected by location, in addition to the names that `protected` knows.
@@ -109,20 +109,20 @@ def find_places(
     roots: directories of the workspace.
     state: directory of this program's own state.
     """
-    own = protected_names.plain_names(protected_names.AGENT_NAMES)
+    agent_names = protected_names.plain_names(protected_names.AGENT_NAMES)
     found: list[tuple[Path, Kind, str]] = []
     if state is not None:
-        found.append((Path(real_path(state)), "own", "it is this program's own state"))
+        found.append((Path(real_path(state)), "agent", "it is this program's own state"))
     for path, name in protected_names.protected_places(roots, home, env):
-        kind: Kind = "own" if name in own else "steering"
+        kind: Kind = "agent" if name in agent_names else "steering"
         found.append((path, kind, f"{name} leads to it"))
     return tuple(found)
 
 
-def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tuple[Kind, str]:
+def protected(path: Path, paths: ProtectedPaths = (), roots: Sequence[Path] = ()) -> tuple[Kind, str]:
     """Return why a write to this resolved path always needs approval, as a kind and in words; "" if it does not.
 
-    places: see `find_places`.
+    paths: see `find_protected_paths`.
     roots: directories of the workspace, which may be worktrees in our own state directory.
     """
     parts = _fold(path)
@@ -130,19 +130,19 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
         return "", ""
     name, folders = parts[-1], parts[:-1]
     if any(re.fullmatch(r"head|config|objects|refs", name) and f.endswith(".git") for f in folders[-1:]):
-        return "own", "it is inside .git" if folders[-1] == ".git" else "it is inside a git folder"
+        return "agent", "it is inside .git" if folders[-1] == ".git" else "it is inside a git folder"
     if name.startswith(".agentrc"):
-        return "own", "it contains this program's settings"
+        return "agent", "it contains this program's settings"
     named = [found for n, part in enumerate(parts) for found in _tails().get(part, ()) if _starts(parts, n, found[0])]
     if named:
-        tail, kind = min(named, key=lambda found: found[1] != "own")
+        tail, kind = min(named, key=lambda found: found[1] != "agent")
         inside = parts[-len(tail) :] != list(tail)
         return kind, f"it is inside {'/'.join(tail)}" if inside else _what(tail, kind)
     if name in protected_names.CI_FILES or any(_inside(folders, folder) for folder in protected_names.CI_FOLDERS):
         return "ci", "it controls what CI runs"
-    if any(path.is_relative_to(place) for place in _system_places()):
+    if any(path.is_relative_to(place) for place in _system_paths()):
         return "steering", "it controls programs of this machine"
-    for place, kind, what in places:
+    for place, kind, what in paths:
         if path.is_relative_to(place) and not any(
             root.is_relative_to(place) and path.is_relative_to(root) for root in roots
         ):
@@ -164,7 +164,7 @@ def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:
 def _what(tail: tuple[str, ...], kind: Kind) -> str:
     if tail == (".git",):
         return "it is a repository's git folder"
-    return "it contains this program's settings" if kind == "own" else "it controls other programs"
+    return "it contains this program's settings" if kind == "agent" else "it controls other programs"
 
 
 def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:
@@ -200,17 +200,18 @@ class Matcher:
     """Match a set of rules against single effects.
 
     cwd, home: anchors of path globs.
-    find: returns the protected places; called once, for the first write.
+    find: returns the protected paths; called once, for the first write.
     """
 
-    def __init__(self, rules: Iterable[Rule], cwd: Path, home: Path, find: Callable[[], Places] = tuple) -> None:
+    def __init__(
+        self, rules: Iterable[Rule], cwd: Path, home: Path, find: Callable[[], ProtectedPaths] = tuple
+    ) -> None:
         self.rules = tuple(rules)
         self._find = find
-        self._cwd = cwd
-        self._home = home
+        self._cwd, self._home = cwd, home
 
     @cached_property
-    def places(self) -> Places:
+    def paths(self) -> ProtectedPaths:
         return self._find()
 
     def is_secret(self, path: Path, workspace: Workspace) -> bool:
@@ -311,7 +312,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
     if effect.kind in ("read", "write") and of_process(target):
         return _of_process(matcher, effect)
     if effect.kind == "write":
-        kind, what = protected(Path(target), matcher.places, workspace.roots)
+        kind, what = protected(Path(target), matcher.paths, workspace.roots)
         if kind and not any(_unlocks(rule, kind) for rule in matcher.all("allow", tool, effect)):
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
@@ -337,7 +338,7 @@ def _of_process(matcher: Matcher, effect: Effect) -> Verdict:
 
 def _unlocks(rule: Rule, kind: str) -> bool:
     """Return True if a rule allows a protected path: one of the user's own that names it without a wildcard."""
-    return kind != "own" and rule.own and rule.spec is not None and not set("*?[") & set(rule.spec)
+    return kind != "agent" and rule.from_user and rule.spec is not None and not set("*?[") & set(rule.spec)
 
 
 def _names_file(rule: Rule) -> bool:

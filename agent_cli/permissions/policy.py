@@ -18,10 +18,10 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, rule_for, split_rules
 from agent_cli.permissions.path_policy import (
     Matcher,
-    Places,
+    ProtectedPaths,
     SearchFilter,
     decide_path,
-    find_places,
+    find_protected_paths,
     protected,
     secret,
     with_mode,
@@ -146,7 +146,7 @@ class Policy:
 
     @property
     def trusted(self) -> bool:
-        """True if the user trusts the project, False if it only brings nothing that would need trust."""
+        """True if the user trusts the project, False if it only has nothing that would need trust."""
         return self._git_use == "trusted"
 
     @property
@@ -171,12 +171,12 @@ class Policy:
             raise ValueError(rule.source)
         self._rules.remove(rule)
 
-    def add_temporary(self, texts: Iterable[str], source: str, *, own: bool) -> list[Rule]:
+    def add_temporary(self, texts: Iterable[str], source: str, *, from_user: bool) -> list[Rule]:
         """Allow the rules in `texts` until `remove_temporary`; skip invalid ones. Return the rules added."""
         rules = []
         for text in texts:
             with suppress(RuleError):
-                rules.append(read_rule("allow", text, source, self._workspace.root).replace(own=own))
+                rules.append(read_rule("allow", text, source, self._workspace.root).replace(from_user=from_user))
         self._rules += rules
         return rules
 
@@ -325,7 +325,7 @@ class Policy:
         path = Path(effect.target)
         if effect.kind not in ("read", "write") or set("*?[]()") & set(effect.target):
             return ""
-        if protected(path, self._matcher().places, self._workspace.roots)[0]:
+        if protected(path, self._matcher().paths, self._workspace.roots)[0]:
             return ""
         if effect.kind == "read" and secret(path):
             return ""
@@ -340,11 +340,11 @@ class Policy:
         return False
 
     def _matcher(self) -> Matcher:
-        return Matcher(self._rules, self._start, Path(self._home or "/"), self._places)
+        return Matcher(self._rules, self._start, Path(self._home or "/"), self._protected_paths)
 
-    def _places(self) -> Places:
+    def _protected_paths(self) -> ProtectedPaths:
         home = Path(self._home) if self._home else None
-        return find_places(self._workspace.roots, home, {**self._variables, **self._carried()}, self._state)
+        return find_protected_paths(self._workspace.roots, home, {**self._variables, **self._carried()}, self._state)
 
     def _decide_effect(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":

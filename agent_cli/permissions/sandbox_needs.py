@@ -198,7 +198,7 @@ def _excluded(part: SimpleCommand, patterns: Iterable[str]) -> bool:
 
 
 def _needs(part: SimpleCommand, confined: Confined, workspace: Workspace, path: str) -> str:
-    raised = [layer.words[0].text for layer in part.layers if layer.kind == "own"]
+    raised = [layer.words[0].text for layer in part.layers if layer.kind == "gated"]
     if any(name in ("sudo", "doas", "su", "pkexec", "runuser") for name in raised):
         return _RIGHTS
     name = os.path.basename(part.program)

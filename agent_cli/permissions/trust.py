@@ -420,7 +420,7 @@ def fingerprints(root: Path) -> dict[str, str] | None:
 def grant_trust(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
     """Save the user's trust in `root` as shown to them; return "" or why that could not be saved."""
     if shown is None:
-        return "it brings too many files to check"
+        return "it has too many files to check"
     if fingerprints(root) != shown:
         return "it changed while you were being asked"
     try:

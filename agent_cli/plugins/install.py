@@ -1,6 +1,6 @@
 """Add, update, trust and remove plugins and marketplaces; read what a marketplace lists.
 
-A plugin is first staged beside the installed ones (`stage_plugin`), where the user is shown what it brings, and
+A plugin is first staged beside the installed ones (`stage_plugin`), where the user is shown what it contains, and
 installed only once they agree (`accept`). Nothing of it runs before that.
 """
 

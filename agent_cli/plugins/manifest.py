@@ -225,7 +225,7 @@ class _PluginReader:
         raws += [(raw, "hooks") for t in self._tables if (raw := t.get("hooks")) is not None]
         for raw, key in raws:
             for table, where in self._inline_or_file(raw, key, seen):
-                hooks, problems = parse_hooks(table.get("hooks", table), f"{self._name}:{where}", own=True)
+                hooks, problems = parse_hooks(table.get("hooks", table), f"{self._name}:{where}", from_user=True)
                 self._notes += [f"{where}: {problem}" for problem in problems]
                 found += [self._bind_variables(hook) for hook in hooks]
         return tuple(found)

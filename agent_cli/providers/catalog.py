@@ -212,7 +212,7 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     names = list(dict.fromkeys([provider, known.litellm if known else provider]))
     spelled = list(dict.fromkeys([model, re.sub(_DATE, "", model)] if model[-2:].isdigit() else [model]))
     data = _bytes()  # once: most of a lookup is reading it
-    entry = _first_entry(lambda key: _own_entry(key, data), names, spelled)
+    entry = _first_entry(lambda key: _catalog_entry(key, data), names, spelled)
     if entry is None and not local:
         theirs = litellm_file_bytes(LITELLM_FILE)
         entry = _first_entry(lambda key: litellm_entry(key, theirs), names, spelled)
@@ -289,7 +289,7 @@ def is_provider(name: str) -> bool:
 
 def owner_of(name: str) -> str | None:
     """Return the provider of the model with exactly this name in the catalog, or None."""
-    entry = _own_entry(name, _bytes()) or litellm_entry(name)
+    entry = _catalog_entry(name, _bytes()) or litellm_entry(name)
     return _owner(name, entry) if entry is not None else None
 
 
@@ -305,7 +305,7 @@ def _first_entry(
     return None
 
 
-def _own_entry(key: str, data: bytes) -> dict[str, Any] | None:
+def _catalog_entry(key: str, data: bytes) -> dict[str, Any] | None:
     line = b"\n" + json.dumps(key).encode() + b":{"
     start = data.find(line)
     if start < 0:

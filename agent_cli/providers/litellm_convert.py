@@ -167,7 +167,7 @@ class LiteLLMReader:
         self._calls: dict[int, tuple[int, str]] = {}
         self._stop = ""
         self._has_thinking = False
-        self._begun = 0
+        self._next_index = 0
 
     def read(self, part: Any) -> Iterator[Chunk]:
         """Yield the chunks of one streamed part, or of a whole response."""
@@ -226,7 +226,7 @@ class LiteLLMReader:
         index, known = self._calls.get(key, (-1, ""))
         # Some providers give every call the same index and only a new id.
         if index < 0 or (call.id and call.id != known):
-            index, self._begun = self._begun, self._begun + 1
+            index, self._next_index = self._next_index, self._next_index + 1
             self._calls[key] = index, call.id or ""
             yield ToolCallStart(index, call.id or f"call_{index}", call.function.name or "")
         if call.function.arguments:

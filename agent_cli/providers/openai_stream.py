@@ -70,10 +70,10 @@ class ThinkTags:
             return
         text, self._pending = self._pending + text, ""
         if self._place == "before":
-            begun = text.lstrip()
-            if begun.startswith(_OPENING):
-                self._place, text = "opened", begun[len(_OPENING) :]
-            elif _OPENING.startswith(begun):
+            stripped = text.lstrip()
+            if stripped.startswith(_OPENING):
+                self._place, text = "opened", stripped[len(_OPENING) :]
+            elif _OPENING.startswith(stripped):
                 self._pending = text
                 return
             else:

@@ -31,7 +31,7 @@ class Provider(Value):
     model_prefix: put before a model name that has no slash.
     name_prefixes: beginnings of model names that imply this provider.
     effort: models that reason take a level of effort.
-    own_limit: without a limit in the request, answers are as long as the model allows.
+    max_tokens_optional: without a limit in the request, answers are as long as the model allows.
     reasoning: the form in which the reasoning of earlier answers is sent back; empty: not at all.
     """
 
@@ -47,7 +47,7 @@ class Provider(Value):
     model_prefix: str = ""
     name_prefixes: tuple[str, ...] = ()
     effort: bool = False
-    own_limit: bool = False
+    max_tokens_optional: bool = False
     reasoning: Reasoning = ""
 
 
@@ -97,7 +97,7 @@ PROVIDERS: tuple[Provider, ...] = (
         default="gpt-5.6",
         name_prefixes=("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt"),
         effort=True,
-        own_limit=True,
+        max_tokens_optional=True,
     ),
     _direct(
         "openrouter",
@@ -117,7 +117,7 @@ PROVIDERS: tuple[Provider, ...] = (
         default="gemini-pro-latest",
         name_prefixes=("gemini-",),
         effort=True,
-        own_limit=True,
+        max_tokens_optional=True,
     ),
     _direct(
         "deepseek",
@@ -232,11 +232,13 @@ PROVIDERS: tuple[Provider, ...] = (
         base_url_vars=("VERTEXAI_API_BASE", "GOOGLE_VERTEX_BASE_URL"),
         needs_key=False,
         effort=True,
-        own_limit=True,
+        max_tokens_optional=True,
     ),
     _via_litellm("bedrock", needs_key=False),
     _via_litellm("sagemaker", needs_key=False),
-    _via_litellm("azure", "AZURE_API_KEY", base_url_vars=("AZURE_API_BASE",), needs_key=False, own_limit=True),
+    _via_litellm(
+        "azure", "AZURE_API_KEY", base_url_vars=("AZURE_API_BASE",), needs_key=False, max_tokens_optional=True
+    ),
     _via_litellm("azure_ai", "AZURE_AI_API_KEY", base_url_vars=("AZURE_AI_API_BASE",), needs_key=False),
     _via_litellm("ai21", "AI21_API_KEY", name_prefixes=("jamba-",)),
     _via_litellm("replicate", "REPLICATE_API_KEY", "REPLICATE_API_TOKEN"),

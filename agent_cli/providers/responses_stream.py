@@ -143,8 +143,8 @@ class ResponsesReader:
     def _arguments_of(self, item: _Item, text: str) -> Iterator[Chunk]:
         """Yield a piece of a call's input; plain text becomes the one argument of a JSON object."""
         if item.argument:
-            begun = "" if item.started else f'{{{json.dumps(item.argument)}:"'
-            text = begun + json.dumps(text, ensure_ascii=False)[1:-1]
+            opening = "" if item.started else f'{{{json.dumps(item.argument)}:"'
+            text = opening + json.dumps(text, ensure_ascii=False)[1:-1]
         item.started = True
         yield ToolCallDelta(item.index, text)
 
@@ -211,8 +211,8 @@ class ResponsesReader:
     def _paragraph(self, item: _Item) -> str:
         """Return the beginning of a message: the second one of an answer is a new paragraph."""
         item.started = True
-        begun, self._has_text = self._has_text, True
-        return "\n\n" if begun else ""
+        had_text, self._has_text = self._has_text, True
+        return "\n\n" if had_text else ""
 
     def _whole_thought(self, item: _Item, whole: dict[str, Any]) -> Iterator[Chunk]:
         if not item.started:

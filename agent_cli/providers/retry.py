@@ -43,15 +43,15 @@ class ProtocolFallbackClient:
         if self._certain:
             yield from self._client.stream(request, cancel)
             return
-        begun = False
+        started = False
         try:
             for chunk in self._client.stream(request, cancel):
-                begun = begun or not isinstance(chunk, Notice)
+                started = started or not isinstance(chunk, Notice)
                 yield chunk
             self._certain = True
             return
         except ModelError as error:
-            if begun or not self._asks_for_other(error):
+            if started or not self._asks_for_other(error):
                 raise
             refusal = error
         first, self._client, self._certain = self._client, self._other(), True
@@ -120,10 +120,10 @@ class RetryingClient:
         """See `ModelClient`."""
         failed = 0
         while True:
-            begun = False
+            started = False
             try:
                 for chunk in self._client.stream(request, cancel):
-                    begun = begun or not isinstance(chunk, Notice)
+                    started = started or not isinstance(chunk, Notice)
                     yield chunk
                 return
             except ModelError as error:
@@ -132,7 +132,7 @@ class RetryingClient:
                 wait = self._wait(error, failed)
                 failure = error.failure
             failed += 1
-            if begun:
+            if started:
                 yield Restarted()
             shown = f"{wait:.0f} s" if wait >= 1 else f"{wait:.1f} s"
             text = f"{_cause(failure)}; trying again in {shown} ({failed} of {self._attempts})"

@@ -26,7 +26,7 @@ from agent_tools.net.urls import split_url
 _WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
 _ROLES = ("admin", "write", "maintain")
 # Events that need write access, or that GitHub itself causes.
-_OWN_EVENTS = ("push", "workflow_dispatch", "schedule", "repository_dispatch", "merge_group", "release")
+_TRUSTED_EVENTS = ("push", "workflow_dispatch", "schedule", "repository_dispatch", "merge_group", "release")
 _GIT_SECONDS = 300
 _MAX_ANSWER_BYTES = 1 << 20
 
@@ -57,7 +57,7 @@ def _event(env: Mapping[str, str]) -> dict[str, Any]:
 
 def check_actor(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[str, str]) -> None:
     """Raise ActionError if the user who caused the event may not give instructions."""
-    if env.get("GITHUB_EVENT_NAME", "") in _OWN_EVENTS:
+    if env.get("GITHUB_EVENT_NAME", "") in _TRUSTED_EVENTS:
         return
     sender = event.get("sender") or {}
     actor = str(sender.get("login") or env.get("GITHUB_ACTOR", ""))

@@ -95,7 +95,7 @@ with lazy_imports():
     )
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
-NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
+NOT_STARTED = "Interrupted: the program ended before this finished. It had not begun."
 
 
 _PARALLEL_SUBAGENTS = 4
@@ -132,7 +132,7 @@ def build_agent(
     model, info = chosen.resolved, chosen.info
     small = old.small if old is not None else wants_small_profile(settings, model.model, chosen.window)
     answered = attended or embedded.approves or options.on_ask == "suspend"
-    asks = answered or embedded.answers
+    can_ask = answered or embedded.answers
 
     # Git works meanwhile.
     repository = RepositoryState(run_env, layers) if old is None else None
@@ -146,7 +146,7 @@ def build_agent(
     attached = attach_images(options.image, workspace, model.name, context.input_modalities)
     offered = choose_tools(
         settings, layers.rules, context, restored, added.tools, embedded.tools,
-        model=model.name, answered=asks, small=small,
+        model=model.name, answered=can_ask, small=small,
     )  # fmt: skip
     warn_unknown_rules(layers.rules, [*added.tools, *embedded.tools], warn)
     tools, guards = offered, []
@@ -158,13 +158,13 @@ def build_agent(
         run_env,
         model.name,
         small,
-        asks,
+        can_ask,
         lambda: (repository or RepositoryState(run_env, layers)).text(),
         lambda: working_files(context),
         active_style(options, run_env, layers, settings, warn) if old is None else "",
     )
     system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
-    header = make_header(options, run_env, model, offered, restored, system, answered=asks, small=small)
+    header = make_header(options, run_env, model, offered, restored, system, answered=can_ask, small=small)
     if log is not None and restored is not None and restored.rebuilt:
         log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
@@ -229,7 +229,7 @@ def build_agent(
         restored.history if restored else (),
         expanders=[lambda text: expand_message(text, commands, context)],
         attached=attached,
-        notes=[*changed_memory(header, memory, restored), *changed_presence(header, restored, answered=asks)],
+        notes=[*changed_memory(header, memory, restored), *changed_presence(header, restored, answered=can_ask)],
         plans=restored.plans if restored is not None else (),
         origin=session_origin(options, settings, restored),
         plan_workflow=embedded.plan_workflow,
@@ -310,7 +310,7 @@ def _broken_off(restored: Restored | None) -> dict[str, Any]:
     if restored is None or restored.last is not None:
         return {}
     started = restored.started
-    found: dict[str, Any] = {"open_call_reason": lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN}
+    found: dict[str, Any] = {"open_call_reason": lambda call: BROKEN_OFF if call.id in started else NOT_STARTED}
     if restored.waiting is not None:
         waits = {call.id for call in restored.waiting.calls}
         found["broken_off"] = frozenset(c.id for c in pending_calls(restored.history)) - waits
@@ -332,13 +332,13 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     if not all(0 < share <= 1 for share in settings.results.clear_at):
         raise UsageError("results.clear_at has shares of the model's window: numbers from 0 to 1, such as [0.5, 0.75].")
     limits = Limits(**{name: getattr(settings, f"max_{name}") for name in Limits._fields})
-    own = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
-    own["cache_key"] = header.session_id
-    own["clear_at"] = settings.results.clear_at if settings.results.clear else ()
+    fixed = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
+    fixed["cache_key"] = header.session_id
+    fixed["clear_at"] = settings.results.clear_at if settings.results.clear else ()
     if not settings.max_parallel_subagents:
         # A server on this machine answers one after another, and caches the prompt of one conversation.
-        own["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
-    return TurnOptions(**{**shared, **own})
+        fixed["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
+    return TurnOptions(**{**shared, **fixed})
 
 
 def resume_payload(options: RunOptions, run_env: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:

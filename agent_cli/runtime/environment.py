@@ -66,7 +66,7 @@ def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[s
         layers.managed = read_policy(run_env.env, options.managed_settings)
         if not options.bare:
             if reads_source(options, "user"):
-                _add_own_files(layers, run_env)
+                _add_user_files(layers, run_env)
             by_flag = options.trust or (options.setting_sources is not None and reads_source(options, "project"))
             evaluate_project_trust(layers, run_env, _trusted(layers, options, run_env), by_flag=by_flag)
             if run_env.root != run_env.home:
@@ -102,12 +102,12 @@ def _check_sources(options: RunOptions) -> None:
             raise SettingsError(f"--setting-sources: {name.strip()} is not one of {', '.join(SOURCES)}")
 
 
-def _add_own_files(layers: Layers, run_env: RunEnvironment) -> None:
+def _add_user_files(layers: Layers, run_env: RunEnvironment) -> None:
     if run_env.home is not None:
         folder = Path(run_env.env.get("CLAUDE_CONFIG_DIR") or run_env.home / ".claude")
-        add_claude_settings(layers, folder / "settings.json", "own", run_env.env)
-        add_hooks_file(layers, run_env.home / ".agent/hooks.json", "own")
-        layers.add_file(run_env.home / ".agentrc", "own")
+        add_claude_settings(layers, folder / "settings.json", "user", run_env.env)
+        add_hooks_file(layers, run_env.home / ".agent/hooks.json", "user")
+        layers.add_file(run_env.home / ".agentrc", "user")
 
 
 def evaluate_project_trust(layers: Layers, run_env: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
@@ -194,7 +194,7 @@ def memory_sources(
 def remember_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Store the user's trust in the project; return "" or why that failed.
 
-    shown: the project's files (see `project_files`) at the time when the user was shown what it brings.
+    shown: the project's files (see `project_files`) at the time when the user was shown what it contains.
     """
     return grant_trust(run_env.root, state_folder(run_env.env), shown)
 
@@ -202,7 +202,7 @@ def remember_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str
 def decline_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Remember that the user does not trust the project as shown; return "" or why that cannot be saved."""
     if shown is None:
-        return "it brings too many files to check"
+        return "it has too many files to check"
     try:
         TrustStore(state_folder(run_env.env)).decline(run_env.root, shown)
     except OSError as error:
@@ -263,9 +263,9 @@ def _add_plugins(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
     for plugin in found:
         layers.plugins.append(plugin)
         if plugin.hooks:
-            layers.add_hooks(plugin.hooks, f"the plugin {plugin.name}", "own")
+            layers.add_hooks(plugin.hooks, f"the plugin {plugin.name}", "user")
         where = f"the plugin {plugin.name}"
-        layers.servers += [Declared(name, server, where, own=True) for name, server in plugin.servers.items()]
+        layers.servers += [Declared(name, server, where, from_user=True) for name, server in plugin.servers.items()]
 
 
 def _missing_plugin(name: str, markets: Mapping[str, str]) -> str:
@@ -306,12 +306,12 @@ def _add_settings_option(layers: Layers, text: str, run_env: RunEnvironment) -> 
         raise SettingsError(f"--settings: there is no file {text}")
     if path.suffix == ".json":
         try:
-            found = layers.text_of(path, "own")
+            found = layers.text_of(path, "user")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
         add_json_settings(layers, found or "{}", str(path), path.parent)
         return
-    layers.add_file(path, "own")
+    layers.add_file(path, "user")
 
 
 def _use_key_helper(layers: Layers) -> None:

@@ -78,7 +78,7 @@ def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
     """Return the hooks that run; a project's only if it is trusted."""
     if settings.disable_hooks:
         return ()
-    return tuple(hook for hook in settings.hooks if hook.own or layers.trust.trusted)
+    return tuple(hook for hook in settings.hooks if hook.from_user or layers.trust.trusted)
 
 
 def make_hooks(
@@ -106,8 +106,8 @@ def make_hooks(
     if settings.disable_hooks and not functions:
         return NO_HOOKS
 
-    def environment(own: bool) -> dict[str, str]:
-        if not own:
+    def environment(from_user: bool) -> dict[str, str]:
+        if not from_user:
             return state.command_env(context)[0]
         return {
             n: v for n, v in run_env.env.items() if n not in state.STARTUP_VARIABLES and not n.startswith("BASH_FUNC_")

@@ -43,8 +43,8 @@ def declares_servers(options: RunOptions, run_env: RunEnvironment, layers: Layer
     """Return True if any server may be declared; for a run without servers this is the only cost."""
     if options.mcp_config or (layers.servers and not options.strict_mcp_config):
         return True
-    own_only = not reads_source(options, "project") or options.strict_mcp_config or not layers.trust.trusted
-    return not own_only and os.path.lexists(run_env.root / ".mcp.json")
+    user_only = not reads_source(options, "project") or options.strict_mcp_config or not layers.trust.trusted
+    return not user_only and os.path.lexists(run_env.root / ".mcp.json")
 
 
 def make_servers(
@@ -139,8 +139,8 @@ class SessionServers:
         """tools: the session's, to which those of the servers are added. commands: likewise. rules: the session's."""
         self.servers = servers
         self._conversation = conversation
-        self._tools, self._own_tools = tools, dict(tools)
-        self._commands, self._own_commands = commands, commands.content
+        self._tools, self._other_tools = tools, dict(tools)
+        self._commands, self._other_commands = commands, commands.content
         self._denied = {rule.tool for rule in rules if rule.list == "deny" and rule.spec is None}
         self._settings = settings
         self._chosen = chosen
@@ -169,16 +169,16 @@ class SessionServers:
         # Our own tools among those in the requests: to search for servers' tools, and for resources.
         sent = {name for name in self._sent if not name.startswith("mcp__")}
         finders = {name: tool for name, tool in self._tools.items() if name in sent}
-        self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
+        self._tools.replace({**self._other_tools, **finders, **self.servers.tools()})
         prompts: dict[str, Any] = {}
         if any(server.prompts for server in self.servers.all.values()):
             prompts.update(tools.prompts_of(self.servers.all))
         # Without prompts nothing is copied: the built-in commands are read on first use.
-        self._commands.replace({**self._own_commands, **prompts} if prompts else self._own_commands)
+        self._commands.replace({**self._other_commands, **prompts} if prompts else self._other_commands)
 
     def replace_commands(self, commands: Mapping[str, UserCommand]) -> None:
         """Replace the session's own commands; the prompts of the servers stay."""
-        self._own_commands = commands
+        self._other_commands = commands
         self._publish()
 
     def wait_ready(self) -> None:

@@ -178,13 +178,13 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     """
     if model.recording:
         return ModelWindow(model.window, "none")
-    known, own = info.context_window if info else None, settings.context_window
+    known, configured = info.context_window if info else None, settings.context_window
     if known and model.long and model.provider == "anthropic":
         known = max(known, LONG_WINDOW)
     if model.wire == "ollama":
-        return _ollama_window(model, own, ask=ask)
-    if own:
-        return ModelWindow(min(own, known or own), "settings")
+        return _ollama_window(model, configured, ask=ask)
+    if configured:
+        return ModelWindow(min(configured, known or configured), "settings")
     if model.wire == "scripted":
         return ModelWindow(None, "none")
     provider = find_provider(model.provider)
@@ -204,7 +204,7 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     return ModelWindow(ASSUMED_LOCAL_WINDOW_TOKENS if local else ASSUMED_WINDOW_TOKENS, "assumed")
 
 
-def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> ModelWindow:
+def _ollama_window(model: ResolvedModel, configured: int | None, *, ask: bool) -> ModelWindow:
     """Return the window to request from Ollama: from the settings, else the model's own file, else a default.
 
     A model that is loaded with a larger window stays so.
@@ -212,9 +212,9 @@ def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> Model
     key = model.api_key.reveal() if model.api_key else ""
     about = server_info.ask_ollama(model.base_url, model.model, key) if ask else None
     if about is None:
-        return ModelWindow(own or OLLAMA_WINDOW_TOKENS, "settings" if own else "assumed")
-    window = own or about.configured or max(about.loaded or 0, OLLAMA_WINDOW_TOKENS)
-    source: Literal["settings", "server"] = "settings" if own else "server"
+        return ModelWindow(configured or OLLAMA_WINDOW_TOKENS, "settings" if configured else "assumed")
+    window = configured or about.configured or max(about.loaded or 0, OLLAMA_WINDOW_TOKENS)
+    source: Literal["settings", "server"] = "settings" if configured else "server"
     return ModelWindow(min(window, about.max_context or window), source, about.images, about.parameters)
 
 
@@ -257,7 +257,7 @@ def model_handle(
 
 def _answer_tokens(model: ResolvedModel, max_output: int | None, window: int | None) -> int | None:
     provider = find_provider(model.provider)
-    if model.wire == "scripted" or (provider is not None and provider.own_limit):
+    if model.wire == "scripted" or (provider is not None and provider.max_tokens_optional):
         return None
     if max_output is None and window and provider is not None and provider.local:
         max_output = window // 2  # a small model may repeat itself until its window is full
@@ -320,8 +320,8 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
 
 def _betas(model: ResolvedModel, settings: Settings) -> dict[str, str]:
     """Return the header that requests beta features of Anthropic's API."""
-    own = ((LONG_WINDOW_BETA, model.long), (TASK_BUDGET_BETA, settings.task_budget))
-    names = (*settings.betas, *(beta for beta, wanted in own if wanted))
+    wanted_by = ((LONG_WINDOW_BETA, model.long), (TASK_BUDGET_BETA, settings.task_budget))
+    names = (*settings.betas, *(beta for beta, wanted in wanted_by if wanted))
     return {"anthropic-beta": ",".join(dict.fromkeys(names))} if names and model.provider == "anthropic" else {}
 
 
@@ -375,14 +375,14 @@ def lazy_model(name: str, settings: Settings, run_env: RunEnvironment) -> Callab
 
 
 def make_planner(
-    chosen: ChosenModel, own: ModelHandle, lazy: Callable[[str], Callable[[], ModelHandle]]
+    chosen: ChosenModel, main: ModelHandle, lazy: Callable[[str], Callable[[], ModelHandle]]
 ) -> Callable[[bool], ModelHandle] | None:
     """Return `TurnDeps.planner` for a model.
 
-    own: its handle.
+    main: its handle.
     lazy: returns a function that opens another model.
     """
     if not chosen.has_planner:
         return None
     plans = cache(lazy("opus"))
-    return lambda planning: plans() if planning else own
+    return lambda planning: plans() if planning else main

@@ -224,9 +224,9 @@ def choose_tools(
     # A list written for another program may have tools that only it has.
     if unknown := [n for n in unknown if n not in agent_files.FOREIGN_TOOLS]:
         raise UsageError(f"Unknown tool {unknown[0]}. The tools are: {', '.join(known)}.")
-    own = [tool.name for tool in embedded]
+    embedded_names = [tool.name for tool in embedded]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
-    wanted = listed | set(own)
+    wanted = listed | set(embedded_names)
     if settings.tools is None or "default" in settings.tools:
         asking = answered or settings.permissions.mode == "plan"
         wanted |= known.keys() - _not_for(model, denied, asking=asking, small=small)
@@ -234,8 +234,8 @@ def choose_tools(
     if restored is None or restored.rebuilt:
         return chosen
     # Fixed with the first request; but a session that began unattended may be resumed by its user.
-    late = [t.name for t in chosen if _asks(t) and answered and not restored.header.answered]
-    return [known[n] for n in dict.fromkeys((*restored.header.tools, *own, *late)) if n in known]
+    late = [t.name for t in chosen if _needs_user(t) and answered and not restored.header.answered]
+    return [known[n] for n in dict.fromkeys((*restored.header.tools, *embedded_names, *late)) if n in known]
 
 
 def warn_unknown_rules(rules: Sequence[Rule], tools: Iterable[Tool[Any]], warn: Callable[[str], None]) -> None:
@@ -254,14 +254,14 @@ def _not_for(model: str, denied: set[str], *, asking: bool, small: bool) -> set[
     names, parts = set(), model.lower().split("/")
     for tool in BUILTIN:
         unknown = tool.trained_models and not any(part.startswith(tool.trained_models) for part in parts)
-        if unknown or (small and not tool.small_arguments) or (_asks(tool) and not asking):
+        if unknown or (small and not tool.small_arguments) or (_needs_user(tool) and not asking):
             names.add(tool.name)
         elif tool.name not in denied:
             names |= set(tool.instead_of)
     return names
 
 
-def _asks(tool: Tool[Any]) -> bool:
+def _needs_user(tool: Tool[Any]) -> bool:
     return tool.asks_user or tool.ends_plan_mode
 
 

@@ -186,7 +186,7 @@ async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> Asy
     clock = asyncio.get_running_loop().time
     shown: Any = None
     version, due = -1, 0.0
-    begun, stale = False, True
+    started, stale = False, True
     feed.changed.set()
     try:
         while True:
@@ -198,14 +198,14 @@ async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> Asy
                 continue
             feed.changed.clear()
             # Before the records, whose message is the end of what was written; but not before those of earlier turns.
-            for piece in text.read() if text is not None and begun else ():
+            for piece in text.read() if text is not None and started else ():
                 yield encode_event("live", piece)
             while found := records.read():
                 stale = True
                 for event in found:
                     yield encode_event("record", event, event["seq"])
-            if not begun:
-                begun = True
+            if not started:
+                started = True
                 feed.changed.set()
             if feed.version() != version or (stale and clock() >= due):
                 version, stale, due = feed.version(), False, clock() + STATE_SECONDS

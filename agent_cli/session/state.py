@@ -70,9 +70,9 @@ class OpenTurn:
         self.began, self._since = event, time
         self._before = self._spent, self.mode, self.kept, self.by_model
         if not resumed:
-            lent = event.saved.get("lent")
+            overrides = event.saved.get("lent")
             self.checkpoint, self._spent, self.mode, self.by_model = None, Spent(), event.mode, {}
-            self.kept = {"lent": [lent]} if lent else {}
+            self.kept = {"lent": [overrides]} if overrides else {}
 
     def resume(self) -> None:
         """Make the turn that just began a resumption: restore its earlier totals."""
@@ -329,14 +329,14 @@ class ReplayState:
         A call that has begun is not pending: it may have run in part and must not run again. Later calls that the user
         has decided still wait.
         """
-        begun = self._begun(self.history.open)
-        inside = self._begun(i for history in self.nested.values() for i in history.open)
-        calls = tuple(call for call in self.history.open.values() if call.id not in begun)
+        started = self._started_calls(self.history.open)
+        inside = self._started_calls(i for history in self.nested.values() for i in history.open)
+        calls = tuple(call for call in self.history.open.values() if call.id not in started)
         if not calls or self.turn.checkpoint is None or inside:
             return None
-        if begun and not any(call.id in self.decisions or call.id in self.answers for call in calls):
+        if started and not any(call.id in self.decisions or call.id in self.answers for call in calls):
             return None
-        return self._build_waiting(calls, begun)
+        return self._build_waiting(calls, started)
 
     def interrupted(self) -> WaitingTurn | None:
         """Return the turn that was cut off, if it can be resumed; its open calls cannot."""
@@ -346,13 +346,13 @@ class ReplayState:
             return None
         return self._build_waiting(())
 
-    def _begun(self, calls: Iterable[str]) -> set[str]:
+    def _started_calls(self, calls: Iterable[str]) -> set[str]:
         """Return the open calls that have started, except sub-agents, which resume with their own open calls."""
         # A call that has run and whose result asks the user does not run again.
         asking = {i for i, asked in self.questions.items() if asked.ran is not None}
         return {i for i in calls if i in self.started and i not in self.nested and i not in asking}
 
-    def _build_waiting(self, calls: tuple[ToolCall, ...], begun: Collection[str] = ()) -> WaitingTurn:
+    def _build_waiting(self, calls: tuple[ToolCall, ...], started: Collection[str] = ()) -> WaitingTurn:
         turn = WaitingTurn(
             calls=calls,
             requests={},
@@ -370,10 +370,10 @@ class ReplayState:
         if not calls:
             return turn
         return turn.replace(
-            requests=_without(self.requests, begun),
-            questions=_without(self.questions, begun),
-            decisions=_without(self.decisions, begun),
-            answers=_without(self.answers, begun),
+            requests=_without(self.requests, started),
+            questions=_without(self.questions, started),
+            decisions=_without(self.decisions, started),
+            answers=_without(self.answers, started),
             nested_seen=dict(self.nested_seen),
             nested_shell=dict(self.nested_shell),
             nested={call_id: history.end() for call_id, history in self.nested.items()},

@@ -134,7 +134,7 @@ def _ask_about_plugins(options: RunOptions, run_env: RunEnvironment, layers: Lay
     if options.bare or run_env.home is None or not any("agent plugin trust" in text for text in layers.ignored):
         return layers
     for plugin, digest in install.changed_plugins(run_env.home):
-        title = f"The plugin {plugin.name} has changed since you trusted it. It brings:"
+        title = f"The plugin {plugin.name} has changed since you trusted it. It contains:"
         lines = [f"  {phrase}" for phrase in plugin.describe_contents()]
         if not dialogs.put(_before_start(title, lines, "Trust it as it is now?")):
             continue
@@ -185,21 +185,24 @@ def _save(dialogs: Dialogs, run_env: RunEnvironment, key: str, value: Any) -> No
         dialogs.say(f"  saved as `{key}` in ~/.agentrc")
 
 
+_CONTAINS = "It contains settings or files that change how the agent works:"
+
+
 def trust_dialog(layers: Layers) -> Dialog:
-    """Build the question about trusting the project, which shows everything that it brings."""
+    """Build the question about trusting the project, which shows everything in it that would take effect."""
     trust = layers.trust
     if trust.state == "changed":
-        title, *lines = f"{trust.root} has changed since you trusted it: {', '.join(trust.changed)}", "  It brings:"
+        title, *lines = f"{trust.root} has changed since you trusted it: {', '.join(trust.changed)}", f"  {_CONTAINS}"
     else:
-        title, lines = f"You have not trusted {trust.root} yet. It brings:", []
+        title, lines = f"You have not trusted {trust.root} yet. {_CONTAINS}", []
     for held in layers.held:
         lines.append(f"  - {os.path.relpath(held.source, trust.root)} sets {held.key}: {held.shown}")
     lines += [
         *(f"  - {phrase}" for phrase in trust.needs_trust),
-        "  y: all of this takes effect, until it changes, and git may be used in it without a question",
-        "  n: it is ignored; only what makes things stricter takes effect",
+        "  y: all of this takes effect until it changes, and git runs here without approval",
+        "  n: it is ignored, except for what makes the agent stricter",
     ]
-    return _before_start(title, lines, "Trust it?")
+    return _before_start(title, lines, "Trust this folder?")
 
 
 class ProjectServer(Protocol):

@@ -19,7 +19,7 @@ def write(path: Path, **permissions: Any) -> Path:
     return path
 
 
-def taken(path: Path, origin: Origin = "own") -> Layers:
+def taken(path: Path, origin: Origin = "user") -> Layers:
     layers = Layers()
     add_claude_settings(layers, path, origin, {})
     return layers

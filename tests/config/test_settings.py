@@ -27,17 +27,17 @@ def layers(tmp_path: Path, *texts: tuple[str, str]) -> Layers:
 
 
 def test_later_layers_win_and_origins_are_kept(tmp_path: Path) -> None:
-    found = layers(tmp_path, ("own", 'model = "a"\nmax_rounds = 5'), ("trusted", 'model = "b"'))
+    found = layers(tmp_path, ("user", 'model = "a"\nmax_rounds = 5'), ("trusted", 'model = "b"'))
     assert found.settings().model == "b"
     assert found.settings().max_rounds == 5
-    assert found.origins == {"model": "trusted.toml", "max_rounds": "own.toml"}
-    assert found.overridden == ["model of own.toml by trusted.toml"]
+    assert found.origins == {"model": "trusted.toml", "max_rounds": "user.toml"}
+    assert found.overridden == ["model of user.toml by trusted.toml"]
 
 
 def test_rules_add_up(tmp_path: Path) -> None:
     found = layers(
         tmp_path,
-        ("own", '[permissions]\nallow = ["Bash(ls:*)"]\ndeny = ["Bash(rm:*)"]'),
+        ("user", '[permissions]\nallow = ["Bash(ls:*)"]\ndeny = ["Bash(rm:*)"]'),
         ("project", '[permissions]\ndeny = ["Read(.env)"]\nask = ["Edit"]'),
     )
     assert [(r.list, r.text) for r in found.rules] == [
@@ -123,7 +123,7 @@ def test_without_trust_a_project_can_tighten(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "project", "counts"),
+    ("user", "project", "counts"),
     [
         ("acceptEdits", "default", True),
         ("default", "dontAsk", True),
@@ -132,10 +132,10 @@ def test_without_trust_a_project_can_tighten(tmp_path: Path, text: str) -> None:
         ("plan", "default", False),
     ],
 )
-def test_the_order_of_modes(tmp_path: Path, own: str, project: str, counts: bool) -> None:
-    texts = [f'[permissions]\nmode = "{mode}"' for mode in (own, project)]
-    found = layers(tmp_path, ("own", texts[0]), ("project", texts[1]))
-    assert found.settings().permissions.mode == (project if counts else own)
+def test_the_order_of_modes(tmp_path: Path, user: str, project: str, counts: bool) -> None:
+    texts = [f'[permissions]\nmode = "{mode}"' for mode in (user, project)]
+    found = layers(tmp_path, ("user", texts[0]), ("project", texts[1]))
+    assert found.settings().permissions.mode == (project if counts else user)
 
 
 def test_what_only_tightens_is_a_number_or_has_an_order() -> None:
@@ -157,75 +157,75 @@ why = "the tests are safe"
 match = ["npm run test unit"]
 not_match = ["npm run tests"]
 """
-    found = layers(tmp_path, ("own", text))
+    found = layers(tmp_path, ("user", text))
     deny, allow = found.rules
-    assert (deny.source, allow.source) == ("own.toml:2", "own.toml:5")
+    assert (deny.source, allow.source) == ("user.toml:2", "user.toml:5")
     assert (allow.list, allow.text, allow.why) == ("allow", "Bash(npm run test:*)", "the tests are safe")
     assert (allow.match, allow.not_match) == (("npm run test unit",), ("npm run tests",))
 
 
 def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None:
-    found = layers(tmp_path, ("own", '[permissions]\nadditional_directories = ["../x", "/y"]'))
+    found = layers(tmp_path, ("user", '[permissions]\nadditional_directories = ["../x", "/y"]'))
     assert found.settings().permissions.additional_directories == (f"{tmp_path}/../x", "/y")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('model = "a"\nmax_rounds = "many"', "own.toml:2: max_rounds: expected a whole number, found 'many'"),
-        ("\nmax_rouns = 1", "own.toml:2: max_rouns: unknown setting; did you mean max_rounds?"),
-        ('effort = "huge"', "own.toml:1: effort: expected one of none, minimal, low"),
-        ("stream = 1", "own.toml:1: stream: expected true or false, found 1"),
-        ('[permissions]\nmode = "yolo"', "own.toml:2: permissions.mode: expected one of default"),
-        ('[permissions]\nallow = "Bash"', "own.toml:2: permissions.allow: expected a list of text"),
-        ('[permissions]\nallow = ["Bash", 3]', "own.toml:2: permissions.allow[1]: expected a list of text"),
-        ('[permissions]\nallow = [\n  "Bash(",\n]', "own.toml:3: permissions.allow: 'Bash(' is not a rule"),
-        ("permissions = 3", "own.toml:1: permissions: expected a table"),
+        ('model = "a"\nmax_rounds = "many"', "user.toml:2: max_rounds: expected a whole number, found 'many'"),
+        ("\nmax_rouns = 1", "user.toml:2: max_rouns: unknown setting; did you mean max_rounds?"),
+        ('effort = "huge"', "user.toml:1: effort: expected one of none, minimal, low"),
+        ("stream = 1", "user.toml:1: stream: expected true or false, found 1"),
+        ('[permissions]\nmode = "yolo"', "user.toml:2: permissions.mode: expected one of default"),
+        ('[permissions]\nallow = "Bash"', "user.toml:2: permissions.allow: expected a list of text"),
+        ('[permissions]\nallow = ["Bash", 3]', "user.toml:2: permissions.allow[1]: expected a list of text"),
+        ('[permissions]\nallow = [\n  "Bash(",\n]', "user.toml:3: permissions.allow: 'Bash(' is not a rule"),
+        ("permissions = 3", "user.toml:1: permissions: expected a table"),
         (
             '[[permissions.rules]]\nlist = "allow"\nrule = "Bash("',
-            "own.toml:3: permissions.rules: 'Bash(' is not a rule",
+            "user.toml:3: permissions.rules: 'Bash(' is not a rule",
         ),
         (
             '[[permissions.rules]]\nlist = "may"\nrule = "Bash"',
-            "own.toml:1: permissions.rules[0].list: expected one of",
+            "user.toml:1: permissions.rules[0].list: expected one of",
         ),
-        ('[[permissions.rules]]\nlist = "allow"', "own.toml:1: permissions.rules[0]: rule missing"),
-        ('[[permissions.rules]]\nrul = "x"', "own.toml:1: permissions.rules[0]: unknown key 'rul'"),
-        ('\n[[hooks.Stop]]\ncommand = "x"', "own.toml:2: hooks.Stop[0]: expected matcher and hooks"),
-        ("max_cost = nan", "own.toml:1: max_cost: expected a number that is not negative"),
-        ('{"model": "a", "model": "b"}', "own.toml:1: model is set twice"),
-        ('{"permissions": {"deny": ["Bash"],\n"deny": []}}', "own.toml:1: deny is set twice"),
-        ('{"permissions": {"__proto__": {}}}', "own.toml:1: permissions.__proto__: unknown setting"),
-        ('{"a":' * 3000 + "1" + "}" * 3000, "own.toml: not JSON: nested too deeply"),
-        ("a = " + "[" * 3000 + "]" * 3000, "own.toml: not TOML: nested too deeply"),
-        ("a." * 20_000 + "a = 1", "own.toml: settings in TOML have at most 65536 characters and no endless keys"),
-        ("# " + "x" * 70_000, "own.toml: settings in TOML have at most 65536 characters"),
-        ("model = ", "own.toml: not TOML: "),
-        ('{"model": 3}', "own.toml:1: model: expected text or nothing, found 3"),
-        ('{"model": }', "own.toml: not JSON: "),
-        ('model = "a', "own.toml: not TOML: Unterminated string (at the end, line 1)"),
-        ('model = "a"\nmodel = "b"\n\n', "own.toml: not TOML: a key is set twice (at line 2,"),
-        ("[shell]\npty = true\n[shell]", "own.toml: not TOML: a table is there twice (at line 3,"),
-        ('[after_edit]\n"*.py" = 5', "own.toml:1: after_edit.*.py: expected text, got int"),
-        ('[[hooks]]\ncommand = "x"', "own.toml:1: hooks[0]: event: expected one of PreToolUse, "),
-        ('[[hooks]]\nevent = "Stop"', "own.toml:1: hooks[0]: expected what to run: command, url, prompt, tool"),
+        ('[[permissions.rules]]\nlist = "allow"', "user.toml:1: permissions.rules[0]: rule missing"),
+        ('[[permissions.rules]]\nrul = "x"', "user.toml:1: permissions.rules[0]: unknown key 'rul'"),
+        ('\n[[hooks.Stop]]\ncommand = "x"', "user.toml:2: hooks.Stop[0]: expected matcher and hooks"),
+        ("max_cost = nan", "user.toml:1: max_cost: expected a number that is not negative"),
+        ('{"model": "a", "model": "b"}', "user.toml:1: model is set twice"),
+        ('{"permissions": {"deny": ["Bash"],\n"deny": []}}', "user.toml:1: deny is set twice"),
+        ('{"permissions": {"__proto__": {}}}', "user.toml:1: permissions.__proto__: unknown setting"),
+        ('{"a":' * 3000 + "1" + "}" * 3000, "user.toml: not JSON: nested too deeply"),
+        ("a = " + "[" * 3000 + "]" * 3000, "user.toml: not TOML: nested too deeply"),
+        ("a." * 20_000 + "a = 1", "user.toml: settings in TOML have at most 65536 characters and no endless keys"),
+        ("# " + "x" * 70_000, "user.toml: settings in TOML have at most 65536 characters"),
+        ("model = ", "user.toml: not TOML: "),
+        ('{"model": 3}', "user.toml:1: model: expected text or nothing, found 3"),
+        ('{"model": }', "user.toml: not JSON: "),
+        ('model = "a', "user.toml: not TOML: Unterminated string (at the end, line 1)"),
+        ('model = "a"\nmodel = "b"\n\n', "user.toml: not TOML: a key is set twice (at line 2,"),
+        ("[shell]\npty = true\n[shell]", "user.toml: not TOML: a table is there twice (at line 3,"),
+        ('[after_edit]\n"*.py" = 5', "user.toml:1: after_edit.*.py: expected text, got int"),
+        ('[[hooks]]\ncommand = "x"', "user.toml:1: hooks[0]: event: expected one of PreToolUse, "),
+        ('[[hooks]]\nevent = "Stop"', "user.toml:1: hooks[0]: expected what to run: command, url, prompt, tool"),
     ],
 )
 def test_a_mistake_names_file_line_key_and_what_was_expected(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SettingsError) as error:
-        layers(tmp_path, ("own", text))
+        layers(tmp_path, ("user", text))
     assert words in str(error.value)
 
 
 def test_a_file_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / ".agentrc").write_bytes("# ok\n# grün".encode("latin-1"))
     with pytest.raises(SettingsError, match=r"\.agentrc:2: cannot be read as UTF-8; save the file in that encoding$"):
-        Layers().add_file(tmp_path / ".agentrc", "own")
+        Layers().add_file(tmp_path / ".agentrc", "user")
 
 
 def test_json_with_claude_codes_spelling(tmp_path: Path) -> None:
     text = '{"permissions": {"defaultMode": "acceptEdits", "allow": ["Bash(npm run test)"]}}'
-    found = layers(tmp_path, ("own", text))
+    found = layers(tmp_path, ("user", text))
     assert found.settings().permissions.mode == "acceptEdits"
     assert found.rules[0].text == "Bash(npm run test)"
 

@@ -82,7 +82,7 @@ def test_a_hook_allows_only_over_a_question_that_nothing_stands_behind(
 ) -> None:
     (tmp_path / ".env").write_text("KEY=1")
     replies = [{"calls": [call("Bash", command=command)]}, {"text": "ok"}]
-    world = Hooked(tmp_path, replies, answers=[Reject("no")], **more).hook("PreToolUse", ALLOW, own=own)
+    world = Hooked(tmp_path, replies, answers=[Reject("no")], **more).hook("PreToolUse", ALLOW, from_user=own)
     world.turn()
     assert len(world.asked) == asked
     assert (tmp_path / "made").exists() == ran
@@ -234,7 +234,7 @@ def test_a_question_about_a_protected_file_is_the_persons_alone(tmp_path: Path) 
     world.hook("PermissionRequest", behavior(behavior="allow")).turn()
     assert len(world.asked) == 1
     theirs = Hooked(tmp_path, BASH, answers=[Reject("no")])
-    theirs.hook("PermissionRequest", behavior(behavior="allow"), own=False).turn()
+    theirs.hook("PermissionRequest", behavior(behavior="allow"), from_user=False).turn()
     assert len(theirs.asked) == 1
 
 

@@ -191,7 +191,7 @@ def test_one_of_a_repository_that_is_not_trusted_is_refused_where_git_would_run_
     model = script(repo.parent / "s.toml", [{"text": "Hi."}])
     done = agent(["-p", "-w", "feat", "--model", model, "hello"], repo)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "not trusted, and its .git brings filter.evil.smudge" in done.stderr
+    assert "not trusted, and its .git contains filter.evil.smudge" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert worktrees(repo) == []
     assert not (repo.parent / "ran").exists()

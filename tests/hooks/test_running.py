@@ -159,10 +159,10 @@ def test_exit_1_is_pointed_out_once(tmp_path: Path) -> None:
 def test_only_hooks_of_the_persons_own_may_allow(tmp_path: Path) -> None:
     answer = saying({"hookSpecificOutput": {"permissionDecision": "allow"}})
     assert Step(tmp_path, "PreToolUse", answer).result.verdict == "allow"
-    theirs = Step(tmp_path, "PreToolUse", answer, own=False)
+    theirs = Step(tmp_path, "PreToolUse", answer, from_user=False)
     assert theirs.result.verdict == ""
     assert theirs.ran[0].note.startswith("its allow was ignored")
-    assert Step(tmp_path, "PreToolUse", "exit 2", own=False).result.verdict == "deny"
+    assert Step(tmp_path, "PreToolUse", "exit 2", from_user=False).result.verdict == "deny"
 
 
 def test_what_runs_beside_the_turn_is_reported_when_it_has_ended(tmp_path: Path) -> None:

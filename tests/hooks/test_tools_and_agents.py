@@ -184,5 +184,5 @@ def test_a_hook_that_runs_once_runs_once(work: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_one_is_named(entry: dict[str, Any], problem: str) -> None:
-    found, problems = parse_hooks([{"event": "Stop", **entry}], "here", own=True)
+    found, problems = parse_hooks([{"event": "Stop", **entry}], "here", from_user=True)
     assert found == () and problem in problems[0]

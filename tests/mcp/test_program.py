@@ -145,7 +145,7 @@ def test_servers_are_added_listed_tested_and_removed(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     listed = json.loads(agent(["mcp", "list", "--json"], place).stdout)
     assert [(s["name"], s["type"], s["scope"], s["state"]) for s in listed] == [
-        ("mine", "stdio", "own", "may start"), ("theirs", "http", "project", "may start"),
+        ("mine", "stdio", "user", "may start"), ("theirs", "http", "project", "may start"),
     ]  # fmt: skip
     got = agent(["mcp", "get", "mine"], place).stdout
     assert "environment  TOKEN" in got

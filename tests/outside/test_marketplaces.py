@@ -66,7 +66,7 @@ def test_every_plugin_with_its_files_in_the_marketplace_loads(
     print(*problems, sep="\n  ")
     assert not problems
     for plugin in loaded:
-        assert {f"{plugin.name}:{n}" for n in (*plugin.commands, *plugin.skills)} <= set(found.own)
+        assert {f"{plugin.name}:{n}" for n in (*plugin.commands, *plugin.skills)} <= set(found.from_files)
 
 
 def test_plugins_from_elsewhere_have_a_source_for_git(opened: tuple[PluginStore, Marketplace]) -> None:

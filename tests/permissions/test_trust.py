@@ -392,7 +392,7 @@ def test_credentials_in_the_git_folder_are_not_printed(work: Path, folder: Path)
     shown = agent(["trust", "--show"], work)
     for text in (found, done.stdout + done.stderr, shown.stdout + shown.stderr):
         assert "c2VjcmV0" not in text and "extraheader" in text, text
-    with pytest.raises(NotUsableError, match=r"brings http\.https://github\.com/\.extraheader$"):
+    with pytest.raises(NotUsableError, match=r"contains http\.https://github\.com/\.extraheader$"):
         usable(work, "plain")
     assert yes(work, folder) == "" and state(work, folder) == "trusted"
     (work / ".git/config").write_text(SECRETS.replace("basic c2Vj", "basic d2Vj"))

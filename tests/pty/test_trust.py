@@ -11,7 +11,7 @@ from tests.support.pty_screen import Drawn
 from tests.support.pty_session import Terminal
 from tests.support.scripts import script
 
-ASKED = "Trust it? [y/N]"
+ASKED = "Trust this folder? [y/N]"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def model(work: Path) -> str:
 def test_a_yes_counts_from_then_on_until_something_changes(work: Path, model: str) -> None:
     terminal = Terminal(["--model", model], work)
     shown = terminal.expect(ASKED)
-    assert f"You have not trusted {work} yet" in shown
+    assert f"You have not trusted {work} yet. It contains settings or files that change how the agent works:" in shown
     assert "- .agentrc sets permissions.allow: Bash(npm test:*), Edit" in shown
     assert "- commands: deploy" in shown
     terminal.type("y")

@@ -21,14 +21,14 @@ class Hooked(World):
         self.given: list[dict[str, Any]] = []
         self._functions: list[PythonHook] = []
 
-    def hook(self, event: HookEvent, *answers: Said, matcher: str = "", own: bool = True) -> Hooked:
+    def hook(self, event: HookEvent, *answers: Said, matcher: str = "", from_user: bool = True) -> Hooked:
         left = list(answers)
 
         def answer(data: dict[str, Any]) -> Said:
             self.given.append(data)
             return left.pop(0) if len(left) > 1 else left[0] if left else None
 
-        return self.function(event, answer, matcher=matcher, own=own)
+        return self.function(event, answer, matcher=matcher, from_user=from_user)
 
     def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> Hooked:
         self._functions.append(PythonHook(event, run, **more))

@@ -192,7 +192,7 @@ def test_each_choice_has_a_key_that_is_bound_and_no_two_the_same(dialog: Dialog)
     assert len(set(keys)) == len(keys) and len(set(names)) == len(names)
     assert {key for key in keys if not key.isdecimal()} <= set(KEYS)
     assert all(dialog.by_key(str(place)) is choice for place, choice in enumerate(dialog.listed[:9], 1))
-    assert dialog.own or dialog.by_key(dialog.escape) is not None
+    assert dialog.from_command or dialog.by_key(dialog.escape) is not None
     for choice in dialog.choices:
         assert dialog.by_key(choice.key) is choice
         assert not choice.names or dialog.by_name(choice.key) is choice

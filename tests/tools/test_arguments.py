@@ -86,7 +86,7 @@ def test_any_other_name_is_a_mistake_that_names_the_nearest(
 def test_no_two_arguments_of_a_tool_answer_to_one_name() -> None:
     def check(cls: type[Value]) -> None:
         names = schema.ArgumentNames(cls)
-        every = [*names.own, *(a for aliases in getattr(cls, "ALIASES", {}).values() for a in aliases)]
+        every = [*names.schema_names, *(a for aliases in getattr(cls, "ALIASES", {}).values() for a in aliases)]
         folded = [n.replace("_", "").replace("-", "").lower() for n in every]
         assert len(set(folded)) == len(folded), cls
         assert set(getattr(cls, "ALIASES", {})) <= set(cls._fields)
@@ -101,7 +101,7 @@ def test_no_two_arguments_of_a_tool_answer_to_one_name() -> None:
 
 def test_aliases_are_not_in_the_schemas() -> None:
     for tool in BUILTIN:
-        own = {*schema.ArgumentNames(tool.Args).own.values()}
+        own = {*schema.ArgumentNames(tool.Args).schema_names.values()}
         assert set(tool.schema()["properties"]) == own
 
 

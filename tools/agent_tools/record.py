@@ -60,6 +60,8 @@ class Value:
 
     _fields: ClassVar[tuple[str, ...]] = ()
     _tag: ClassVar[str] = "Value"
+    # Fields of stored data that were renamed.
+    _former: ClassVar[dict[str, str]] = {}
 
     # Every start defines a hundred and seventy of these: this is kept short.
     def __init_subclass__(cls, *, tag: str = "", kw_only: bool = False) -> None:
@@ -192,7 +194,8 @@ def _from_object(cls: type, data: Any, location: str) -> Any:
         raise DecodeError(f"{location.lstrip('.') or cls.__name__}: expected an object, got {type(data).__name__}")
     hints = hints_of(cls)
     fields: dict[str, Any] = {}
-    for key, item in data.items():
+    for name, item in data.items():
+        key = name if name in hints else cls._former.get(name, name)  # type: ignore[attr-defined]
         if key in hints:
             fields[key] = from_json(hints[key], item, f"{location}.{key}")
         elif not (key == "type" and item == cls._tag):  # type: ignore[attr-defined]

@@ -141,16 +141,18 @@ class TurnOverrides(Value, tag="Lent"):
     model: the model to use.
     flow: the workflow that the engine enforces.
     source: description of the file that declares them.
-    own: the file belongs to the user, not to the project.
+    from_user: the file belongs to the user, not to the project.
     hooks: its hooks, as JSON data.
     for_session: the hooks run until the session ends.
     """
+
+    _former = {"own": "from_user"}  # noqa: RUF012
 
     rules: tuple[str, ...] = ()
     model: str = ""
     flow: str = ""
     source: str = ""
-    own: bool = True
+    from_user: bool = True
     hooks: tuple[dict[str, Any], ...] = ()
     for_session: bool = False
 
@@ -261,8 +263,10 @@ class ToolResult(Value, tag="ToolResult"):
     display: for the user.
     suspend: the question that the turn waits for.
     finish: ends the turn with a return value.
-    lent: overrides for the rest of the turn; session logs store it under this name.
+    overrides: for the rest of the turn.
     """
+
+    _former = {"lent": "overrides"}  # noqa: RUF012
 
     text: str
     display: Display | None = None
@@ -270,7 +274,7 @@ class ToolResult(Value, tag="ToolResult"):
     suspend: Suspend | None = None
     finish: Finish | None = None
     media: tuple[Media, ...] = ()
-    lent: TurnOverrides = TurnOverrides()
+    overrides: TurnOverrides = TurnOverrides()
 
 
 class Progress(Value):

@@ -60,7 +60,7 @@ class UseSkill(Tool[SkillArgs]):
         ctx.mark_mentions_read(text)
         message = f"The skill {_skill_name(args)} says this; work by it now:\n\n{text}"
         shown = Note(counted(len(text.splitlines()), "line"))  # its name is in the summary
-        return ToolResult(message, shown, lent=prompt.overrides.replace(model=""))
+        return ToolResult(message, shown, overrides=prompt.overrides.replace(model=""))
 
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
         skill = ctx.extensions.skills.get(_skill_name(args))
@@ -147,7 +147,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
         ctx.mark_mentions_read(text)
         message = f"The user's command /{name} says this; do it now:\n\n{text}"
         return ToolResult(
-            message, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.overrides
+            message, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), overrides=prompt.overrides
         )
 
     def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> ExpandedPrompt:

@@ -50,21 +50,25 @@ class Freeform(Value):
 class ArgumentNames:
     """Names of the arguments of a class.
 
-    own: field to its name in the schema.
+    schema_names: field to its name in the schema.
     nested: field to the arguments class in it.
     listed: all names, for error messages; optional ones with "?".
     """
 
     def __init__(self, cls: type[Value]) -> None:
-        self.own: dict[str, str] = {field: field for field in cls._fields} | getattr(cls, "SCHEMA_NAMES", {})
+        self.schema_names: dict[str, str] = {field: field for field in cls._fields} | getattr(cls, "SCHEMA_NAMES", {})
         self.nested = {field: inner for field, hint in hints_of(cls).items() if (inner := _class_in(hint)) is not None}
-        self._exact = {name: field for field, name in self.own.items()} | {field: field for field in self.own}
-        self._loose = {_folded(field): field for field in self.own}
+        self._exact = {name: field for field, name in self.schema_names.items()} | {
+            field: field for field in self.schema_names
+        }
+        self._loose = {_folded(field): field for field in self.schema_names}
         self._aliases = {
             _folded(alias): field for field, aliases in getattr(cls, "ALIASES", {}).items() for alias in aliases
         }
         self.ignored = {_folded(name) for name in getattr(cls, "IGNORED", ())}
-        self.listed = ", ".join(n if f in required_fields(cls) else f"{n}?" for f, n in self.own.items()) or "none"
+        self.listed = (
+            ", ".join(n if f in required_fields(cls) else f"{n}?" for f, n in self.schema_names.items()) or "none"
+        )
 
     def field(self, name: str) -> str | None:
         """Return the field that a name stands for, or None if the name is unknown."""
@@ -77,7 +81,7 @@ class ArgumentNames:
 
         for known, cutoff in ((self._loose, 0.6), (self._aliases, 0.75)):
             if near := get_close_matches(_folded(name), known, n=1, cutoff=cutoff):
-                return self.own[known[near[0]]]
+                return self.schema_names[known[near[0]]]
         return ""
 
 
@@ -117,7 +121,7 @@ def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
     except ValidationError as error:
         for e in error.errors():
             first, *rest = e["loc"]
-            mistakes.append(f"{'.'.join(map(str, (names.own.get(str(first), first), *rest)))}: {e['msg']}.")
+            mistakes.append(f"{'.'.join(map(str, (names.schema_names.get(str(first), first), *rest)))}: {e['msg']}.")
     if len(mistakes) > _MAX_MISTAKES:
         mistakes[_MAX_MISTAKES:] = [f"There are {len(mistakes) - _MAX_MISTAKES} more mistakes."]
     raise ToolError(f"Invalid arguments. {' '.join(mistakes)} The arguments are: {names.listed}.") from None
@@ -139,7 +143,7 @@ def _renamed(
             continue
         if (inner := names.nested.get(field)) is not None:
             value = _renamed_within(inner, value, mistakes, schema, f"{location}{key}.")
-        name = names.own[field] if schema else field
+        name = names.schema_names[field] if schema else field
         if found.get(name) is None:
             found[name], given[name] = value, key
         elif value is not None and value != found[name]:
@@ -205,7 +209,7 @@ def build_schema(cls: type[Value]) -> dict[str, Any]:
     raw = _model(cls).model_json_schema()
     definitions = raw.pop("$defs", {})
     schema: dict[str, Any] = _plain_schema(raw, definitions)
-    back = _names_of(cls).own
+    back = _names_of(cls).schema_names
     described = {}
     for name, hint in hints_of(cls).items():
         entry = schema.get("properties", {})[name]

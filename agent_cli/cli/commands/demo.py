@@ -82,7 +82,7 @@ def run_demo(yes: bool, keep: bool, slowness: float = 1) -> int:
     except OSError as error:
         raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
     try:
-        return _Demo(folder, asks=not yes and _is_terminal(), install=install, slowness=slowness).run(keep)
+        return _Demo(folder, interactive=not yes and _is_terminal(), install=install, slowness=slowness).run(keep)
     finally:
         os.chdir(folder.parent)
         if not keep:
@@ -164,10 +164,10 @@ class ScriptedActor:
 class _Demo:
     """One run of the demo in its directory. asks: a user answers; otherwise the demo's own rules do."""
 
-    def __init__(self, folder: Path, asks: bool, install: str, slowness: float) -> None:
+    def __init__(self, folder: Path, interactive: bool, install: str, slowness: float) -> None:
         self._folder = folder
         self._project = folder / "basket"
-        self._asks, self._install, self._slowness = asks, install, slowness
+        self._interactive, self._install, self._slowness = interactive, install, slowness
         self._argv, self._env = test_command(os.environ)
         plain = self._env.get("TERM", "") in ("", "dumb", "unknown")
         self._console = make_console("auto", self._env, plain=plain)
@@ -209,7 +209,7 @@ class _Demo:
         self._introduce()
         actor = ScriptedActor(self._script(), Pace(self._slowness if os.isatty(1) else 0))
         lines = LineDialogs(self._console, read_line)
-        approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
+        approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._interactive else deny
         agent = build_agent(RunOptions(bare=True), run_env, layers, actor.observe(approver), self._echo)
         agent.conversation.deps = agent.conversation.deps.replace(client=actor)
         self._check(agent.conversation.deps.tools)
@@ -224,7 +224,7 @@ class _Demo:
     def _introduce(self) -> None:
         self._echo("This is a demo: the model's words come from a script; all else is real.")
         self._echo(f"It runs in a copy of a small broken project: {self._project}")
-        if self._asks:
+        if self._interactive:
             self._echo("Before a file changes you are asked: y approves, anything else refuses.")
         else:
             self._echo("Nobody is asked here: the demo's own rules allow its test command and edits in its folder.")
@@ -244,7 +244,7 @@ class _Demo:
 
         The model is the script in the working directory.
         """
-        allow = [rule_for("run", shlex.join(self._argv)), *([] if self._asks else [rule_for("write", "/**")])]
+        allow = [rule_for("run", shlex.join(self._argv)), *([] if self._interactive else [rule_for("write", "/**")])]
         layers = Layers()
         # The demo runs its own code, possibly with an interpreter that the sandbox hides.
         settings = {"sandbox": "off", "model": "scripted:demo", "save_sessions": False}

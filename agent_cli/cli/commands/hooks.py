@@ -98,7 +98,7 @@ def _to_json(row: HookListEntry) -> dict[str, Any]:
     return {
         "event": hook.event, "matcher": hook.matcher, "if": hook.only, "type": hook.kind, "command": hook.command,
         "args": list(hook.args), "headers": hook.headers, "allowed_env_vars": list(hook.variables),
-        "timeout": hook.timeout, "strict": hook.strict, "source": hook.source, "own": hook.own,
+        "timeout": hook.timeout, "strict": hook.strict, "source": hook.source, "own": hook.from_user,
         "standing": row.status,
     }  # fmt: skip
 

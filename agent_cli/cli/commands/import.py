@@ -306,18 +306,18 @@ def import_settings(
     wanted = tuple(dict.fromkeys(programs or PROGRAMS))
     if unknown := next((name for name in wanted if name not in PROGRAMS), ""):
         raise UsageError(f"{shorten(one_line(unknown), 40)} is not known here. There are {', '.join(PROGRAMS)}.")
-    own = Layers([])
-    own.add_file(home / ".agentrc", "own")
+    user_layers = Layers([])
+    user_layers.add_file(home / ".agentrc", "user")
     rows = []
     for item in foreign_items(home, wanted):
-        state = item.why or _conflict(item, home, own)
+        state = item.why or _conflict(item, home, user_layers)
         if not state and apply:
             state = _write(item, home) or "taken"
         rows.append((item, state))
         if not item.why and state in ("", "taken"):
             # Of several items with one name the first wins, even if nothing is written.
-            own.add(_as_data(item), str(item.source), home)
-            own.read.append(_target(item))
+            user_layers.add(_as_data(item), str(item.source), home)
+            user_layers.read.append(_target(item))
     if as_json:
         print_json([_to_json(item, state) for item, state in rows])
     else:
@@ -336,25 +336,29 @@ def _as_data(item: ForeignItem) -> dict[str, object]:
     return {item.key: item.value} if item.text is None and item.server is None else {}
 
 
-def _conflict(item: ForeignItem, home: Path, own: Layers) -> str:
+def _conflict(item: ForeignItem, home: Path, user_layers: Layers) -> str:
     """Return why an item is not written: it is there already, or another one is; "" if it is to be written."""
     if item.server is not None:
-        if why := declaration_problem(DeclaredServer(item.key, item.server, str(item.source), "own")):
+        if why := declaration_problem(DeclaredServer(item.key, item.server, str(item.source), "user")):
             return why
-        found = next((d.server for d in own.servers if d.name == item.key), None)
-        taken = _target(item) in own.read
+        found = next((d.server for d in user_layers.servers if d.name == item.key), None)
+        taken = _target(item) in user_layers.read
         same = found == item.server
         return ALREADY_THERE if same else "you have a server of that name" if found or taken else ""
     if item.text is None:
-        now = str(getattr(own.settings(), item.key) or "")
+        now = str(getattr(user_layers.settings(), item.key) or "")
         return (
-            ALREADY_THERE if now == item.value else f"yours is {now}" if item.key in own.origins else _check(item, home)
+            ALREADY_THERE
+            if now == item.value
+            else f"yours is {now}"
+            if item.key in user_layers.origins
+            else _check(item, home)
         )
     path = home / ".agent" / item.key
     try:
         same = read_regular(path, _MAX_FILE_BYTES).decode("utf-8", "replace") == item.text
     except (FileNotFoundError, NotADirectoryError):
-        return "another file here has that name" if _target(item) in own.read else ""
+        return "another file here has that name" if _target(item) in user_layers.read else ""
     except OSError as error:
         return str(error.strerror or error)
     return ALREADY_THERE if same else "you have a file of that name"

@@ -103,10 +103,7 @@ def list_servers(as_json: AsJson = False) -> int:
             for f in found.values()
         ])  # fmt: skip
         return 0
-    rows = [
-        (f.name, f.kind, "user" if f.scope == "own" else f.scope, _state(f, run_env, layers), shorten(f.line, 80))
-        for f in found.values()
-    ]
+    rows = [(f.name, f.kind, f.scope, _state(f, run_env, layers), shorten(f.line, 80)) for f in found.values()]
     empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
     echo("\n".join(table(("NAME", "TYPE", "SCOPE", "STATE", "TARGET"), rows)) if rows else empty)
     return 0
@@ -185,7 +182,7 @@ def add_server(
         server = McpServer(command=target[0], args=tuple(target[1:]), **pairs)
     run_env = find_environment(os.environ)
     path = run_env.root / PROJECT_FILE if scope == "project" else (run_env.home or run_env.root) / ".agentrc"
-    found = DeclaredServer(name, server, str(path), "project" if scope == "project" else "own")
+    found = DeclaredServer(name, server, str(path), "project" if scope == "project" else "user")
     if why := declaration_problem(found):
         raise UsageError(f"{why[0].upper()}{why[1:]}.")
     _change(run_env, found, server)
@@ -198,7 +195,7 @@ def remove_server(name: Name, scope: Scope = "user") -> int:
     """Remove a server and its approval."""
     run_env = find_environment(os.environ)
     path = run_env.root / PROJECT_FILE if scope == "project" else (run_env.home or run_env.root) / ".agentrc"
-    found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "own")
+    found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "user")
     declared, _ = find_servers(RunOptions(), run_env, read_settings(RunOptions(), run_env))
     if scope == "user" and [f.source for f in declared if f.name == name] == [str(run_env.root / PROJECT_FILE)]:
         raise UsageError(
@@ -233,7 +230,7 @@ def _change(run_env: RunEnvironment, found: DeclaredServer, server: McpServer | 
     """
     root, state = run_env.root, state_folder(run_env.env)
     try:
-        if found.scope == "own":
+        if found.scope == "user":
             if run_env.home is None:
                 raise UsageError("There is no home folder for settings; use --scope project.")
             change_toml(run_env.home / ".agentrc", found.name, server)

@@ -188,8 +188,8 @@ class CallChecker:
         decision = policy.decide(tool, effects)
         if not narrowest:
             return _to_json(decision)
-        asks = decision.level is Level.ASK and not decision.rule
-        return {**_to_json(decision), "narrowest": split_rules(policy.suggest_rule(tool, effects)) if asks else []}
+        open_ask = decision.level is Level.ASK and not decision.rule
+        return {**_to_json(decision), "narrowest": split_rules(policy.suggest_rule(tool, effects)) if open_ask else []}
 
     def _root(self, cwd: Path) -> Path:
         if self._isolated:

@@ -30,7 +30,7 @@ _GNU = frozenset(("gsed", "gtar", "gcp", "gmv", "grm", "gln", "ginstall", "gtee"
 
 
 # Words that after yarn and pnpm are no program, as they are after npx. "r" runs one.
-_OWN = frozenset(
+_SUBCOMMANDS = frozenset(
     "add audit build cache config create deploy fetch import info init install i link list ls outdated pack "
     "patch prune publish rebuild remove rm run set store test t unlink un update up upgrade version view why workspace "
     "workspaces".split()
@@ -118,7 +118,7 @@ def _started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
     if size == 1 and texts[0] in ("yarn", "pnpm") and rest:
         if rest[0].text in ("exec", "dlx"):
             rest = rest[1:]
-        elif rest[0].text in _OWN:
+        elif rest[0].text in _SUBCOMMANDS:
             return words
     return rest if size and rest and not (rest[0].why or rest[0].pattern) else words
 

@@ -18,7 +18,9 @@ from agent_cli.permissions.shell.words import Word
 
 # Values of make variables that are plain words or paths, with no meaning to a shell.
 _PLAIN_VALUE = re.compile(r"[\w.,:/+=@%-]*")
-_MAKES_OWN = frozenset(("SHELL", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS", "MAKESHELL", "COMSPEC"))
+_MAKE_VARIABLES = frozenset(
+    ("SHELL", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS", "MAKESHELL", "COMSPEC")
+)
 _LINKER = re.compile(r"-[sw]|-X(?:=.*)?|-buildid=.*|'?\w[\w./-]*=[^`]*")
 _COMPILER = re.compile(r"(?:[\w./]+=)?-[NlmSB]+")
 _PASSED_ON = re.compile(r"-W[alp],(.*)")
@@ -30,7 +32,7 @@ def _make(words: Sequence[Word]) -> Iterator[Touch]:
     yield from option_effects(found)
     for word in operands:
         name, equals, value = word.text.partition("=")
-        if equals and (name.rstrip(":+?! ").lstrip(".") in _MAKES_OWN or not _PLAIN_VALUE.fullmatch(value)):
+        if equals and (name.rstrip(":+?! ").lstrip(".") in _MAKE_VARIABLES or not _PLAIN_VALUE.fullmatch(value)):
             yield Touch("run", Word(name))
 
 

@@ -24,18 +24,18 @@ from agent_tools.text import UNSAFE
 class _Wrapper:
     """The syntax of a wrapper: options without and with a value, then `operands` words, then the command.
 
-    own: it changes the abilities or input of the command, so it needs its own rule.
+    gated: it changes the abilities or input of the command, so it needs its own rule.
     moving: options with the directory in which the command runs.
     """
 
     def __init__(
-        self, flags: str = "", valued: str = "", operands: int = 0, *, own: bool = False, moving: str = ""
+        self, flags: str = "", valued: str = "", operands: int = 0, *, gated: bool = False, moving: str = ""
     ) -> None:
         self.flags = frozenset(flags.split())
         self.moving = frozenset(moving.split())
         self.valued = frozenset(valued.split()) | self.moving
         self.operands = operands
-        self.own = own
+        self.gated = gated
 
 
 WRAPPERS = {
@@ -51,9 +51,9 @@ WRAPPERS = {
     "setsid": _Wrapper("-w --wait"),
     "ionice": _Wrapper("-t", "-c -n --class --classdata"),
     "env": _Wrapper("-i --ignore-environment - -0 --null", "-u --unset", moving="-C --chdir"),
-    "sudo": _Wrapper("-n -E -H -S -k -b --non-interactive", "-u -g --user --group", own=True, moving="-D --chdir"),
-    "doas": _Wrapper("-n", "-u", own=True),
-    "xargs": _Wrapper("-0 --null -r --no-run-if-empty -t -x", "-n -P -L -d -I -s", own=True),
+    "sudo": _Wrapper("-n -E -H -S -k -b --non-interactive", "-u -g --user --group", gated=True, moving="-D --chdir"),
+    "doas": _Wrapper("-n", "-u", gated=True),
+    "xargs": _Wrapper("-0 --null -r --no-run-if-empty -t -x", "-n -P -L -d -I -s", gated=True),
 }  # fmt: skip
 SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "ash"))
 _SHELL_LONG = frozenset(("--noprofile", "--norc", "--login", "--posix"))
@@ -116,17 +116,17 @@ def unwrap_part(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     elif name in RUNNERS or (name == "git" and _runs_of_git(part)):
         yield part.replace(hides=f"{name}, which runs other commands,")
         if name == "trap" and len(words) > 2 and not words[1].why and not words[1].text.startswith("-"):
-            yield Script(part, words[1].text, Wrapper(words, "own", len(words)), exact=True)
+            yield Script(part, words[1].text, Wrapper(words, "gated", len(words)), exact=True)
     elif _evaluates_words(part):
         yield part.replace(why=part.why or "a subscript that may run commands")
     else:
         yield part
 
 
-def _kind(part: SimpleCommand, wrapper: _Wrapper | None) -> Literal["clear", "script", "own"]:
+def _kind(part: SimpleCommand, wrapper: _Wrapper | None) -> Literal["clear", "script", "gated"]:
     """Return the kind of layer for a part: a wrapper in an unusual directory might be any program."""
-    if not _USUAL_PLACE.fullmatch(part.words[0].text) or (wrapper is not None and wrapper.own):
-        return "own"
+    if not _USUAL_PLACE.fullmatch(part.words[0].text) or (wrapper is not None and wrapper.gated):
+        return "gated"
     return "script" if wrapper is None else "clear"
 
 
@@ -268,7 +268,7 @@ def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
             at += 1
             continue
         end = next((n for n in range(at + 1, len(words)) if words[n].text in (";", "+")), len(words))
-        layer = Wrapper(words, "own", at + 1)
+        layer = Wrapper(words, "gated", at + 1)
         inner = tuple(w.replace(why="what find finds") if "{}" in w.text else w for w in words[at + 1 : end])
         if inner:
             # With -execdir it runs where the file is.

@@ -156,13 +156,13 @@ class Wrapper(Value):
     """A command that runs another: `timeout 5 make` around `make`.
 
     kind: "clear" adds nothing by itself (timeout, env, nohup). "script" is shell code that was analysed (bash -c,
-        eval). "own" changes the abilities or input of the inner command and needs its own rule (sudo, xargs,
+        eval). "gated" changes the abilities or input of the inner command and needs its own rule (sudo, xargs,
         find -exec).
     inner: index in `words` where the inner command begins; the number of words for a script.
     """
 
     words: tuple[Word, ...]
-    kind: Literal["clear", "script", "own"]
+    kind: Literal["clear", "script", "gated"]
     inner: int
 
 

@@ -110,13 +110,13 @@ def _conversation(entries: list[Entry]) -> list[Entry]:
     leaf = next((e for e in reversed(entries) if _is_message(e) and not e.get("isMeta")), None)
     chain = _chain_to(leaf, by_uuid)
     named = {_message_id(e) for e in chain if e["type"] == "assistant"} - {""}
-    begun = entries.index(chain[0]) if chain else 0
+    start = entries.index(chain[0]) if chain else 0
     of_chain = {e["uuid"] for e in chain}
     # Blocks of the same answer, and results of their calls, that are in other branches.
-    blocks = [e for e in entries[begun:] if e["uuid"] in of_chain or _message_id(e) in named]
+    blocks = [e for e in entries[start:] if e["uuid"] in of_chain or _message_id(e) in named]
     calls = {b["id"] for e in blocks for b in _blocks(e) if b.get("type") == "tool_use" and "id" in b}
     of_chain |= {e["uuid"] for e in blocks}
-    of_chain |= {e["uuid"] for e in entries[begun:] if _is_message(e) and calls & _add_answer(e)}
+    of_chain |= {e["uuid"] for e in entries[start:] if _is_message(e) and calls & _add_answer(e)}
     found = [e for e in entries if e["uuid"] in of_chain]
     return [*_preserved(found, by_uuid), *found]
 

@@ -99,7 +99,7 @@ class TerminalApp:
                 line,
                 self._above,
                 lambda: below_input(self),
-                lambda: max_input_rows(screen.get_size().rows, asks=self.questions.ask is not None),
+                lambda: max_input_rows(screen.get_size().rows, open_question=self.questions.ask is not None),
                 lambda: self.app.frame_number,
             ),
             style=DynamicStyle(self._style),

@@ -190,7 +190,7 @@ class KeyGuard:
         self.mark_used()
         if waiting is not None and not types:
             return
-        harmless = view.dialog.own and key == view.dialog.escape and self.is_over
+        harmless = view.dialog.from_command and key == view.dialog.escape and self.is_over
         if not guard or harmless:
             self._act(key)
             return

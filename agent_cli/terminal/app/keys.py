@@ -295,7 +295,7 @@ class Controls:
             self.live.leave()
         elif self.line.searching:
             self.line.end_reply()
-        elif self.live.questions.own:
+        elif self.live.questions.from_command:
             self.live.questions.back()
         elif self.live.busy:
             self.live.interrupt()

@@ -198,9 +198,9 @@ def style_of(palette: Palette) -> Style:
     return Style.from_dict(palette.styles())
 
 
-def max_input_rows(rows: int, *, asks: bool) -> int:
+def max_input_rows(rows: int, *, open_question: bool) -> int:
     """Return the maximum rows of the input line; few while a question is open."""
-    return max(1, min(MAX_INPUT_ROWS, rows // (6 if asks else 3)))
+    return max(1, min(MAX_INPUT_ROWS, rows // (6 if open_question else 3)))
 
 
 def make_layout(
@@ -267,9 +267,9 @@ def above(live: LiveScreen) -> list[Line]:
     If they do not fit, the first ones are dropped, and a question is folded.
     """
     size = live.app.screen.get_size()
-    asks, rule = live.questions.ask is not None, _rule(live)
+    open_question, rule = live.questions.ask is not None, _rule(live)
     width = size.columns - 1
-    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, asks=asks))
+    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, open_question=open_question))
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
     rows: list[Line] = []
@@ -324,7 +324,7 @@ def _tail(live: LiveScreen, room: int) -> list[str]:
 def _is_working(live: LiveScreen) -> bool:
     """Return True while a turn runs, or a command with no open question."""
     ask = live.questions.ask
-    return live.busy and not (ask is not None and ask.dialog.own)
+    return live.busy and not (ask is not None and ask.dialog.from_command)
 
 
 def _status(live: LiveScreen, width: int) -> Line:
@@ -337,8 +337,12 @@ def _status(live: LiveScreen, width: int) -> Line:
 def below_input(live: LiveScreen) -> list[Line]:
     """Return the rows below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
-    own = live.session.status_line()
-    bar = fragments(live.palette.apply_foreign(own), width) if own else toolbar(live.session.toolbar(), width)
+    from_command = live.session.status_line()
+    bar = (
+        fragments(live.palette.apply_foreign(from_command), width)
+        if from_command
+        else toolbar(live.session.toolbar(), width)
+    )
     picks = live.panel is None or live.line.menu or live.line.picking
     rows = _menu(live, width) if picks else _panel(live, width)
     return [*_rule(live), *rows, bar]

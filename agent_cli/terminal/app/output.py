@@ -55,9 +55,9 @@ class AnswerFilter:
             self._waiting = False
             self._found(match[1])
             return data[: match.start()] + data[match.end() :]
-        if begun := _PARTIAL_ANSWER.search(data):
-            self._buffer = begun[0]
-            return data[: begun.start()]
+        if partial := _PARTIAL_ANSWER.search(data):
+            self._buffer = partial[0]
+            return data[: partial.start()]
         return data
 
 

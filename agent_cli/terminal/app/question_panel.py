@@ -100,7 +100,7 @@ class QuestionPanel:
     def put(self, ask: OpenDialog) -> None:
         """Show a question. If it needs a typed answer and the user is not typing, the line takes the answer."""
         screen, dialog = self._screen, ask.dialog
-        if screen.leaving and not dialog.own:
+        if screen.leaving and not dialog.from_command:
             ask.waiting.answer(Defer())
             return
         if screen.stopping:
@@ -112,14 +112,14 @@ class QuestionPanel:
         screen.transcript.writer.settle()
         self.ask, self._unsent_replies = ask, {}
         self.guard.open(ask.view)
-        if not dialog.own:
+        if not dialog.from_command:
             screen.ring()
         if isinstance(dialog.words, Pick):
             screen.line.begin_reply(dialog.words.label, "", dialog.words.options)
         elif (
             dialog.typing
             and dialog.words
-            and (dialog.own or (not screen.line.buffer.text and not self.guard.typed_within(GUARD_SECONDS)))
+            and (dialog.from_command or (not screen.line.buffer.text and not self.guard.typed_within(GUARD_SECONDS)))
         ):
             self._begin_input(dialog.words)
         screen.draw_soon()
@@ -131,9 +131,9 @@ class QuestionPanel:
         return self.ask is not None and not line.replying and not line.buffer.text
 
     @property
-    def own(self) -> bool:
+    def from_command(self) -> bool:
         """True if the open question was asked by a command of the user."""
-        return self.ask is not None and self.ask.dialog.own
+        return self.ask is not None and self.ask.dialog.from_command
 
     def may_answer(self, key: str) -> bool:
         """Return True if a key acts on the question immediately: one that decides nothing and begins no sentence."""
@@ -287,7 +287,7 @@ class QuestionPanel:
         dialog = self.ask.dialog
         if self.ask.view.explained:
             self.ask.view.explained = False
-        elif dialog.own:
+        elif dialog.from_command:
             self._close_with(None)
         elif (choice := dialog.by_key(dialog.escape)) is not None:
             self._choose(choice)
@@ -343,7 +343,7 @@ class QuestionPanel:
 
     def back(self) -> None:
         """Handle Escape in a reply: return to the question, or cancel the question of a command."""
-        if self.ask is not None and self.ask.dialog.own:
+        if self.ask is not None and self.ask.dialog.from_command:
             self._close_with(None)
         else:
             if self._words is not None:
@@ -360,7 +360,7 @@ class QuestionPanel:
 
     def defer(self) -> bool:
         """Leave the question of a turn open for later, as the user leaves; return False if there is none."""
-        if self.ask is None or self.ask.dialog.own:
+        if self.ask is None or self.ask.dialog.from_command:
             return False
         self.guard.close()
         ask, self.ask = self.ask, None
@@ -384,7 +384,7 @@ class QuestionPanel:
                 text = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer, ask.dialog)
                 self._write_answer(ask.dialog, text)
             ask.waiting.answer(answer)
-            if not ask.dialog.own:
+            if not ask.dialog.from_command:
                 self._screen.answered()
             if self._queued:
                 self.put(self._queued.popleft())

@@ -195,7 +195,7 @@ class QuestionView:
         if isinstance(dialog.words, Pick):
             parts = [("type to filter", "type to filter", 2), ("↑↓ Enter", "Enter", 1), ("Esc cancel", "Esc", 1)]
         elif replying:
-            back = "Esc cancel" if dialog.own else "Esc back"
+            back = "Esc cancel" if dialog.from_command else "Esc back"
             parts = [("Enter send", "Enter send", 1), (back, back, 1)]
         elif typing:
             parts = [("Enter send this as a message", "Enter send", 1)]

@@ -380,12 +380,12 @@ class AppRepl(Repl):
         return self._status.text
 
     def _commands(self) -> Iterable[CommandEntry]:
-        own = self.agent.commands
-        for name in self.command_picks.sorted(default_order({*REGISTRY, *own})):
+        from_command = self.agent.commands
+        for name in self.command_picks.sorted(default_order({*REGISTRY, *from_command})):
             if name in REGISTRY:
                 yield self._entry(REGISTRY[name])
             else:
-                yield CommandEntry(name, own[name].description, own[name].hint)
+                yield CommandEntry(name, from_command[name].description, from_command[name].hint)
 
     def _entry(self, command: BuiltinCommand) -> CommandEntry:
         values = command.values

@@ -107,7 +107,7 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
     if options:
         now = str(value).lower() if isinstance(value, bool) else str(value)
         rows = [(option or '""', "current" if option == now else "") for option in options]
-        rows += [("(default)", f"remove it from ~/{_SETTINGS_FILE}")] if _is_own(ctx, layers, key) else []
+        rows += [("(default)", f"remove it from ~/{_SETTINGS_FILE}")] if _is_set_by_user(ctx, layers, key) else []
         picked = ctx.choose(f"{key}: {meaning}", rows, quiet=True)
         if picked is not None and picked < len(options):
             _change(ctx, key, _parse_value(options[picked] or '""', hint))
@@ -116,7 +116,7 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
         return
 
     def read(text: str) -> tuple[Any, ...]:
-        if not text.strip() and _is_own(ctx, layers, key):
+        if not text.strip() and _is_set_by_user(ctx, layers, key):
             return ()
         new = _parse_value(text.strip(), hint)
         try:
@@ -129,7 +129,7 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
         return (new,)
 
     text = value if isinstance(value, str) else "" if value is None else _format_value(value)
-    empty = " (empty: default)" if _is_own(ctx, layers, key) else ""
+    empty = " (empty: default)" if _is_set_by_user(ctx, layers, key) else ""
     answer = ctx.ask(f"{key}: {meaning}{empty}", read, text)
     if answer == ():
         _remove(ctx, key)
@@ -137,7 +137,7 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
         _change(ctx, key, answer[0])
 
 
-def _is_own(ctx: SlashContext, layers: Layers, key: str) -> bool:
+def _is_set_by_user(ctx: SlashContext, layers: Layers, key: str) -> bool:
     """Return True if the user's own file sets a key."""
     source = layers.origins.get(key, "")
     return ctx.run_env.home is not None and source.startswith((str(ctx.run_env.home / _SETTINGS_FILE), "/config"))

@@ -44,7 +44,7 @@ def _agents(ctx: SlashContext, words: str) -> None:
 def _hooks(ctx: SlashContext, words: str) -> None:
     layers, settings = ctx.agent.layers, ctx.agent.settings
     for hook in settings.hooks:
-        counts = (hook.own or layers.trust.trusted) and not settings.disable_hooks
+        counts = (hook.from_user or layers.trust.trusted) and not settings.disable_hooks
         ctx.say(_hook_line(hook, "" if counts else ", does not run"))
     for hook in layers.held_hooks:
         ctx.say(_hook_line(hook, ", held: the project is not trusted"))
@@ -59,7 +59,7 @@ def _hook_line(hook: Hook, status: str) -> str:
     return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{status})"
 
 
-@slash("plugin", "list plugins; NAME shows what one brings", "[NAME]", aside=True, aliases=("plugins",),
+@slash("plugin", "list plugins; NAME shows what one contains", "[NAME]", aside=True, aliases=("plugins",),
        values=lambda ctx: [plugin.name for plugin in ctx.layers.plugins])  # fmt: skip
 def _plugin(ctx: SlashContext, words: str) -> None:
     plugins = {plugin.name: plugin for plugin in ctx.layers.plugins}

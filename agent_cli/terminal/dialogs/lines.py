@@ -167,9 +167,9 @@ class LineDialogs(Dialogs):
             return self._with_interrupts(lambda: self._ask(dialog))
         except EOFError:
             # The user has left; the question stays open.
-            return None if dialog.own else Defer()
+            return None if dialog.from_command else Defer()
         except KeyboardInterrupt:
-            if not dialog.own:
+            if not dialog.from_command:
                 raise CancelledError from None
             self._console.print()  # after the ^C that the terminal printed
             return None
@@ -186,7 +186,7 @@ class LineDialogs(Dialogs):
             except ValueError as problem:
                 self.say(str(problem), "bad")
                 continue
-            if answer is not None or dialog.own:
+            if answer is not None or dialog.from_command:
                 return answer
 
     def _show(self, dialog: Dialog) -> str:
@@ -197,7 +197,7 @@ class LineDialogs(Dialogs):
             offered.append(f"{EXPLAIN} explain")
         if isinstance(dialog.words, TextInput):
             offered.append(dialog.words.hint)
-        if dialog.yes_or_no and dialog.own:
+        if dialog.yes_or_no and dialog.from_command:
             label = f"{question} [y/N] ".lstrip()
         elif not question:
             label = f"[{offered[0]}] " if offered else ""
@@ -264,7 +264,7 @@ class LineDialogs(Dialogs):
         """Read a line that is not a slash command."""
         while True:
             words = self._read_line(label).strip()
-            if dialog.own or not (words.startswith("/") and self._aside(words)):
+            if dialog.from_command or not (words.startswith("/") and self._aside(words)):
                 return words
 
     def _with_interrupts(self, run: Callable[[], T]) -> T:

@@ -143,7 +143,7 @@ class Dialog(Value):
     typing: the input line is for `words` from the start.
     several: converts the numbers of the marked choices to the answer, if more than one may be taken.
     escape: key of the choice that Escape selects.
-    own: it is asked by a command of the user, so leaving answers None; other questions then stay open.
+    from_command: it is asked by a command of the user, so leaving answers None; other questions then stay open.
     reported: an event of the turn reports the answer, so the panel does not.
     guard: seconds without a key before a key counts as an answer.
     quiet: if possible, nothing of it stays on the screen.
@@ -160,7 +160,7 @@ class Dialog(Value):
     typing: bool = False
     several: Callable[[tuple[int, ...]], Any] | None = None
     escape: str = "n"
-    own: bool = False
+    from_command: bool = False
     reported: bool = False
     guard: float = GUARD_SECONDS
     quiet: bool = False

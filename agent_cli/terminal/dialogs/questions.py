@@ -75,7 +75,7 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
     The answer is a text.
     """
     options = asked.get("options", [])
-    own = TextInput("answer> ", lambda words: parse_choice(words.strip(), options) if words.strip() else None)
+    typed = TextInput("answer> ", lambda words: parse_choice(words.strip(), options) if words.strip() else None)
     listed = [
         Choice(str(number), option["label"], GiveAnswer(option["label"]), detail=option.get("description", ""))
         for number, option in enumerate(options, 1)
@@ -88,10 +88,10 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
         question="Choose" if options else "Answer",
         choices=(
             *listed,
-            Choice("r", "Type an answer", own, listed=bool(options)),
+            Choice("r", "Type an answer", typed, listed=bool(options)),
             Choice("n", "Skip", GiveAnswer(parse_choice("", options)), listed=False),
         ),
-        words=own.replace(read=lambda words: parse_choice(words, options), hint=hint),
+        words=typed.replace(read=lambda words: parse_choice(words, options), hint=hint),
         typing=not options,
         several=(lambda marked: parse_choice(",".join(str(n + 1) for n in marked), options)) if several else None,
     )
@@ -231,12 +231,12 @@ def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "") ->
         Choice("n", "No", GiveAnswer(False), NO, "no"),
     )
     title = Prose(text, more="    ") if question else Prose(text, "ask")
-    return Dialog(title, tuple(body), question=question, choices=choices, own=True)
+    return Dialog(title, tuple(body), question=question, choices=choices, from_command=True)
 
 
 def pick_dialog(text: str, options: Sequence[Option]) -> Dialog:
     """Return a menu for a command of the user's; the answer is the index of an option, or None."""
-    return Dialog(Prose(text, "ask"), words=Pick("> ", tuple(options)), own=True, guard=0.0)
+    return Dialog(Prose(text, "ask"), words=Pick("> ", tuple(options)), from_command=True, guard=0.0)
 
 
 def decide_dialog(text: str, options: Sequence[tuple[str, str, str]]) -> Dialog:
@@ -246,7 +246,7 @@ def decide_dialog(text: str, options: Sequence[tuple[str, str, str]]) -> Dialog:
         names = (key, label.lower(), str(number), *(("",) if key == "n" else ()))
         short = f"{label.lower()}: {detail}" if detail else label.lower()
         choices.append(Choice(key, label, GiveAnswer(key), names, short, detail=detail))
-    return Dialog(Prose(text, "ask"), question=text, choices=tuple(choices), own=True)
+    return Dialog(Prose(text, "ask"), question=text, choices=tuple(choices), from_command=True)
 
 
 class Dialogs(ABC):
@@ -281,7 +281,9 @@ class Dialogs(ABC):
     def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
         """Ask for a line and return it as parsed by `read`, which may raise ValueError; None for no answer."""
         words = TextInput("> ", read, text)
-        return self.put(Dialog(Prose(question, "ask"), words=words, typing=True, own=True, guard=0.0, quiet=True))
+        return self.put(
+            Dialog(Prose(question, "ask"), words=words, typing=True, from_command=True, guard=0.0, quiet=True)
+        )
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
         """Return the text edited in the user's editor; None if the editor fails."""

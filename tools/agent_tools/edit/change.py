@@ -116,22 +116,22 @@ def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
     ToolError, which names the files that remain changed, if any.
     """
     seen = dict(ctx.seen)
-    begun: list[Change] = []
+    written: list[Change] = []
     created: list[Path] = []
     for name, change in changes:
-        begun.append(change)
+        written.append(change)
         created += _missing_directories(change)
         try:
             change.make(ctx)
         except BaseException as error:  # also for an interrupt: leave no partial set of changes behind
-            left = _roll_back(begun, ctx, seen)
+            left = _roll_back(written, ctx, seen)
             ctx.workspace.remove_empty(created[::-1])
             if not isinstance(error, ToolError):
                 raise
             if left:
                 ending = f"These files were changed and could not be restored: {'; '.join(left)}. Read them now."
             else:
-                ending = "No file was changed." if len(begun) == 1 else "All files are as they were before this call."
+                ending = "No file was changed." if len(written) == 1 else "All files are as they were before this call."
             raise ToolError(f"{name}: {error} {ending}") from None
 
 
@@ -140,12 +140,12 @@ def _missing_directories(change: Change) -> list[Path]:
     return [] if change.before is not None else [p for p in change.path.parents if not os.path.lexists(p)][::-1]
 
 
-def _roll_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -> list[str]:
+def _roll_back(written: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -> list[str]:
     """Undo changes, the last first. Return those that could not be undone, with the reason."""
     left: list[str] = []
-    for change in reversed(begun):
+    for change in reversed(written):
         # The last one failed, but perhaps after its file was in place.
-        if change is begun[-1] and not _is_applied(change, ctx):
+        if change is written[-1] and not _is_applied(change, ctx):
             continue
         try:
             if change.before is None and change.after is not None:

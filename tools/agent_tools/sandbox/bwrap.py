@@ -116,7 +116,7 @@ def prepare_bubblewrap(
         plan = plan_mounts(profile, there, shared.caches)
         entry = shared.enter(plan) if shared.enter else SpaceEntry()
         given += entry.given
-        options = _options(given[1], own_network=not profile.network and not shared.network)
+        options = _options(given[1], unshare_network=not profile.network and not shared.network)
         mounts = _EXISTING_MOUNTS if entry.mounted else mount_arguments(plan.all(), blank)
         words = [bwrap, *options, *mounts, "--chdir", str(cwd), "--", *argv]
         if is_supported():
@@ -136,10 +136,10 @@ def prepare_bubblewrap(
     return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, status_fd, placeholders))
 
 
-def _options(status: int, *, own_network: bool) -> list[str]:
+def _options(status: int, *, unshare_network: bool) -> list[str]:
     """Return the options of bubblewrap apart from the mounts. status: descriptor for its status messages."""
     words = [*_BASE_OPTIONS.split(), "--json-status-fd", str(status)]
-    if own_network:
+    if unshare_network:
         words.append("--unshare-net")
     if os.geteuid() == 0:
         words += [word for capability in _ROOT_CAPABILITIES for word in ("--cap-add", capability)]

@@ -287,7 +287,7 @@ class SandboxSession:
         self._proxy: SandboxProxy | None = None
         self._environment: dict[str, str] = {}
         self._forwards: dict[int, PortForward] = {}
-        self._own_ports = set(limits.ports)
+        self._reserved_ports = set(limits.ports)
         self._shown: set[int] = set()
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -310,7 +310,7 @@ class SandboxSession:
             return
         if limits.domains:
             listener = self._namespaces.listen()
-            self._own_ports.add(listener.getsockname()[1])
+            self._reserved_ports.add(listener.getsockname()[1])
             self._environment = proxy_environment(listener.getsockname()[1], env)
             self._proxy = SandboxProxy(listener, limits.domains, env=env)
         for port in limits.ports:
@@ -373,7 +373,7 @@ class SandboxSession:
         """Return ports of servers started inside that are unreachable from this machine."""
         if self._namespaces is not None:
             with suppress(OSError, ValueError):
-                found = self._namespaces.ports() - self._own_ports - self._shown
+                found = self._namespaces.ports() - self._reserved_ports - self._shown
                 return sorted(port for port in found if port >= _LOWEST_PORT)
         return []
 
@@ -389,7 +389,7 @@ class SandboxSession:
         while running() and not self._closing.is_set():
             with suppress(OSError, ValueError):
                 ports = namespaces.ports()
-                for port in ports - self._own_ports - shown.keys():
+                for port in ports - self._reserved_ports - shown.keys():
                     if port >= _LOWEST_PORT and (listener := _listener(port)):
                         shown[port] = PortForward(listener, port, namespaces.connect)
                         self._shown.add(port)

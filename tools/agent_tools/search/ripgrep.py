@@ -309,18 +309,18 @@ def parse_hits(out: bytes, mode: str) -> list[Hit]:
     if mode == "files_with_matches":
         return [(path, b"") for path in out.split(b"\0")[:-1]]
     hits: list[Hit] = []
-    here = begun = b""
+    here = unfinished = b""
     for line in out.split(b"\n")[:-1]:
         path, nul, rest = line.partition(b"\0")
         if nul:
-            here = begun + path if begun else path
-            begun = b""
+            here = unfinished + path if unfinished else path
+            unfinished = b""
             hits.append((here, rest))
-        elif line == GAP and not begun:
+        elif line == GAP and not unfinished:
             hits.append((here, GAP))
         elif not re.search(_BINARY, line):
             # Start of a name with a newline in it: every other line has a NUL.
-            begun += line + b"\n"
+            unfinished += line + b"\n"
     return hits
 
 
