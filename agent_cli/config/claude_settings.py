@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers, Origin, Where, Withheld
-from agent_cli.config.parsing import MAX_BYTES, MAX_RULES, SettingsError, decode_json, key_locations, nearest_key_hint
+from agent_cli.config.parsing import (
+    MAX_BYTES,
+    MAX_RULES,
+    SettingsError,
+    as_ignored,
+    decode_json,
+    key_locations,
+    nearest_key_hint,
+)
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
@@ -232,7 +240,7 @@ def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path,
             layers.add(part, source, base, origin, where)
             merged = True
         except SettingsError as error:
-            layers.ignored.append(f"{error}; this was ignored")
+            layers.ignored.append(as_ignored(str(error)))
     layers.mistakes = collected
     return merged
 

@@ -206,6 +206,11 @@ def from_text(hint: Any, text: str, name: str) -> Any:
     raise SettingsError(f"{name}: expected {describe_type(hint)}, found {text!r}")
 
 
+def as_ignored(mistake: str) -> str:
+    """Return a message for a mistake in settings that are read all the same, without it."""
+    return f"{mistake} It was ignored" if mistake.endswith("?") else f"{mistake}; this was ignored"
+
+
 def nearest_key_hint(key: str, known: list[str]) -> str:
     """Return "; did you mean x?" for a key close to a known one; else ""."""
     import difflib

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file, add_json_settings, notices, overrides
 from agent_cli.config.layers import Declared, Layers, Origin, home_folder
-from agent_cli.config.parsing import SettingsError, from_environment
+from agent_cli.config.parsing import SettingsError, as_ignored, from_environment
 from agent_cli.config.policy import NO_POLICY, ManagedPolicy, read_policy
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
@@ -149,7 +149,7 @@ def _add_project(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
     if layers.trust.trusted:
         return
     if collected is None:
-        layers.ignored += [f"{text}; this was ignored" for text in layers.mistakes or ()]
+        layers.ignored += map(as_ignored, layers.mistakes or ())
         layers.mistakes = None
     if layers.trust.needs_trust and "project" in sources:
         for source, hooks in front_hooks.withheld_hooks(run_env.root, fingerprints(run_env.root) or ()):

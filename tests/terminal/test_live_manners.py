@@ -218,6 +218,19 @@ def test_a_failed_command_shows_both_ends_of_its_output_where_the_error_may_be()
         ]  # fmt: skip
 
 
+def test_rules_beside_a_heading_are_shortened_to_the_width_of_the_screen() -> None:
+    lines = [f"{'=' * 30} test session starts {'=' * 31}", "-" * 70, "-" * 5 + " short", "a = b " * 12]
+    events = [
+        ToolStarted("c1", "Bash"),
+        ToolProgress("c1", "\n".join(lines)),
+        ToolFinished("c1", "Bash", True, 1, None),
+    ]
+    rows = [row[4:] for row in shown(events)[1:]]
+    assert rows[0].strip("=") == " test session starts " and len(rows[0]) <= 36
+    assert rows[1] in {"-" * n for n in range(30, 37)} and rows[2] == lines[2]
+    assert "".join(rows[3:]).replace(" ", "") == lines[3].replace(" ", "")
+
+
 def test_a_note_of_several_lines_continues_the_block_of_the_output() -> None:
     note = Note("running in background as b1 (/jobs)\nPort 8123: closed to your browser")
     events = [ToolStarted("c1", "Bash"), ToolProgress("c1", "Serving\n"), ToolFinished("c1", "Bash", False, 1, note)]

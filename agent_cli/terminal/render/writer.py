@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.terminal.render.ansi import cells, truncate_cells
-from agent_cli.terminal.render.console import hanging, row_fill, styled, wrap_words
+from agent_cli.terminal.render.console import hanging, row_fill, shorten_rules, styled, wrap_words
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, escape_controls, shorten
 
@@ -401,6 +401,7 @@ class LiveWriter(Writer):
     def end_output(self, key: str, most: int) -> list[Text]:
         lines = self.outputs.pop(key).close(most) if key in self.outputs else []
         longest = 2 * self.console.width
+        lines = [shorten_rules(line, self.console.width - len(_RESULT_INDENT[0])) for line in lines]
         return [styled(line if len(line) <= longest else f"{line[: longest - 1]}…", "dim") for line in lines]
 
     def take(self) -> list[str]:
