@@ -198,9 +198,9 @@ class AgentSession:
                 f"The message was not sent, as this session waits for a decision about {waits}: use approve, reject or "
                 "answer, then resume."
             )
-        conversation, model = self._agent.conversation, self._agent.model.name
+        agent = self._agent
         return self._begin(
-            lambda: conversation.send_events(text, attach_mentioned(text, conversation.deps.context, model))
+            lambda: agent.conversation.send_events(text, attach_mentioned(text, agent.tool_context, agent.model.name))
         )
 
     def pending(self) -> tuple[Pending, ...]:

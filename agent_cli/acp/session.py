@@ -326,7 +326,6 @@ class EditorSession(Dialogs):
         return self._approve, self._ask
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        deps = self.agent.conversation.deps
         shown = self._updates
         call: Update = {"toolCallId": request.call_id, "status": "pending"}
         call |= shown.call_fields(request.tool, request.arguments, request.summary)
@@ -334,7 +333,7 @@ class EditorSession(Dialogs):
         return ask_approval(
             request,
             lambda dialog: self._put(dialog, call),
-            editable_call(request, deps.context.workspace, deps.traits_of),
+            editable_call(request, self.agent.tool_context.workspace, self.agent.traits_of),
         )
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:

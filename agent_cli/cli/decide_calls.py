@@ -311,4 +311,4 @@ def resume_waiting(agent: Agent, asked: HeadlessOptions) -> int:
     claim_plan(project_store(agent.run_env).folder, session_id)
     if restored.waiting is None:
         agent.conversation.pick_up()
-    return resume_headless(asked, agent.conversation, session_report(agent), turn.spent, turn.by_model)
+    return resume_headless(asked, agent, session_report(agent), turn.spent, turn.by_model)

@@ -29,7 +29,6 @@ from agent_cli.headless.run import (
     run_headless,
 )
 from agent_cli.runtime.agent import Agent
-from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.session import open_session
@@ -161,7 +160,7 @@ def run_one_shot(options: RunOptions) -> int:
     asked = headless_options(options, layers.settings()).replace(fails=fails, reports=run_reports)
     built: list[Agent] = []
 
-    def begin() -> tuple[Conversation, RunReport]:
+    def begin() -> tuple[Agent, RunReport]:
         if options.fork_session and (options.continue_ or options.resume):
             _refuse_fork_if_waiting(options, layers.settings(), run_env)
         agent = build_agent(
@@ -174,16 +173,10 @@ def run_one_shot(options: RunOptions) -> int:
         _answer_pending_plan(agent)
         _claim_pending_plan(agent)
         _reject_session_commands(agent)
-        return agent.conversation, session_report(agent)
+        return agent, session_report(agent)
 
     try:
-        code = run_headless(
-            asked,
-            begin,
-            lambda text: attach_mentioned(text, built[0].tool_context, built[0].model.name),
-            lambda text, show: _run_command(built[0], text, show),
-            (lambda: runtime_pending.deferred_step(built[0])) if options.continue_ or options.resume else None,
-        )
+        code = run_headless(asked, begin, _run_command, resumes=bool(options.continue_ or options.resume))
         return code if run_reports is None or run_reports.write(print_notice) else code or FAILED
     except HeadlessUsageError as error:
         raise UsageError(str(error)) from None
@@ -311,11 +304,11 @@ def session_report(agent: Agent) -> RunReport:
         model=agent.model.name,
         key_source=agent.model.key_source,
         cwd=str(run_env.cwd),
-        tools=tuple(agent.conversation.deps.tools),
+        tools=tuple(agent.tools),
         mode=agent.policy.mode,
         memory=tuple(str(f.path) for f in agent.memory.files),
         main_memory_files=agent.memory.main_files,
-        agents=agent.conversation.deps.agents,
+        agents=agent.agent_types,
         commands=agent.commands,
         skills=tuple(agent.added.skills),
         plugins=(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.results import Complete, Diagnostics, Spent, Suspended, TurnEnd, TurnResult, Usage
-from agent_cli.engine.conversation import Conversation
 from agent_cli.headless.input import NotTextError, Signals, compose_prompt, read_stdin
 from agent_cli.headless.output import (
     FAILED,
@@ -26,6 +25,7 @@ from agent_cli.headless.output import (
     print_notice,
     print_text,
 )
+from agent_cli.runtime.attachments import attach_mentioned
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
@@ -36,10 +36,12 @@ from agent_tools.text import escape_controls, shorten
 if TYPE_CHECKING:
     from agent_cli.core.message_ids import MessageIds
     from agent_cli.headless.stream_json import StreamJson
+    from agent_cli.runtime.agent import Agent
 
 with lazy_imports():
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.headless import result_object, stream_json  # with their tables of words and events
+    from agent_cli.runtime import pending as runtime_pending
     from agent_cli.session import pending_plans
     from agent_tools.shell import jobs  # for stream-json
 
@@ -182,41 +184,39 @@ def read_message(options: HeadlessOptions) -> str:
 
 def run_headless(
     options: HeadlessOptions,
-    start: Callable[[], tuple[Conversation, RunReport]],
-    attach: Callable[[str], tuple[Media, ...]] = lambda text: (),
-    command: Callable[[str, Callable[[Event], None]], str | None] = lambda text, show: None,
-    deferred: Callable[[], TurnStep | None] | None = None,
+    start: Callable[[], tuple[Agent, RunReport]],
+    command: Callable[[Agent, str, Callable[[Event], None]], str | None],
+    *,
+    resumes: bool,
 ) -> int:
     """Run the task; return the exit code.
 
-    start: builds the conversation; called once the input is known to be valid.
-    attach: returns the images that a message mentions.
+    start: builds the agent; called once the input is known to be valid.
     command: runs a message that is a command of the session, and returns the text to print; None for other messages.
-    deferred: given for a resumed session; returns a function that resumes a turn suspended by a hook, or None. With it
-        there need be no message.
+    resumes: the session is resumed: no message is needed if a hook suspended its turn, which is resumed first.
     """
     text, missing = "", None
     try:
         text = read_message(options)
     except HeadlessUsageError as error:
         missing = error
-        if deferred is None:
+        if not resumes:
             raise
-    conversation, report = start()
-    before = deferred() if deferred is not None else None
+    agent, report = start()
+    before = runtime_pending.deferred_step(agent) if resumes else None
     if missing is not None and before is None:
         raise missing
 
     def turn(show: Callable[[Event], None]) -> TurnResult:
-        answer = command(text, show)
+        answer = command(agent, text, show)
         if answer is not None:
             return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), answer)
-        return conversation.send(text, show, attach(text))
+        return agent.conversation.send(text, show, attach_mentioned(text, agent.tool_context, agent.model.name))
 
     try:
         if before is None:
-            return run_and_report(options, conversation, report, turn)
-        return run_and_report(options, conversation, report, before if missing is not None else _run_both(before, turn))
+            return run_and_report(options, agent, report, turn)
+        return run_and_report(options, agent, report, before if missing is not None else _run_both(before, turn))
     except ToolError as error:
         raise HeadlessUsageError(str(error)) from None
 
@@ -235,20 +235,21 @@ def _run_both(first: TurnStep, then: TurnStep) -> TurnStep:
 
 
 def resume_headless(
-    options: HeadlessOptions, conversation: Conversation, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
+    options: HeadlessOptions, agent: Agent, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
 ) -> int:
     """Resume a suspended turn, and report on it like on any run. by_model: usage of its earlier parts."""
-    return run_and_report(options, conversation, report, lambda show: conversation.resume(show, spent), by_model)
+    return run_and_report(options, agent, report, lambda show: agent.conversation.resume(show, spent), by_model)
 
 
 def run_and_report(
     options: HeadlessOptions,
-    conversation: Conversation,
+    agent: Agent,
     report: RunReport,
     turn: TurnStep,
     by_model: Mapping[str, Usage] | None = None,
 ) -> int:
     """Run a turn and report on it; return the exit code. by_model: as in `resume_headless`."""
+    conversation = agent.conversation
     watch = Signals(conversation.interrupt)
     builder = ResultBuilder(by_model)
     progress = ProgressPrinter(print_notice, options.verbose)
@@ -256,7 +257,7 @@ def run_and_report(
     array: list[dict[str, Any]] | None = [] if options.output_format == "json" and options.verbose else None
     stream: StreamJson | None = None
     if options.output_format == "stream-json" or array is not None:
-        stream = open_lines(options, conversation, report, print_line if array is None else array.append)
+        stream = open_lines(options, agent, report, print_line if array is None else array.append)
 
     def show(event: Event) -> None:
         if watch.caught:
@@ -281,31 +282,30 @@ def run_and_report(
             return 128 + watch.caught
         pending: list[dict[str, Any]] = []
         if isinstance(result, Suspended):
-            nested = {call_id: waits.history for call_id, waits in conversation.deps.state.nested.items()}
             pending = headless_pending.pending_items(
-                builder.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl
+                builder.asked.values(), conversation.history, agent.nested_histories, plan_ttl=report.plan_ttl
             )
         code = finish(options, report, result, builder, stream, watch.caught, pending)
     if stream is not None:
         stream.close()
     if array is not None:
         print_line(array)
-    for job_id, name in conversation.deps.context.unfinished().items():
+    for job_id, name in agent.tool_context.unfinished().items():
         command = escape_controls(shorten(name, 200))
         print_notice(f"Stopped, since it was still running in the background ({job_id}): {command}")
     return code
 
 
 def open_lines(
-    options: HeadlessOptions, conversation: Conversation, report: RunReport, write: Callable[[dict[str, Any]], None]
+    options: HeadlessOptions, agent: Agent, report: RunReport, write: Callable[[dict[str, Any]], None]
 ) -> StreamJson:
     """Return the listener that writes the JSON lines of a run."""
     if options.partial:
-        conversation.options = conversation.options.replace(pieces=True)
+        agent.conversation.options = agent.conversation.options.replace(pieces=True)
     return stream_json.StreamJson(
         write, report.session_id, report.model, options.partial, options.hook_events, cwd=report.cwd,
         subagent_text=options.subagent_text, states=bool(os.environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")),
-        jobs=lambda: conversation.deps.context.state(jobs.Jobs).all(), progress=options.progress, ids=report.ids,
+        jobs=lambda: agent.tool_context.state(jobs.Jobs).all(), progress=options.progress, ids=report.ids,
     )  # fmt: skip
 
 

@@ -19,8 +19,6 @@ from agent_cli.core.host_servers import HostServers
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.rules import split_rules
 from agent_cli.core.run_environment import UsageError
-from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnDeps
 from agent_cli.hooks import PythonHook
 from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
 from agent_cli.mcp.tools import mcp_result, result_within, wait_for
@@ -45,22 +43,22 @@ class RemoteApprover(ABC):
     """An external program that is asked about the calls of an attached session; subclasses define how."""
 
     def __init__(self) -> None:
-        self._conversation: Conversation | None = None
+        self._attached: Agent | None = None
         # Arguments that the program chose, by call; it is not asked about them again.
         self._chosen: dict[str, Fields] = {}
 
     def attach(self, agent: Agent) -> None:
         """Answer for this session, which was built with `approve` as its approver. Nothing is asked before."""
-        self._conversation = agent.conversation
+        self._attached = agent
 
     @abstractmethod
     def _ask(self, fields: Fields) -> Fields | str:
         """Return the reply, or the reason why there is none. Raises CancelledError."""
 
     @property
-    def _deps(self) -> TurnDeps:
-        assert self._conversation is not None
-        return self._conversation.deps
+    def _agent(self) -> Agent:
+        assert self._attached is not None
+        return self._attached
 
     def approve(self, request: ApprovalRequested) -> Answer:
         """Ask about a call (an approver)."""
@@ -76,7 +74,7 @@ class RemoteApprover(ABC):
             "decision_reason": request.reason,
             "description": str(request.arguments.get("description") or "\n".join(request.warnings)),
         }
-        if path := _blocked_path(request, self._deps.context.workspace.roots):
+        if path := _blocked_path(request, self._agent.tool_context.workspace.roots):
             fields["blocked_path"] = path
         reply = self._ask(fields)
         if isinstance(reply, str):
@@ -91,8 +89,8 @@ class RemoteApprover(ABC):
         return Approve(mode=mode)
 
     def _refusal(self, reply: Mapping[str, Any]) -> str:
-        if reply.get("interrupt") and self._conversation is not None:
-            self._conversation.interrupt()
+        if reply.get("interrupt"):
+            self._agent.conversation.interrupt()
         return str(reply.get("message") or "")
 
     def _apply(self, updates: Any) -> Mode | None:
@@ -104,7 +102,7 @@ class RemoteApprover(ABC):
             if update.get("type") == "setMode" and update.get("mode") in MODES:
                 mode = cast(Mode, update["mode"])
             elif update.get("type") in ("addRules", "removeRules", "replaceRules"):
-                change_rules(self._deps.policy, update, self._deps.save_rule)
+                change_rules(self._agent.policy, update, self._agent.save_rule)
         return mode
 
 
@@ -143,7 +141,7 @@ class HostCallbacks(RemoteApprover):
         """Return the host's reply, or the reason why there is none. Raises CancelledError."""
         self._report_state("requires_action")
         try:
-            return self._channel.request("can_use_tool", fields, self._deps.context.cancel)
+            return self._channel.request("can_use_tool", fields, self._agent.tool_context.cancel)
         except HostClosedError:
             return NOBODY_LEFT
         except HostRefusedError as error:
@@ -157,7 +155,7 @@ class HostCallbacks(RemoteApprover):
 
         def call(given: dict[str, Any]) -> Mapping[str, Any]:
             fields = {"callback_id": callback_id, "input": given, "tool_use_id": given.get("tool_use_id")}
-            return self._channel.request("hook_callback", fields, self._deps.context.cancel, seconds)
+            return self._channel.request("hook_callback", fields, self._agent.tool_context.cancel, seconds)
 
         call.__qualname__ = f"host {callback_id}"
         strict = group.get("onFailure") == "block"
@@ -249,7 +247,7 @@ class PromptTool(RemoteApprover):
 
     def _ask(self, fields: Fields) -> Fields | str:
         assert self._servers is not None
-        context = self._deps.context
+        context = self._agent.tool_context
         text = f"The tool of --permission-prompt-tool, {self.name},"
         try:
             for server in self._servers.servers.all.values():

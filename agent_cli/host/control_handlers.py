@@ -161,7 +161,7 @@ def _rewind_files(session: OpenSession, fields: Fields) -> Fields:
 
 
 def _in_workspace(session: OpenSession, fields: Fields) -> Path:
-    workspace = session.agent.conversation.deps.context.workspace
+    workspace = session.agent.tool_context.workspace
     path = workspace.resolve(str(fields["path"]))
     if not any(path.is_relative_to(root) for root in workspace.roots):
         raise ControlError(f"{fields['path']} is outside the workspace.")
@@ -196,5 +196,5 @@ def _seed_read(session: OpenSession, fields: Fields) -> Fields:
     except OSError as error:
         raise ControlError(f"{fields['path']} cannot be read: {error.strerror}") from None
     if not changed:
-        session.agent.conversation.deps.context.seen[str(path)] = fingerprint(data)
+        session.agent.tool_context.seen[str(path)] = fingerprint(data)
     return {}

@@ -68,7 +68,7 @@ def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     if mode not in MODES:
         raise ControlError(f"{mode} is not a permission mode. Available: {', '.join(MODES)}.")
     check_mode(mode, session.run_env.env, session.agent.layers.managed)
-    session.agent.conversation.deps.policy.mode = mode
+    session.agent.policy.mode = mode
     return {"mode": mode}
 
 
@@ -107,7 +107,7 @@ def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     ]
     if found.free:
         categories.append({"name": "free space", "tokens": found.free, "color": "inactive", "kind": "free"})
-    used = agent.conversation.deps.state.window.report
+    used = agent.window.report
     return {
         "categories": categories,
         "totalTokens": found.used,
@@ -123,7 +123,7 @@ def _context_usage(session: OpenSession, fields: Fields) -> Fields:
             for tool in agent.conversation.options.tools
             if tool.name.startswith("mcp__")
         ],
-        "agents": [{"agentType": name, "source": "session", "tokens": 0} for name in agent.conversation.deps.agents],
+        "agents": [{"agentType": name, "source": "session", "tokens": 0} for name in agent.agent_types],
         "gridRows": [],
         "apiUsage": {"input_tokens": used.filled, "output_tokens": 0} if used else None,
     }
@@ -138,7 +138,7 @@ def _session_cost(session: OpenSession, fields: Fields) -> Fields:
 def _usage(session: OpenSession, fields: Fields) -> Fields:
     """Return the session's usage so far. There is no subscription here, and so no rate limits."""
     agent = session.agent
-    seconds = time.time() - agent.conversation.deps.state.began
+    seconds = time.time() - agent.started_at
     work = undo_manager(agent.run_env, agent.settings, agent.header.session_id)
     changed = work.diffs(work.from_message(0))
     return {
@@ -172,7 +172,7 @@ def _stop_task(session: OpenSession, fields: Fields) -> Fields:
     conversation, task = session.agent.conversation, str(fields["task_id"])
     if conversation.stop_subagent(task):
         return {}
-    job = conversation.deps.context.state(Jobs).find(task)
+    job = session.agent.tool_context.state(Jobs).find(task)
     if not job.running:
         raise ControlError(f"Task {job.id} is not running.")
     job.stop()
@@ -188,7 +188,7 @@ def _background(session: OpenSession, fields: Fields) -> Fields:
 
 @_SESSION.handles("get_task_output")
 def _task_output(session: OpenSession, fields: Fields) -> Fields:
-    text = session.agent.conversation.deps.context.state(Jobs).find(str(fields["task_id"])).output()
+    text = session.agent.tool_context.state(Jobs).find(str(fields["task_id"])).output()
     return {"output": text, "total_bytes": len(text.encode()), "truncated": False}
 
 
@@ -209,7 +209,7 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
         elif name == "permissions" and isinstance(value, dict):
             for kind in ("allow", "deny", "ask"):
                 rules = [{"toolName": text} for text in value.get(kind) or ()]
-                change_rules(session.agent.conversation.deps.policy, {"behavior": kind, "rules": rules})
+                change_rules(session.agent.policy, {"behavior": kind, "rules": rules})
             if value.get("defaultMode"):
                 _set_permission_mode(session, {"mode": value["defaultMode"]})
         elif name in ("effort", "effortLevel") and value is not None:
@@ -251,7 +251,7 @@ def _update_settings(session: OpenSession, fields: Fields) -> Fields:
 
 @_SESSION.handles("list_permission_rules")
 def _list_rules(session: OpenSession, fields: Fields) -> Fields:
-    policy = session.agent.conversation.deps.policy
+    policy = session.agent.policy
     rules = [{"behavior": r.list, "rule": r.text, "source": r.source} for r in policy.rules]
     return {"state": {"mode": policy.mode, "rules": rules}}
 

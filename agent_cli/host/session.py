@@ -307,7 +307,7 @@ class HostSession:
             agent.mcp.wait_ready()
         options, report = self._headless_options(agent), self.setup.report(agent)
         if self._frames and self._stream is None:
-            self._stream = open_lines(options, agent.conversation, report, self._channel.send)
+            self._stream = open_lines(options, agent, report, self._channel.send)
         stream = self._stream
         if stream is not None:
             announce_turn(stream, options, report, line.fields)
@@ -326,9 +326,8 @@ class HostSession:
         self.api_ms += result.end.diagnostics.model_ms
         pending: list[dict[str, Any]] = []
         if isinstance(result, Suspended):
-            nested = {i: waits.history for i, waits in agent.conversation.deps.state.nested.items()}
             pending = pending_items(
-                builder.asked.values(), agent.conversation.history, nested, plan_ttl=report.plan_ttl
+                builder.asked.values(), agent.conversation.history, agent.nested_histories, plan_ttl=report.plan_ttl
             )
         agent.record_unsaid()
         # After /clear the frames belong to the new session.
@@ -358,7 +357,7 @@ class HostSession:
             self.usage += result.end.usage
         try:
             if not verbatim:
-                media = (*attach_mentioned(text, conversation.deps.context, agent.model.name), *media)
+                media = (*attach_mentioned(text, agent.tool_context, agent.model.name), *media)
             return conversation.send(text, show, media, line.message.uuid, verbatim=verbatim)
         except ToolError as error:
             return _without_model(str(error))
@@ -376,11 +375,11 @@ class HostSession:
     def clear(self) -> None:
         """Start a new conversation with the same options, in a new session."""
         old, options = self.agent, self._initialized.change(self.setup.options)
-        model, mode = old.conversation.options.label, old.conversation.deps.policy.mode
+        model, mode = old.conversation.options.label, old.policy.mode
         old.close("clear")
         self.messages.clear()
         self._build(options.replace(resume=None, continue_=False, fork_session=False, session_id=None, model=model))
-        self.agent.conversation.deps.policy.mode = mode
+        self.agent.policy.mode = mode
         self.agent.conversation.mark_cleared()
         if self._stream is not None:
             self._stream.reset(self.agent.header.session_id)
@@ -401,7 +400,7 @@ class HostSession:
 
     def agents(self) -> list[Fields]:
         """Return the types of sub-agents."""
-        kinds = self.agent.conversation.deps.agents.values()
+        kinds = self.agent.agent_types.values()
         return [
             {"name": k.name, "description": k.description, **({"model": k.model} if k.model else {})} for k in kinds
         ]

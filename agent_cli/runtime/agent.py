@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
@@ -23,11 +23,17 @@ from agent_tools.base import UserCommand
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from agent_cli.core.message_ids import MessageIds
+    from agent_cli.core.messages import Message
+    from agent_cli.core.modes import AgentType
     from agent_cli.core.window import Window
+    from agent_cli.engine.types import ModelHandle, ToolTable
     from agent_cli.permissions.policy import Policy
+    from agent_cli.providers.base import ModelClient
     from agent_cli.runtime.transcripts import SessionTranscript
-    from agent_tools.base import ToolContext
+    from agent_tools.base import Tool, ToolContext
 
 with lazy_imports():
     from agent_cli.engine import structured_output
@@ -95,9 +101,53 @@ class Agent:
         return self.conversation.deps.state.window
 
     @property
+    def tools(self) -> ToolTable:
+        """The tools that the model may call."""
+        return self.conversation.deps.tools
+
+    @property
+    def agent_types(self) -> Mapping[str, AgentType]:
+        """The types of sub-agents, by name."""
+        return self.conversation.deps.agents
+
+    @property
+    def nested_histories(self) -> dict[str, Sequence[Message]]:
+        """The histories of suspended sub-agents, by their Task call."""
+        return {call_id: waits.history for call_id, waits in self.conversation.deps.state.nested.items()}
+
+    @property
+    def save_rule(self) -> Callable[[str], str] | None:
+        """Saves a rule for the project; see `TurnDeps.save_rule`."""
+        return self.conversation.deps.save_rule
+
+    @property
+    def turn_changes(self) -> str:
+        """The files that the last turn changed, in words; "" for none."""
+        return self.conversation.deps.watch.summed()
+
+    @property
+    def started_at(self) -> float:
+        """When the session began, in seconds since the epoch."""
+        return self.conversation.deps.state.began
+
+    def traits_of(self, tool: str) -> Tool[Any]:
+        """Return a tool of the session by name, for its traits."""
+        return self.conversation.deps.traits_of(tool)
+
+    def open_model(self, *, small: bool = False) -> ModelHandle:
+        """Open the model, or the small one if there is one, for a call beside the turns."""
+        deps = self.conversation.deps
+        assert deps.open_model is not None
+        return deps.small() if small and deps.small else deps.open_model(self.conversation.options.label)
+
+    def use_client(self, client: ModelClient) -> None:
+        """Send requests to another client, such as a script."""
+        self.conversation.deps = self.conversation.deps.replace(client=client)
+
+    @property
     def structured(self) -> bool:
         """Return True if the answer is to fit a JSON schema."""
-        return structured_output.NAME in self.conversation.deps.tools
+        return structured_output.NAME in self.tools
 
     @property
     def info(self) -> ModelInfo | None:
@@ -132,13 +182,13 @@ class Agent:
     def reload(self, added: Extensions) -> None:
         """Replace the commands, skills and types of sub-agents by those read now."""
         self.added = added
-        context = self.conversation.deps.context
+        context = self.tool_context
         context.extensions, context.workspace.skill_folders = added.offered(), added.readable_folders()
         if self.mcp is not None:
             self.mcp.replace_commands(added.commands)
         else:
             self.commands.replace(added.commands)
-        if self.conversation.deps.agents:
+        if self.agent_types:
             self.conversation.deps = self.conversation.deps.replace(agents=added.agent_types)
 
     def start_background_work(self, after: float = 0.0) -> None:
@@ -153,7 +203,7 @@ class Agent:
             self.record_unsaid()
             self.conversation.end(reason)
         finally:
-            self.conversation.deps.context.close()
+            self.tool_context.close()
             self.conversation.deps.watch.close()
             if self.mcp is not None:
                 self.mcp.servers.close()

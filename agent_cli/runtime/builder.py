@@ -234,7 +234,7 @@ def build_agent(
         origin=session_origin(options, settings, restored),
         plan_workflow=embedded.plan_workflow,
         command_source=lambda name: command_source(name, commands),
-        **_broken_off(restored),
+        **calls_left_open(restored),
     )
     joined = (
         SessionServers(servers, conversation, table, commands, layers.rules, settings, chosen, warn)
@@ -305,7 +305,7 @@ def _conversation_state(restored: Restored | None) -> ConversationState:
     return state
 
 
-def _broken_off(restored: Restored | None) -> dict[str, Any]:
+def calls_left_open(restored: Restored | None) -> dict[str, Any]:
     """Return how to answer calls that were open when an earlier process ended, and which had started."""
     if restored is None or restored.last is not None:
         return {}

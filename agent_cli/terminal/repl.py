@@ -151,8 +151,7 @@ class Repl(Dialogs):
         self.show(event)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        deps = self.agent.conversation.deps
-        change = editable_call(request, deps.context.workspace, deps.traits_of)
+        change = editable_call(request, self.agent.tool_context.workspace, self.agent.traits_of)
         return ask_approval(request, self.put, change, for_whom=self.subagents.label(request.call_id))
 
     def put(self, dialog: Dialog) -> Any:
@@ -296,7 +295,7 @@ class Repl(Dialogs):
     def _offer_undo(self) -> None:
         """After a turn that did not end well, say what it changed; offer to undo it if the user cancelled the turn."""
         ended = turn_outcome(self.agent.conversation.last)
-        changed = self.agent.conversation.deps.watch.summed() if ended != "well" else ""
+        changed = self.agent.turn_changes if ended != "well" else ""
         if not changed:
             return
         if ended == "stopped" or not os.isatty(0):
@@ -386,11 +385,12 @@ class Repl(Dialogs):
 
     def fork(self) -> str:
         """Continue in a copy of this session, in the same mode; return the old ID. Raises UsageError."""
-        conversation, old = self.agent.conversation, self.agent.header.session_id
+        before, old = self.agent, self.agent.header.session_id
         self._change_session(resume=old, fork_session=True)
-        self.switch_mode(conversation.deps.policy.mode)
-        if conversation.options.label != self.agent.conversation.options.label:
-            self.switch_model(conversation.options.label)
+        self.switch_mode(before.policy.mode)
+        label = before.conversation.options.label
+        if label != self.agent.conversation.options.label:
+            self.switch_model(label)
         return old
 
     def _change_session(self, why: str = "other", **changes: Any) -> None:

@@ -21,6 +21,7 @@ from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
+from agent_cli.runtime.builder import calls_left_open
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
@@ -141,7 +142,7 @@ class Process:
         history = self.restored.history if self.restored else ()
         if self.restored:
             context.plan = self.restored.plan
-        self.conversation = Conversation(deps, options, self.record, history)
+        self.conversation = Conversation(deps, options, self.record, history, **calls_left_open(self.restored))
 
     def word(self) -> str:
         return self.replies.pop(0) if self.replies else "yes"

@@ -196,7 +196,7 @@ class _Demo:
         pace = Pace(self._slowness)
         actor = ScriptedActor(self._script(), pace)
         session = PlayedSession(run_env, layers, TASK, intro=INTRO, model=actor, pace=pace, answered=actor.note_answer)
-        self._check(session.agent.conversation.deps.tools)
+        self._check(session.agent.tools)
         try:
             session.run("")
             last = session.agent.conversation.last
@@ -211,8 +211,8 @@ class _Demo:
         lines = LineDialogs(self._console, read_line)
         approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._interactive else deny
         agent = build_agent(RunOptions(bare=True), run_env, layers, actor.observe(approver), self._echo)
-        agent.conversation.deps = agent.conversation.deps.replace(client=actor)
-        self._check(agent.conversation.deps.tools)
+        agent.use_client(actor)
+        self._check(agent.tools)
         watch = Signals(agent.conversation.interrupt)
         with watch:
             result = agent.conversation.send(TASK, EventRenderer(self._console))

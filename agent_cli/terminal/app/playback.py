@@ -95,7 +95,7 @@ class PlayedSession(AppRepl):
 
     def _build(self, options: RunOptions) -> Agent:
         agent = super()._build(options)
-        agent.conversation.deps = agent.conversation.deps.replace(client=self._model)
+        agent.use_client(self._model)
         return agent
 
     def _keys(self) -> KeyBindings:

@@ -331,7 +331,6 @@ def _list_files(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus],
 def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], asked: CommitArguments) -> str:
     """Return the initial message: the user's, else the model's. Raises UsageError, CancelledError."""
     agent = ctx.agent
-    deps = agent.conversation.deps
     text = asked.message
     if not text:
         shown = commit_context(
@@ -339,13 +338,12 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
             take,
             agent.conversation.live_history,
             asked.instructions,
-            deps.policy.readable,
+            agent.policy.readable,
             Redactor(ctx.run_env.env),
         )
         try:
-            assert deps.open_model is not None
-            opened = deps.small() if deps.small else deps.open_model(agent.conversation.options.label)
-            text, usage = propose_message(opened, shown, deps.context.cancel)
+            opened = agent.open_model(small=True)
+            text, usage = propose_message(opened, shown, agent.tool_context.cancel)
             agent.charge(opened.label, usage)
             ctx.add_usage(usage)
         except ModelError as error:

@@ -194,12 +194,11 @@ def format_usage(usage: Usage) -> str:
 @slash("btw", "ask a side question (not saved)", "QUESTION", aside=True)
 def _btw(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    deps = conversation.deps
-    if not words or deps.open_model is None:
+    if not words:
         ctx.say("Say what you want to know: /btw QUESTION")
         return
     stop = conversation.side_cancel_token()
-    opened = deps.open_model(conversation.options.label)  # a separate connection: a turn may be using the other
+    opened = ctx.agent.open_model()  # a separate connection: a turn may be using the other
 
     def charge(usage: Usage) -> None:
         ctx.agent.charge(opened.label, usage)
@@ -207,7 +206,7 @@ def _btw(ctx: SlashContext, words: str) -> None:
 
     history = conversation.live_history
     try:
-        steps = ask_side_question(opened, conversation.options, deps.state.window, history, words, stop, charge)
+        steps = ask_side_question(opened, conversation.options, ctx.agent.window, history, words, stop, charge)
         answer = list(steps)
     except ModelError as error:
         ctx.say(error.failure.message)

@@ -30,13 +30,12 @@ def _skills(ctx: SlashContext, words: str) -> None:
 
 @slash("agents", "list sub-agent types", aside=True, aliases=("agent",))
 def _agents(ctx: SlashContext, words: str) -> None:
-    agents = ctx.agent.conversation.deps.agents
-    for name, kind in agents.items():
+    for name, kind in ctx.agent.agent_types.items():
         tools = ", ".join(kind.tools) if kind.tools else "all tools"
         model = f", model {one_line(kind.model)}" if kind.model else ""
         ctx.say(f"  {one_line(name)}  {shorten(kind.description, _MAX_DESCRIPTION_CHARS)}")
         ctx.say(f"      {one_line(tools)}{model}{f', {one_line(str(kind.path))}' if kind.path else ''}")
-    if not agents:
+    if not ctx.agent.agent_types:
         ctx.say("There are none: the tool Task is not offered in this session.")
 
 
