@@ -236,6 +236,11 @@ class Action(Value, tag="Action"):
     outcome: Literal["done", "failed", "refused"]
 
 
+# Exit code of the test runners of Python if they find no test.
+_NO_TESTS_CODE = 5
+_TEST_RUNNERS = frozenset(("pytest", "unittest"))
+
+
 class Check(Value, tag="Check"):
     """A command that checks the work.
 
@@ -262,6 +267,14 @@ class Check(Value, tag="Check"):
         """False if a program of it could not be run, as the shell's exit codes say."""
         return not self.decided or self.exit_code not in (126, 127)
 
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.exit_code is None:
+            return "did not finish"
+        empty = self.exit_code == _NO_TESTS_CODE and {*self.programs} & _TEST_RUNNERS
+        return f"exit {self.exit_code}: no tests were found" if empty else f"exit {self.exit_code}"
+
     def __str__(self) -> str:
         if self.passed:
             return f"`{self.command}` passed"
@@ -269,7 +282,7 @@ class Check(Value, tag="Check"):
             return f"`{self.command}` ran, but its exit code does not show the outcome"
         if not self.started:
             return f"`{self.command}` could not run (exit {self.exit_code})"
-        how = "did not finish" if self.exit_code is None else f"failed (exit {self.exit_code})"
+        how = self.ending if self.exit_code is None else f"failed ({self.ending})"
         return f"`{self.command}` {how}"
 
 

@@ -433,8 +433,7 @@ def _failing_check(turn: Turn) -> Generator[Event, None, str | None]:
     if check is None or not check.failed or not check.started or turn.nudges.get("verify"):
         return None
     turn.nudges["verify"] = 1
-    how = "did not finish" if check.exit_code is None else f"exit {check.exit_code}"
-    yield Noted(f"The last check failed: `{check.command}` ({how}); asking the model about it.")
+    yield Noted(f"The last check failed: `{check.command}` ({check.ending}); asking the model about it.")
     return (
         f"<reminder>\nThe last check you ran, {check}. Find the cause, fix it and run the check again. If this is "
         "expected or cannot be fixed here, say so plainly in your answer.\n</reminder>"

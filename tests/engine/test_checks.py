@@ -195,6 +195,14 @@ def test_a_failure_that_a_pipe_hides_is_reported_to_the_model_and_on_the_screen(
     assert any("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage))
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("pytest -q", "failed (exit 5: no tests were found)"), ("make test", "failed (exit 5)")],
+)
+def test_a_run_that_found_no_tests_says_so(command: str, words: str) -> None:
+    assert str(evaluate_check(command, 5)) == f"`{command}` {words}"
+
+
 def test_a_check_that_another_program_fails_is_not_hidden_by_one_that_passes(root: Path, tools: Path) -> None:
     failing = root / "bin" / "pytest"
     failing.write_text("#!/bin/sh\nexit 1\n")
