@@ -35,7 +35,7 @@ from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog, Prose
-from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
+from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.ansi import cells, truncate_cells
 from agent_cli.terminal.render.events import EventRenderer
@@ -153,7 +153,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, ru
     found = server_info.discover(run_env.env)
     if len(found) < 2:
         return
-    chosen = dialogs.choose("Which model? (/model changes it at any time)", found)
+    chosen = dialogs.put(pick_dialog("Which model? (/model changes it at any time)", found, "decide later"))
     if chosen is None:
         return
     name = found[chosen][0]
@@ -168,7 +168,8 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) ->
         return
     if sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), run_env.env).kind != "bubblewrap":
         return
-    chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX_OPTIONS)
+    question = "How should commands run? (/config sandbox.auto_allow changes it later)"
+    chosen = dialogs.put(pick_dialog(question, _SANDBOX_OPTIONS, "decide later"))
     if chosen is not None:
         layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", run_env.root)
         _save(dialogs, run_env, "sandbox.auto_allow", chosen == 0)
