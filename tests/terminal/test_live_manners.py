@@ -28,9 +28,9 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.results import Diagnostics, Usage
 from agent_cli.terminal.app.completion import CommandEntry, complete
-from agent_cli.terminal.app.layout import status_line
+from agent_cli.terminal.app.layout import above, status_line
 from agent_cli.terminal.app.worker import Printed
-from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
+from agent_cli.terminal.dialogs.questions import pick_dialog, plan_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
 from agent_cli.terminal.render.events import ChangedLines
 from agent_cli.terminal.render.transcript import MAX_ECHO_LINES, Transcript
@@ -98,6 +98,24 @@ def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> N
         stage.until(lambda: found == ["(no answer)"])
 
     play(story)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_message_queued_at_a_question_that_fills_the_window_stays_on_the_screen(count: int) -> None:
+    def story(stage: Stage) -> None:
+        asking(stage, plan_dialog({"plan": "\n".join(f"- step {n}" for n in range(40))}))
+        later(stage)
+        for number in range(count):
+            stage.press("another thing")
+            stage.has("another thing")
+            later(stage)
+            stage.press("\r")
+            stage.until(lambda number=number: len(stage.live.queued) == number + 1)
+        rows = ["".join(text for _, text in row) for row in above(stage.live)]
+        shown = "queued: another thing" if count == 1 else "2 messages are queued"
+        assert rows[0].strip() == shown and any("Yes, carry it out" in row for row in rows)
+
+    play(story, rows=18)
 
 
 def test_a_very_long_message_is_shown_in_part_and_sent_whole() -> None:
