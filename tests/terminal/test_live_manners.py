@@ -32,6 +32,7 @@ from agent_cli.terminal.app.layout import above, status_line
 from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, plan_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
+from agent_cli.terminal.render.call_output import fit_rules
 from agent_cli.terminal.render.events import ChangedLines
 from agent_cli.terminal.render.transcript import MAX_ECHO_LINES, Transcript
 from agent_tools.results import CommandOutput, Diff, Note, TodoItem, TodoView
@@ -234,6 +235,24 @@ def test_a_failed_command_shows_both_ends_of_its_output_where_the_error_may_be()
         assert [row.strip(" └") for row in shown(events)[-13:]] == [
             "0", "1", "2", "3", "… 38 more lines (Ctrl-O)", "42", "43", "44", "45", "46", "47", "48", "49",
         ]  # fmt: skip
+
+
+def test_the_rules_of_a_test_report_take_one_row_each_and_blank_lines_none() -> None:
+    report = (
+        f"\n{' ERRORS ':=^80}\n{' ERROR collecting tests/test_a.py ':_^80}\nE   boom\n{' 1 failed ':!^80}\n{'-' * 80}\n"
+    )
+    report += "".join(f"line {n}\n" for n in range(20))
+    display = CommandOutput("x", report, 2, 0.1, "exit code 2, 100 ms")
+    ran = [ToolStarted("c1", "Bash"), ToolProgress("c1", report), ToolFinished("c1", "Bash", False, 1, display)]
+    rows = shown(ran, width=60)
+    assert [row[4:] for row in rows[1:5]] == [
+        f"{'=' * 24} ERRORS {'=' * 24}",
+        f"{'_' * 11} ERROR collecting tests/test_a.py {'_' * 11}",
+        "E   boom",
+        f"{'!' * 23} 1 failed {'!' * 23}",
+    ]
+    assert all(row.startswith("    ") for row in rows[2:]) and len(rows) == 14
+    assert fit_rules("=" * 30 + " a name that is longer than the window " + "=" * 30, 20).count("=") == 6
 
 
 def test_a_note_of_several_lines_continues_the_block_of_the_output() -> None:

@@ -25,9 +25,9 @@ from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.render.ansi import Fragment, cells, clip, fragments, truncate_cells
+from agent_cli.terminal.render.call_output import TAIL_ROWS
 from agent_cli.terminal.render.code import PLAN_MARKS
 from agent_cli.terminal.render.theme import Palette
-from agent_cli.terminal.render.writer import TAIL_ROWS
 from agent_tools.results import TodoItem
 from agent_tools.text import UNSAFE, escape_controls, one_line, short_count, short_duration
 
