@@ -35,7 +35,7 @@ from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import first_words
 from agent_cli.terminal import commands as commands  # registers them
-from agent_cli.terminal.dialogs.approval import ask_approval
+from agent_cli.terminal.dialogs.approval import AskingSubagents, ask_approval
 from agent_cli.terminal.dialogs.model import Dialog, TextInput
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question, review_diffs
 from agent_cli.terminal.slash import ExitRequestedError, find_command, is_slash, run_slash
@@ -62,6 +62,7 @@ class EditorSession(Dialogs):
         self._prompt = EditorPrompt("")
         self._shown: dict[str, Any] = {}
         self._terminals: EditorTerminals | None = None
+        self._subagents = AskingSubagents()
         self.closed = False
         self.layers = read_settings(options, run_env)
         self._startup_notices = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
@@ -279,6 +280,7 @@ class EditorSession(Dialogs):
             self.agent.conversation.interrupt()
         try:
             self._flush()
+            self._subagents.follow(event)
             self._updates(event)
             if self.agent.policy.mode != self._mode:
                 self._report_choices()
@@ -334,6 +336,7 @@ class EditorSession(Dialogs):
             request,
             lambda dialog: self._put(dialog, call),
             editable_call(request, self.agent.tool_context.workspace, self.agent.traits_of),
+            for_whom=self._subagents.label(request.call_id),
         )
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:

@@ -57,6 +57,7 @@ def pending_items(
             "request": request,
             "said": summary,
             "agent": str(task.arguments.get("subagent_type", "")) if task is not None else None,
+            "agent_task": str(task.arguments.get("description", "")) if task is not None else None,
             "parent_tool_use_id": parent or None,
             "asked_at": asked_at,
             "expires_at": expires,
@@ -101,7 +102,8 @@ def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
 
 def headline(item: Mapping[str, Any]) -> str:
     """Describe the question on one line."""
-    agent = f"sub-agent {item['agent']}: " if item.get("agent") else ""
+    task = f" ({' '.join(item['agent_task'].split())})" if item.get("agent_task") else ""
+    agent = f"sub-agent {item['agent']}{task}: " if item.get("agent") else ""
     word = "expired" if has_expired(item) else "expires"
     until = f", {word} {local_time(item['expires_at'])}" if item.get("expires_at") else ""
     decided = f", {item['decided']}" if item.get("decided") else ""

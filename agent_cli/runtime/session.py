@@ -6,6 +6,7 @@ User errors are `UsageError`s: one sentence, exit 2.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from agent_cli.config.prompts import git_branch
 from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, Rewound, SessionNamed
-from agent_cli.core.messages import UserMessage
+from agent_cli.core.messages import ToolMessage, UserMessage
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Listener
@@ -46,6 +47,7 @@ _USER_ABSENT = (
     "Nobody can answer from here on: this runs unattended. Do not ask; take the sensible reading, say which one, and "
     "finish the task. A call that needs approval is denied: continue without it and name it at the end."
 )
+_JOBS_LOST = "The program was left and started again, which ended the background commands"
 # Seconds to wait for another process that has the session open, which may be about to end.
 LOCK_WAIT_SECONDS = 5.0
 # The same if a user is present.
@@ -224,6 +226,26 @@ def changed_presence(header: Header, restored: Restored | None, *, answered: boo
     if answered == before:
         return []
     return [f"<session_change>\n{_USER_PRESENT if answered else _USER_ABSENT}\n</session_change>"]
+
+
+_JOB_STARTED = re.compile(
+    r"^\[(b\d+) runs in the background|^\[still running after .{1,20}, now in the background as (b\d+)", re.M
+)
+_JOB_ENDED = re.compile(r"^\[(?:Background command )?(b\d+)(?:: (?!running)| \(| was stopped| had already ended)", re.M)
+
+
+def lost_jobs(restored: Restored | None) -> list[str]:
+    """Return a message for a resumed session if background commands ended unseen, with the program; it is sent once."""
+    left: dict[str, None] = {}
+    for message in restored.history if restored is not None else ():
+        if isinstance(message, UserMessage) and _JOBS_LOST in message.text:
+            left.clear()
+        elif isinstance(message, UserMessage | ToolMessage):
+            for found in _JOB_STARTED.finditer(message.text):
+                left[found[1] or found[2]] = None
+            for found in _JOB_ENDED.finditer(message.text):
+                left.pop(found[1], None)
+    return [f"<session_change>\n{_JOBS_LOST} {', '.join(left)}.\n</session_change>"] if left else []
 
 
 def _session_id(chosen: str | None) -> str:

@@ -50,7 +50,7 @@ from agent_cli.terminal.render.console import abbreviate_home, make_console, pri
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
-from agent_cli.terminal.startup import beginner_hint, greet_resumed, greeting_lines, restore_mode, show_turns
+from agent_cli.terminal.startup import beginner_hint, farewell, greet_resumed, greeting_lines, restore_mode, show_turns
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import Display, TodoView
@@ -344,11 +344,8 @@ class Repl(Dialogs):
 
     def _farewell(self) -> None:
         self._titles.close()
-        if self.agent.unsaved:
-            self._warn(self.agent.unsaved)
-        elif self.agent.conversation.history and self.agent.settings.save_sessions:
-            where = f" --worktree {self.options.worktree}" if self.options.worktree else ""
-            self.say(f"To resume this session: agent{where} --resume {self.agent.header.session_id[:8]}")
+        for line in farewell(self.agent, self.options.worktree or ""):
+            self.say(line)
 
     def say(self, text: str) -> None:
         """Show a line; wrapped by words on a terminal."""

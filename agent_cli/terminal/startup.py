@@ -7,7 +7,7 @@ new or has changed, and the summary of a resumed session.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -35,7 +35,7 @@ from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog, Prose
-from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
+from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.ansi import cells, truncate_cells
 from agent_cli.terminal.render.events import EventRenderer
@@ -44,6 +44,7 @@ from agent_cli.terminal.slash import SlashContext
 from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.results import TodoView
+from agent_tools.shell.jobs import Jobs
 from agent_tools.text import counted, dollars, one_line, short_count, shorten
 
 with lazy_imports():
@@ -67,6 +68,18 @@ def greeting_lines(model: str, mode: str, folder: str, width: int) -> list[str]:
         first = f"{first} · {mode}"
     room = max(width - 2, 1)
     return [truncate_cells(first, width), f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}"]
+
+
+def farewell(agent: Agent, worktree: str) -> Iterator[str]:
+    """Yield the last lines of a session: the background jobs that end with it, and how to resume it."""
+    jobs = list(agent.tool_context.state(Jobs).unfinished().values())
+    if jobs:
+        yield f"{counted(len(jobs), 'background job')} ended: {', '.join(shorten(one_line(job), 60) for job in jobs)}"
+    if agent.unsaved:
+        yield f"warning: {agent.unsaved}"
+    elif agent.conversation.history and agent.settings.save_sessions:
+        where = f" --worktree {worktree}" if worktree else ""
+        yield f"To resume this session: agent{where} --resume {agent.header.session_id[:8]}"
 
 
 def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
@@ -153,7 +166,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, ru
     found = server_info.discover(run_env.env)
     if len(found) < 2:
         return
-    chosen = dialogs.choose("Which model? (/model changes it at any time)", found)
+    chosen = dialogs.put(pick_dialog("Which model? (/model changes it at any time)", found, "decide later"))
     if chosen is None:
         return
     name = found[chosen][0]
@@ -168,7 +181,8 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) ->
         return
     if sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), run_env.env).kind != "bubblewrap":
         return
-    chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX_OPTIONS)
+    question = "How should commands run? (/config sandbox.auto_allow changes it later)"
+    chosen = dialogs.put(pick_dialog(question, _SANDBOX_OPTIONS, "decide later"))
     if chosen is not None:
         layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", run_env.root)
         _save(dialogs, run_env, "sandbox.auto_allow", chosen == 0)

@@ -249,6 +249,7 @@ def test_calls_of_a_sub_agent_name_their_parent(tmp_path: Path) -> None:
     editor = asyncio.run(story())
     assert (work / "a").exists()
     assert editor.text() == "ok"
+    assert "for sub-agent helper: find it" in json.dumps(editor.asked[0]["content"])
     nested = next(u for u in editor.updates if u.get("title") == "`touch a`")
     assert nested["_meta"]["agent"]["parentToolCallId"] == "call-1-1"
     assert editor.last_call("call-1-1")["status"] == "completed"

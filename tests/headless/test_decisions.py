@@ -116,10 +116,10 @@ def test_a_call_of_a_sub_agent_is_shown_with_it(work: Path) -> None:
     replies = [{"calls": [task]}, {"text": "Main."}]
     first = suspend(work, replies, "--output-format", "stream-json")
     item = pending(work)[0]["pending"][0]
-    assert (item["agent"], item["parent_tool_use_id"]) == ("writer", "call-1-1")
+    assert (item["agent"], item["agent_task"], item["parent_tool_use_id"]) == ("writer", "log", "call-1-1")
     assert (item["said"], item["request"]) == ("Now I write.", "do it")
     assert lines(first)[-1]["pending"][0]["agent"] == "writer"
-    assert "sub-agent writer: Run: echo one" in agent(["pending"], work).stdout
+    assert "sub-agent writer (log): Run: echo one" in agent(["pending"], work).stdout
     second = agent(["approve", "--output-format", "stream-json"], work)
     found = lines(first) + lines(second)
     asked = [x for x in found if x.get("subtype", "").startswith("approval_")]

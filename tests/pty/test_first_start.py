@@ -15,7 +15,7 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
     keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
     with Drawn([], work, **keys) as screen:
         screen.wait("Which model?")
-        screen.wait("Enter for none]")
+        screen.wait("Enter to decide later]")
         screen.line("openai")
         screen.wait("saved as `model`")
         screen.ready()
@@ -42,7 +42,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
     (work.parent / "home/private.txt").write_text("x")
     with Drawn(["--model", model], work, AGENT_SANDBOX_MODE="auto") as screen:
         screen.wait("How should commands run?")
-        screen.wait("Enter for none]")
+        screen.wait("Enter to decide later]")
         screen.line("7")
         screen.wait("7 fits none of them.")
         screen.line(answer)

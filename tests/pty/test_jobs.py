@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+
+from tests.support.program import agent
 from tests.support.pty_session import Terminal
 from tests.support.scripts import call, script
 from tests.support.waiting import gone, soon
@@ -34,5 +38,29 @@ def test_background_commands_are_listed_and_end_with_the_session(work: Path) -> 
     terminal.type("go")
     terminal.expect("Started.")
     second = pid("one")
-    terminal.leave()
+    assert "1 background job ended: echo $$ > one; exec sleep 60" in " ".join(terminal.leave().split())
     assert soon(lambda: gone(second))
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_model_hears_once_which_background_commands_ended_with_the_program(work: Path, killed: bool) -> None:
+    start = call("Bash", command="echo on; exec sleep 60", run_in_background=True)
+    stop = {"calls": [call("KillShell", shell_id="b2")]}
+    first = script(work.parent / "s.toml", [{"calls": [start, start, start]}, stop, {"text": "Started."}])
+    terminal = Terminal(["--model", first, "--allowedTools", "Bash"], work)
+    terminal.ready()
+    terminal.type("go")
+    terminal.expect("Started.")
+    if killed:
+        terminal.kill()
+    else:
+        terminal.leave()
+    told = "The program was left and started again, which ended the background commands b1, b3."
+    then = [{"text": "I see.", "expect": told}, {"text": "Yes."}]
+    second = script(work.parent / "t.toml", then)
+    assert agent(["-p", "-c", "--model", second, "go on"], work).stdout == "I see.\n"
+    third = script(work.parent / "u.toml", [{"text": "Nothing new."}])
+    done = agent(["-p", "-c", "--model", third, "--output-format", "json", "and on"], work)
+    assert json.loads(done.stdout)["result"] == "Nothing new."
+    (log,) = (work.parent / "home").rglob("sessions/*/*.jsonl")
+    assert log.read_text().count("which ended the background commands") == 1

@@ -315,7 +315,7 @@ def test_a_sentence_at_a_question_is_a_message_and_the_title_says_what_goes_on(s
         screen.rest()
         screen.type("yes but use tabs")
         screen.until(lambda: screen.input_line().endswith("tabs"), "the sentence")
-        screen.wait("Enter send")
+        screen.wait("Enter queue")
         screen.rest()
         screen.type(" a")
         screen.rest()

@@ -83,6 +83,22 @@ def test_ctrl_c_clears_the_draft_then_hints_then_leaves() -> None:
     play(story)
 
 
+def test_a_second_ctrl_c_leaves_only_while_the_work_is_still_stopping() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("one\rdraft")
+        stage.has("draft")
+        stage.until(lambda: stage.session.sent)
+        stage.press("\x03")
+        stage.until(lambda: stage.session.token.cancelled and not stage.live.busy)
+        stage.press("\x03")
+        stage.has("")
+        assert stage.live.app.is_running
+        stage.press("\x03\x03")
+        stage.until(lambda: not stage.live.app.is_running)
+
+    play(story)
+
+
 def test_ctrl_d_leaves_only_on_an_empty_line() -> None:
     def story(stage: Stage) -> None:
         stage.press("ab\x01\x04")

@@ -175,6 +175,7 @@ def test_panels_show_the_step_under_way_and_what_is_queued_last() -> None:
     assert any("▸ step 5" in row for row in rows) and rows[-1].strip() == "5 of 12 done"
     queued = ["".join(text for _, text in row) for row in queue_lines(list("abcdef"), 40)]
     assert queued == ["  3 more are queued", "  queued: d", "  queued: e", "  queued: f"]
+    assert queue_lines(list("ab"), 40, 1) == [(("class:dim", "  2 messages are queued"),)]
     assert todo_lines([], 40) == queue_lines([], 40) == []
     ((_, text),) = todo_lines(items, 80, paused=True)[0]
     assert text == "  earlier plan, paused: 5 of 12 done (/todos shows it)"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
-from tests.support.scripts import bash, call
+from tests.support.scripts import bash, call, script, task
 from tests.support.web_page import DESK, Served, press, reading, waited_for
 
 EDITS = [
@@ -226,3 +226,16 @@ def test_words_that_are_being_written_keep_the_focus_when_another_question_goes(
         page.keyboard.type("all, a way")
         expect(page.get_by_label("Words with your answer")).to_have_value("not at all, a way")
         assert not (served.work / "word-1").exists()
+
+
+def test_a_question_names_the_sub_agent_and_its_task(browser: Browser, served: Served) -> None:
+    own = script(served.home.parent / "helper.toml", [bash("touch by-helper"), {"text": "Mended."}])
+    kinds = served.home / ".agent/agents"
+    kinds.mkdir(parents=True)
+    (kinds / "helper.md").write_text(f"---\nname: helper\ndescription: helps\nmodel: {own}\n---\nHelp.\n")
+    session = served.start([{"calls": [task("helper")]}, {"text": "All done."}])
+    with reading(browser, served, session=session) as reader:
+        expect(reader.page.locator(".question").get_by_text("For sub-agent helper: find it")).to_be_visible()
+        press(reader.page, "Allow once")
+        expect(reader.page.get_by_text("All done.")).to_be_visible()
+    assert (served.work / "by-helper").exists()

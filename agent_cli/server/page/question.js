@@ -122,7 +122,7 @@ export class QuestionPanel {
         { class: "question-words" },
         h("h2", { class: "question-title", tabindex: "-1" }, this.form.title()),
         this.form.about() ? h("p", { class: "about" }, this.form.about()) : null,
-        item.agent ? h("p", { class: "about" }, `Asked by the sub-agent ${exact(item.agent)}`) : null,
+        item.agent ? h("p", { class: "about" }, visible(`For sub-agent ${item.agent}${item.agent_task ? `: ${oneLine(item.agent_task)}` : ""}`)) : null,
       ),
       several
         ? h(

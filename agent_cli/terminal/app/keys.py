@@ -169,6 +169,7 @@ class Controls:
         self.live = live
         self.line = live.line
         self._ctrl_c_at = self._escape_at = -TWICE_SECONDS
+        self._ctrl_c_interrupted = False
 
     def enter(self) -> None:
         """Send the line: as a reply, as a message, or into the queue. An empty line answers a question."""
@@ -287,23 +288,27 @@ class Controls:
                 self.live.send("/rewind")
 
     def ctrl_c(self) -> None:
-        """Interrupt; else leave a reply; else clear the draft; pressed twice: leave."""
-        now = self.live.clock()
-        again = now - self._ctrl_c_at <= TWICE_SECONDS
-        self._ctrl_c_at = now
+        """Interrupt; else leave a reply; else clear the draft; pressed twice: leave.
+
+        A second press that comes after the work has stopped was meant for the work: it does not leave.
+        """
+        now, live = self.live.clock(), self.live
+        again = now - self._ctrl_c_at <= TWICE_SECONDS and (live.stopping or not self._ctrl_c_interrupted)
+        self._ctrl_c_at, self._ctrl_c_interrupted = -TWICE_SECONDS, False
         if again:
-            self.live.leave()
+            live.leave()
         elif self.line.searching:
             self.line.end_reply()
-        elif self.live.questions.from_command:
-            self.live.questions.back()
-        elif self.live.busy:
-            self.live.interrupt()
+        elif live.questions.from_command:
+            live.questions.back()
+        elif live.busy:
+            self._ctrl_c_at, self._ctrl_c_interrupted = now, True
+            live.interrupt()
         elif self.line.buffer.text:
             self.line.clear()
-            self._ctrl_c_at = 0.0
         else:
-            self.live.hint_for("Press Ctrl-C again to exit", TWICE_SECONDS)
+            self._ctrl_c_at = now
+            live.hint_for("Press Ctrl-C again to exit", TWICE_SECONDS)
 
     def leave(self) -> None:
         self.live.leave()

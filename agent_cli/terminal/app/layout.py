@@ -25,9 +25,9 @@ from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.render.ansi import Fragment, cells, clip, fragments, truncate_cells
+from agent_cli.terminal.render.call_output import TAIL_ROWS
 from agent_cli.terminal.render.code import PLAN_MARKS
 from agent_cli.terminal.render.theme import Palette
-from agent_cli.terminal.render.writer import TAIL_ROWS
 from agent_tools.results import TodoItem
 from agent_tools.text import UNSAFE, escape_controls, one_line, short_count, short_duration
 
@@ -90,6 +90,8 @@ class Marker:
 MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU, MAX_INPUT_ROWS = 6, 4, 7, 12, 8
 # Cells reserved for the current activity before anything else.
 MIN_ACTIVITY_CELLS = 24
+# Rows of a question before anything else.
+MIN_QUESTION_ROWS = 8
 # Rows of a window that has rules around the input line.
 MIN_RULED_ROWS = 18
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
@@ -156,7 +158,8 @@ def queue_lines(queued: Sequence[str], width: int, most: int = MAX_QUEUED) -> li
         (("class:dim", clip(f"  queued: {truncate_cells(one_line(text), width - 10)}", width)),) for text in shown
     ]
     if len(queued) > len(shown):
-        lines[0] = (("class:dim", clip(f"  {len(queued) - most + 1} more are queued", width)),)
+        more = f"{len(queued) - most + 1} more" if most > 1 else f"{len(queued)} messages"
+        lines[0] = (("class:dim", clip(f"  {more} are queued", width)),)
     return lines
 
 
@@ -276,7 +279,9 @@ def above(live: LiveScreen) -> list[Line]:
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
     if live.questions.ask is not None:
-        rows = [*_question(live, live.questions.ask, width, room - len(rows)), *rows]
+        # What was just queued must not seem to have vanished.
+        queue_row = int(bool(live.queued) and room > MIN_QUESTION_ROWS)
+        rows = [*_question(live, live.questions.ask, width, room - len(rows) - queue_row), *rows]
     elif live.busy and len(rows) < room:
         rows.insert(0, _status(live, width))
     room -= len(rows)

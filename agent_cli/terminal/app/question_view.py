@@ -198,7 +198,7 @@ class QuestionView:
             back = "Esc cancel" if dialog.from_command else "Esc back"
             parts = [("Enter send", "Enter send", 1), (back, back, 1)]
         elif typing:
-            parts = [("Enter send this as a message", "Enter send", 1)]
+            parts = [("Enter queue this as a message", "Enter queue", 1)]
             if self.text_input is not None:
                 parts.append(("Tab as a comment", "Tab comment", 3))
             parts += [("Ctrl-U clear it", "Ctrl-U clear", 2), self._escape_part()]

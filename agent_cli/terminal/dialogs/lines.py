@@ -248,7 +248,7 @@ class LineDialogs(Dialogs):
         for number, (label, text) in enumerate(pick.options, 1):
             self.say(f"  {number}. {one_line(label)}" + (f" - {one_line(text)}" if text else ""))
         names = [label.lower() for label, _ in pick.options]
-        while words := self._read_line(f"[1-{len(names)}, Enter for none] ").strip():
+        while words := self._read_line(f"[1-{len(names)}, Enter to {pick.empty}] ").strip():
             if 1 <= parse_number(words) <= len(names):
                 return parse_number(words) - 1
             starts = [n for n, name in enumerate(names) if name.startswith(words.lower())]

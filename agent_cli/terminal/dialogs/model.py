@@ -93,10 +93,14 @@ class InEditor(Value):
 
 
 class Pick(Value):
-    """Choose from a menu that typing filters; the answer is the index of an option, or None."""
+    """Choose from a menu that typing filters; the answer is the index of an option, or None.
+
+    empty: what an empty line does, for the plain front end.
+    """
 
     label: str
     options: tuple[Option, ...]
+    empty: str = "cancel"
 
 
 Act = GiveAnswer | TextInput | InEditor

@@ -234,9 +234,9 @@ def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "") ->
     return Dialog(title, tuple(body), question=question, choices=choices, from_command=True)
 
 
-def pick_dialog(text: str, options: Sequence[Option]) -> Dialog:
+def pick_dialog(text: str, options: Sequence[Option], empty: str = "cancel") -> Dialog:
     """Return a menu for a command of the user's; the answer is the index of an option, or None."""
-    return Dialog(Prose(text, "ask"), words=Pick("> ", tuple(options)), from_command=True, guard=0.0)
+    return Dialog(Prose(text, "ask"), words=Pick("> ", tuple(options), empty), from_command=True, guard=0.0)
 
 
 def decide_dialog(text: str, options: Sequence[tuple[str, str, str]]) -> Dialog:

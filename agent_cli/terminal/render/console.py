@@ -7,7 +7,6 @@ Colours are written as codes of the sixteen, which stand for roles: see `theme`.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -102,17 +101,3 @@ def abbreviate_home(path: Path, home: Path | None) -> str:
 def styled(text: str, style: str = "") -> Text:
     """Return a line of foreign text, escaped."""
     return Text(escape_controls(text), style=STYLES.get(style, ""))
-
-
-_RULE = re.compile(r"([=_*#~\u2500\u2501\u2550-])\1{5,}")
-_MIN_RULE_CHARS = 5
-
-
-def shorten_rules(line: str, room: int) -> str:
-    """Shorten the rules in a line, such as those beside a heading of pytest, so that it fits into `room`."""
-    rules = [len(rule[0]) for rule in _RULE.finditer(line)]
-    over, spare = len(line) - room, sum(rules) - _MIN_RULE_CHARS * len(rules)
-    if over <= 0 or spare < over:
-        return line
-    left = (spare - over) / spare
-    return _RULE.sub(lambda rule: rule[1] * (_MIN_RULE_CHARS + int((len(rule[0]) - _MIN_RULE_CHARS) * left)), line)

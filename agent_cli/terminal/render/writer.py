@@ -9,7 +9,6 @@ blocks (the user's message, an answer, calls and notes) it writes exactly one bl
 from __future__ import annotations
 
 import io
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -17,9 +16,10 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.terminal.render.ansi import cells, truncate_cells
-from agent_cli.terminal.render.console import hanging, row_fill, shorten_rules, styled, wrap_words
+from agent_cli.terminal.render.call_output import RunningOutput, fit_rules
+from agent_cli.terminal.render.console import hanging, row_fill, styled, wrap_words
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import counted, escape_controls, shorten
+from agent_tools.text import escape_controls, shorten
 
 if TYPE_CHECKING:
     from agent_cli.terminal.render.markdown import MarkdownStream
@@ -30,9 +30,6 @@ with lazy_imports():
 _MAX_THOUGHT_CHARS = 2_000
 # Lines of a running call's output that are written.
 _MAX_OUTPUT_LINES = 20
-# In the application: rows of a result in the scrollback, of one that failed, of a `!` command's result, and of running
-# output in the live region.
-RESULT_ROWS, FAILED_ROWS, BANG_ROWS, TAIL_ROWS = 3, 13, 12, 5
 # Marks of a call: symbol and style.
 Outcome = Literal["running", "done", "failed", "denied"]
 CALL_MARKS: dict[Outcome, tuple[str, str]] = {
@@ -41,8 +38,6 @@ CALL_MARKS: dict[Outcome, tuple[str, str]] = {
     "failed": ("✗", "bad"),
     "denied": ("⊘", "bad"),
 }
-# The key that shows all of a result.
-MORE_KEY = "Ctrl-O"
 _RESULT_INDENT = "  └ ", "    "
 # Minimum cells for the activity of a sub-agent.
 _MIN_ACTIVITY_CELLS = 8
@@ -207,48 +202,6 @@ class Writer:
             self.console.file.flush()
 
 
-class _RunningOutput:
-    """Output of a running command: its first and last lines and their number."""
-
-    def __init__(self) -> None:
-        self.head: list[str] = []
-        self.end: deque[str] = deque(maxlen=FAILED_ROWS)
-        self.count = 0
-        self.partial = ""
-        # If output is flooding, only the latest arrives, with a note of how much was dropped.
-        self.flood = False
-
-    def add(self, text: str) -> None:
-        *lines, self.partial = (self.partial + text).split("\n")
-        self.partial = self.partial[-4096:]
-        self.flood = self.flood or " bytes not shown …]" in text
-        for line in lines:
-            self._line(line)
-
-    def _line(self, line: str) -> None:
-        self.count += 1
-        if len(self.head) < FAILED_ROWS:
-            self.head.append(line)
-        self.end.append(line)
-
-    def close(self, most: int) -> list[str]:
-        """Return at most `most` lines to show: all, or some of the first and the last."""
-        if self.partial:
-            self._line(self.partial)
-        if self.count <= most:
-            return [line for line in self.head if line.strip()]
-        # Errors are in the first lines of some programs (node), in the last of most (Python).
-        first = (most - 1) // 3
-        last = [line for line in list(self.end)[first:] if line.strip()][first + 1 - most :]
-        left = self.count - first - len(last)
-        more = f"… {'over ' * self.flood}{counted(left, 'more line')} ({MORE_KEY})"
-        return [*self.head[:first], more, *last]
-
-    def tail(self) -> list[str]:
-        lines = [*self.end, *([self.partial] if self.partial else [])]
-        return lines[-TAIL_ROWS:]
-
-
 # Minimum cells of a shortened command.
 _MIN_COMMAND_CELLS = 10
 
@@ -277,7 +230,7 @@ class LiveWriter(Writer):
         # Titles of running calls, and activities of sub-agents, by call ID.
         self.running_calls: dict[str, str] = {}
         self.agents: dict[str, str] = {}
-        self.outputs: dict[str, _RunningOutput] = {}
+        self.outputs: dict[str, RunningOutput] = {}
 
     def mark_spaced(self) -> None:
         """Note that the row above the next output is blank."""
@@ -396,12 +349,12 @@ class LiveWriter(Writer):
 
     def output(self, key: str, text: str) -> None:
         """Collect output until the call ends; meanwhile the live region shows the latest lines."""
-        self.outputs.setdefault(key, _RunningOutput()).add(text)
+        self.outputs.setdefault(key, RunningOutput()).add(text)
 
     def end_output(self, key: str, most: int) -> list[Text]:
         lines = self.outputs.pop(key).close(most) if key in self.outputs else []
-        longest = 2 * self.console.width
-        lines = [shorten_rules(line, self.console.width - len(_RESULT_INDENT[0])) for line in lines]
+        longest, width = 2 * self.console.width, self.console.width - len(_RESULT_INDENT[0])
+        lines = [fit_rules(line, width) for line in lines]
         return [styled(line if len(line) <= longest else f"{line[: longest - 1]}…", "dim") for line in lines]
 
     def take(self) -> list[str]:
