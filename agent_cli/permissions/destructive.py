@@ -195,6 +195,14 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
         _has_option(rest, "D") or (_has_option(rest, "d", "--delete") and _has_option(rest, "f", "--force"))
     ):
         yield danger("branch", "-D" if _has_option(rest, "D") else "--force", words=_operands(rest))
+    elif name == "checkout-index" and (flag := _flag(rest, r"-[anqu]*f\w*", "--force")):
+        yield danger("restore", flag, words=_operands(rest))
+    elif name == "read-tree" and (flag := _flag(rest, "", "--reset")):
+        yield danger("restore", flag)
+    elif name == "rm" and "--cached" not in texts and (flag := _flag(rest, r"-[nqr]*f\w*", "--force")):
+        yield danger("tree", flag, words=_operands(rest))
+    elif name == "worktree" and texts[:1] == ["remove"] and (flag := _flag(rest, r"-f+", "--force")):
+        yield danger("tree", flag, words=_operands(rest[1:]))
     elif name == "push":
         yield from _push(danger, rest)
 

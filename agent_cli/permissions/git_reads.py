@@ -101,6 +101,8 @@ _NESTED = {
     ("config", "--get"): Options(),
     ("config", "--get-all"): Options(),
 }
+# Formats for which git runs gpg. A sign before a placeholder adds or removes a line feed or a space.
+_SIGNED = re.compile(r"%[-+ ]?G|signature")
 # Options with which `git branch` and `git tag` list; otherwise a name would create a branch or tag.
 _LISTING = frozenset("--list -l --contains --no-contains --merged --no-merged --points-at".split())
 _NO_OPERANDS = frozenset(("remote", "count-objects"))
@@ -162,8 +164,8 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
     if not queue or queue[0].startswith("-"):
         return f"the option {queue[0]}" if queue else "git without a subcommand"
     name = queue.pop(0)
-    if name == "config" and only_gets(queue[:1]) and len(queue) == 1:
-        queue.insert(0, "--get")  # a lone key asks for its value
+    if name == "config" and only_gets(queue[:1]) and len(queue) == 1 and "." in queue[0]:
+        queue.insert(0, "--get")  # a lone key asks for its value; a word without a dot is a subcommand
     options = _NESTED.get((name, queue[0])) if queue else None
     if options is not None:
         name = f"{name} {queue.pop(0)}"
@@ -193,7 +195,7 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
     read, nested = call.read, " " in call.name
     name = call.name.partition(" ")[0]
     names = {n for n, _ in read.options}
-    if any("%G" in value or "signature" in value for _, value in read.options):
+    if any(_SIGNED.search(value) for _, value in read.options):
         return "a format that checks signatures"
     if any("%(raw" in value for _, value in read.options):
         return "a format that prints objects"

@@ -330,10 +330,9 @@ def _of_process(matcher: Matcher, effect: Effect) -> Verdict:
     """Return the verdict on a path of which only the process that opens it knows what it is."""
     kept = next((r for r in matcher.rules if r.list != "allow" and r.spec and r.covers(effect.kind)), None)
     why = f"{effect.kind}s {effect.target}, which is another file in each process"
-    # Any protected file may be there.
-    final = kept is not None or effect.kind == "write"
     rule = kept.text if kept is not None else ""
-    return Verdict(effect.target, Level.ASK, why, rule, "rule" if rule else "default", final=final)
+    # Any protected or secret file may be there.
+    return Verdict(effect.target, Level.ASK, why, rule, "rule" if rule else "default", final=True)
 
 
 def _unlocks(rule: Rule, kind: str) -> bool:

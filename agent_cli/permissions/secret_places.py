@@ -11,7 +11,9 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_tools.sandbox import profile
 
-_ELSEWHERE = re.compile(r"(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins)/.*")
+_ELSEWHERE = re.compile(
+    r"(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins)/.*|/proc/[^/]+(?:/task/[^/]+)?/(?:environ|mem)"
+)
 
 
 def in_secret_place(path: Path, home: Path) -> bool:

@@ -19,7 +19,7 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode, read_settings
 from agent_cli.runtime.models import choose_model
-from agent_cli.server.decisions import UserVerdict, check_verdict, find_decision, question_binding
+from agent_cli.server.decisions import UserVerdict, changes_plan, check_verdict, find_decision, question_binding
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.queries import checkpoints_of, session_environment, session_log, session_not_found, token_of
@@ -282,10 +282,15 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, token: Ac
 
 
 def _check_only_decides(asked: ApprovalRequested | QuestionAsked, verdict: UserVerdict, token: AccessToken) -> None:
-    """Refuse what is more than a decision about what was asked: other arguments are other work."""
-    changed = isinstance(asked, ApprovalRequested) and verdict.arguments not in (None, asked.arguments)
-    if changed or verdict.mode == "bypassPermissions":
-        what = "to change what runs" if changed else "the mode bypassPermissions"
+    """Refuse what is more than a decision about what was asked: other arguments or another plan are other work."""
+    what = ""
+    if isinstance(asked, ApprovalRequested) and verdict.arguments not in (None, asked.arguments):
+        what = "to change what runs"
+    elif isinstance(asked, QuestionAsked) and changes_plan(asked, verdict):
+        what = "to edit a plan"
+    elif verdict.mode == "bypassPermissions":
+        what = "the mode bypassPermissions"
+    if what:
         raise RequestRefusedError(403, "role", f"{token.name} has the role {token.role}, and {what} needs start.")
 
 

@@ -74,6 +74,11 @@ def _drop_empty(data: Any) -> Any:
     return [_drop_empty(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
+def changes_plan(asked: QuestionAsked, verdict: UserVerdict) -> bool:
+    """Return True if the decision has another plan than the question."""
+    return bool(verdict.plan) and _drop_empty(verdict.plan) != _drop_empty(asked.data)
+
+
 def find_decision(
     asked: ApprovalRequested | QuestionAsked, entries: Iterable[InboxEntry]
 ) -> tuple[InboxEntry, UserVerdict] | None:

@@ -7,7 +7,7 @@
 Bearer tokens have a name and a role. Their hashes are stored in `<state>/serve/tokens.json`, readable by the user only.
 
 Each role includes the ones before it: `read` views, `decide` makes pending decisions, `start` starts and steers work,
-and says what a call runs instead.
+edits plans, and says what a call runs instead.
 """
 
 from __future__ import annotations

@@ -190,6 +190,20 @@ def test_who_may_only_decide_cannot_say_what_runs(server: Served) -> None:
     assert (server.work / "asked").exists() and not (server.work / "other").exists()
 
 
+def test_who_may_only_decide_cannot_edit_a_plan(server: Served) -> None:
+    plan = call("ExitPlanMode", plan="Make it.", steps=["one"], files_to_create=["n.txt"])
+    session = server.begin(
+        "Plan it", write_script(server.work, {"calls": [plan]}, {"text": "x"}, name="plan.toml"), mode="plan"
+    )
+    item = server.until(session, "waiting")["pending_items"][0]
+    guest = token(server, "decide")
+    for edited in ({**item["plan"], "steps": ["two"]}, {**item["plan"], "plan": "Break it."}, {"steps": []}):
+        assert server.decide(session, "approve", 403, token=guest, plan=edited)["error"]["code"] == "role"
+    server.decide(session, "approve", token=guest, plan=item["plan"])
+    done = server.until(session, "done")
+    assert [step["content"] for step in done["plan"]] == ["one"]
+
+
 def test_a_token_that_is_revoked_sees_no_more_of_a_stream(server: Served) -> None:
     secret = agent(["serve", "token", "add", "watcher"], server.work).stdout.strip()
     session = server.begin("Say", write_script(server.work, {"text": "word " * 100, "pause": 0.05}, name="slow.toml"))

@@ -198,7 +198,7 @@ def members(archive: str) -> list[str] | None:
 # One-letter options with a value, also in the same word or a cluster, with their effect, by subcommand.
 _SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = {
     **dict.fromkeys(("format-patch", "archive", "bugreport", "diagnose", "mailsplit", "index-pack"), (("o", "write"),)),
-    **dict.fromkeys(("tag", "notes"), (("F", "read"),)),
+    **dict.fromkeys(("tag", "notes", "merge"), (("F", "read"),)),
     "commit": (("F", "read"), ("t", "read")),
     "grep": (("f", "read"), ("O", "run")),
     "clone": (("u", "run"), ("c", "run")),
@@ -238,7 +238,8 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
     if not queue:
         return
     sub, rest = queue[0].text, queue[1:]
-    if sub in GIT_RUNNERS or sub.startswith("-"):
+    # The helpers credential-store, credential-osxkeychain, ... print passwords.
+    if sub in GIT_RUNNERS or sub.startswith(("-", "credential")):
         yield Touch("run", Word(sub))
     operands = [w for w in rest if not w.text.startswith("-")]
     yield from _options_of_git(sub, rest)
@@ -281,10 +282,17 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
     elif sub in ("clone", "init"):
         targets = operands if sub == "init" else operands[1:]
         yield from (Touch("write", w) for w in targets)
-    elif sub == "worktree" and operands[:1] and operands[0].text in ("add", "move", "remove"):
+    elif sub == "worktree" and operands[:1] and operands[0].text in ("add", "move", "remove", "repair"):
         yield from (Touch("write", w) for w in operands[1 : 3 if operands[0].text == "move" else 2])
     elif sub == "submodule" and any(w.text in ("foreach", "update", "add") for w in rest):
         yield Touch("run", next(w for w in rest if w.text in ("foreach", "update", "add")))
+    elif sub in ("push", "send-pack"):
+        # Into a folder it writes there, and runs the hooks of the repository there.
+        yield from (Touch("maybe", w.replace(text=w.text.removeprefix("file://"))) for w in operands)
+    elif sub == "pack-objects":
+        yield from (Touch("write", w) for w in operands)
+    elif sub == "lfs" and operands[:1] and operands[0].text in ("install", "update", "uninstall"):
+        yield Touch("write", Word(".git/hooks"))
     elif sub == "bundle" and len(operands) > 1 and operands[0].text == "create":
         yield Touch("write", operands[1])
 

@@ -321,8 +321,8 @@ GIT_RUNS = frozenset(
 GIT_WRITES = frozenset("--output --output-directory --export-marks --prefix --index-output --object-dir".split())
 GIT_READS = frozenset("--file --contents --exclude-from --pathspec-from-file --import-marks --reference".split())
 GIT_RUNNERS = frozenset(
-    "difftool mergetool filter-branch send-email daemon instaweb credential remote-ext remote-fd web--browse "
-    "help "
+    "difftool mergetool filter-branch send-email daemon instaweb remote-ext remote-fd web--browse "
+    "help merge-index "
     "fast-import http-backend shell upload-pack receive-pack cvsserver gui citool gitk hook svn "
     "p4 imap-send cvsimport cvsexportcommit archimport for-each-repo submodule--helper maintenance".split()
 )

@@ -159,6 +159,8 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
     layer = Wrapper(words, _kind(part, wrapper), at)
     inner = part.replace(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
     if folders:
+        # The same as a `cd` before the command.
+        yield inner.replace(words=(Word("cd"), Word(folders[-1])), assigns=())
         inner = inner.replace(cwds=_moved(part.cwds, folders[-1]))
     if name == "xargs":
         inner = inner.replace(words=_xargs_command(words[1:at], inner.words))

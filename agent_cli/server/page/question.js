@@ -326,7 +326,7 @@ class Approval {
       item.always ? always(`Always allow ${ruleWords(item.always, item.cwd)}`, { rule: item.always, scope: "session" }) : null,
       item.can_save ? always(`Always in this project${item.save_trusts ? ", trusting it" : ""}: ${ruleWords(item.always, item.cwd)}`, { rule: item.always, scope: "project" }) : null,
       item.exact ? always(`Always exactly ${ruleWords(item.exact, item.cwd)}`, { rule: item.exact, scope: "session" }) : null,
-      this.panel.role === "start" && this.command && typeof item.arguments?.command === "string" ? button("Edit", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }) : null,
+      panel.role === "start" && this.command && typeof item.arguments?.command === "string" ? button("Edit", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }) : null,
     ];
     const words = panel.words("Words with your answer", "Words with your answer (optional)");
     return [words, h("div", { class: "choices" }, choices)];
@@ -493,7 +493,7 @@ class Plan {
         { class: "choices" },
         h("div", { class: "with-mode" }, button("Approve", { kind: "primary", "aria-keyshortcuts": "a", on: () => this.approve() }), labelled("Mode for the work", this.mode, { hidden: true })),
         button("Request changes", { "aria-keyshortcuts": "r", on: () => this.refuse() }),
-        button("Edit plan", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }),
+        panel.role === "start" ? button("Edit plan", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }) : null,
         button("Cancel the work", { kind: "danger", on: () => panel.send({ verdict: "reject" }) }),
       ),
     ];

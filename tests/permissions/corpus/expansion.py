@@ -148,6 +148,15 @@ CASES = [
     *group("poisoned state from before", "ask", "rg x", carried={"RIPGREP_CONFIG_PATH": "x"}),
     *group("poisoned state from before", "ask", "ls", carried={"NODE_OPTIONS": "x"}),
     *group("poisoned state from before", "ask", "ls", carried={"PYTHONSTARTUP": "x"}),
+    # A configuration of OpenSSL loads a library of its choice into each of these; sha256sum is one on some systems.
+    *group(
+        "poisoned state from before", "ask", "curl --version", "ssh -V", "npm -v", "pip list", "sha256sum a.txt",
+        carried={"OPENSSL_CONF": "./x.cnf"}
+    ),
+    *group("poisoned state from before", "ask", "php -v", carried={"PHP_INI_SCAN_DIR": "."}),
+    *group("poisoned state from before", "ask", "php -v", carried={"PHPRC": "."}),
+    *group("poisoned state from before", "ask", "ps", "ps -e", carried={"PS_FORMAT": "pid,environ"}),
+    *group("poisoned state from before", "ask", "python --version", carried={"PYENV_ROOT": "./x"}),
     *group("poisoned state from before", "allow", "ls", "git status", carried={"FOO": "x", "VIRTUAL_ENV": "x"}),
     *group(
         "poisoned state from before", "allow", "ls", "cat a.txt", "timeout 5 ls",

@@ -16,6 +16,7 @@ CASES = [
         "git diff --order x", "git log --output=f", "git log --output f", "git log --format --output=f",
         "git log --date --output=f", "git log --min-parents --output=f", "git log --ext-diff -p",
         "git log --show-signature", "git log --format=%GG", "git log --format='%h %G?'",
+        "git log --format=%+G?", "git log --format='%h% GK'", "git show -s --pretty=tformat:%-GS", "git config list",
         "git log --pretty=format:%GK", "git log --remerge-diff", "git log --stdin", "git log --submodule=log -p",
         "git log --foo", "git log --onelin", "git show --output=f", "git show --ext-diff", "git show --textconv HEAD",
         "git show --show-signature", "git rev-list --use-bitmap-index x", "git rev-list --stdin",

@@ -20,6 +20,14 @@ CASES = [
         "cd /proc/self/cwd/.git && touch x", "cd .git && echo x > ../process/hooks/x",
         mode="acceptEdits",
     ),
+    # Under a rule for the program, too: it does not cover secrets, and what another process has is one.
+    *group(
+        "secrets behind a process", "ask",
+        "cat /proc/1/environ", "cat /proc/self/environ", "cat /proc/1/task/1/environ", "cat /proc/*/environ",
+        "cat /proc/1/mem", "cat /proc/self/cwd/.env", "cat process/.env", "cat /proc/1/root/etc/shadow",
+        "cat process/../home/.ssh/x", "cat /proc/1/fd/3",
+        allow="Bash(cat:*)",
+    ),
     *group(
         "denied files behind a process", "ask",
         "cat /proc/self/cwd/data/f", "cd data && cat /proc/self/cwd/f", "cd /proc/self/cwd && cat data/f",
@@ -64,6 +72,22 @@ CASES = [
         "timeout 5 env -C .git tee hooks/x", "git --work-tree=.git/hooks checkout a.txt",
         "git --work-tree .git/hooks checkout-index a.txt",
         allow="Bash",
+    ),
+    *group(
+        "wrappers that leave the workspace", "ask",
+        "env -C .. npm run test", "env --chdir=../outside npm run test", "timeout 5 env -C {out} npm run test",
+        "env -C out npm run test", "bash -c 'env -C .. npm run test'",
+        allow="Bash(npm run test:*)",
+    ),
+    *group(
+        "wrappers that leave the workspace", "allow",
+        "env -C src npm run test", "env --chdir={root}/src npm run test", "env -C src/deep npm run test",
+        allow="Bash(npm run test:*)",
+    ),
+    *group(
+        "wrappers that leave the workspace", "allow",
+        "env -C .. npm run test", "cd .. && npm run test", "env -C src cat main.py",
+        allow=("Bash(npm run test:*)", "Bash(cd:*)"),
     ),
     *group(
         "wrappers that change the directory", "deny",
