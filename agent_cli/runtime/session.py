@@ -228,10 +228,9 @@ def changed_presence(header: Header, restored: Restored | None, *, answered: boo
     return [f"<session_change>\n{_USER_PRESENT if answered else _USER_ABSENT}\n</session_change>"]
 
 
-_JOB_STARTED = re.compile(
-    r"^\[(b\d+) runs in the background|^\[still running after .{1,20}, now in the background as (b\d+)", re.M
-)
-_JOB_ENDED = re.compile(r"^\[(?:Background command )?(b\d+)(?:: (?!running)| \(| was stopped| had already ended)", re.M)
+# Not compiled before a session is resumed.
+_JOB_STARTED = r"(?m)^\[(b\d+) runs in the background|^\[still running after .{1,20}, now in the background as (b\d+)"
+_JOB_ENDED = r"(?m)^\[(?:Background command )?(b\d+)(?:: (?!running)| \(| was stopped| had already ended)"
 
 
 def lost_jobs(restored: Restored | None) -> list[str]:
@@ -241,9 +240,9 @@ def lost_jobs(restored: Restored | None) -> list[str]:
         if isinstance(message, UserMessage) and _JOBS_LOST in message.text:
             left.clear()
         elif isinstance(message, UserMessage | ToolMessage):
-            for found in _JOB_STARTED.finditer(message.text):
+            for found in re.finditer(_JOB_STARTED, message.text):
                 left[found[1] or found[2]] = None
-            for found in _JOB_ENDED.finditer(message.text):
+            for found in re.finditer(_JOB_ENDED, message.text):
                 left.pop(found[1], None)
     return [f"<session_change>\n{_JOBS_LOST} {', '.join(left)}.\n</session_change>"] if left else []
 
