@@ -52,7 +52,9 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: there
 KEYS = {"OPENAI_API_KEY": "sk-proj-" + "k3y" * 9, "UPSTREAM": GITHUB, "DB": DATABASE}
 # Whatever of a process its user may read: the environment it began with, its memory, whom it lets attach.
 LOOK = """
-cat /proc/$PPID/environ > environ; cat /proc/self/environ > own
+# By Python, since the permission gate denies it to cat.
+read() { python3 -c 'import sys; sys.stdout.buffer.write(open(sys.argv[1], "rb").read())' "/proc/$1/environ"; }
+read $PPID > environ; read self > own
 python3 - $PPID > memory 2>&1 <<'EOF'
 import sys
 pid = sys.argv[1]
