@@ -220,7 +220,7 @@ def nearest_key_hint(key: str, known: list[str]) -> str:
 
 
 def nearest_setting_hint(key: str) -> str:
-    """Return the hint for an unknown key outside all tables: a setting with the table it is in ("mcp.servers"); or ""."""
+    """Return "; did you mean TABLE.NAME?" for an unknown key outside all tables that is like a setting; else ""."""
     import difflib
 
     known = [name for name in hints_of(Settings) if name not in tables()]

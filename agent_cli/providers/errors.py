@@ -43,7 +43,8 @@ _NO_MONEY = (
 )
 _NO_MODEL = (
     r"model.not.found|(no such|unknown|invalid|unsupported) model|not a valid model|does not have access to model"
-    r"|model\S* .{0,100}(does not|doesn't) exist|model\S* .{0,100}not (be )?found|no endpoints found|not_found_error model: "
+    r"|model\S* .{0,100}(does not|doesn't) exist|model\S* .{0,100}not (be )?found|no endpoints found"
+    r"|not_found_error model: "
 )
 _LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
 _NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
