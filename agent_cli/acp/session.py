@@ -20,6 +20,7 @@ from agent_cli.acp.updates import SessionUpdates, message_chunk, plan_update, pr
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
+from agent_cli.core.messages import is_user_message, user_text
 from agent_cli.core.modes import Mode
 from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import RunEnvironment, UsageError
@@ -316,8 +317,8 @@ class EditorSession(Dialogs):
             self._send_title()
 
     def _send_title(self) -> None:
-        history = self.agent.conversation.history
-        title = self.agent.name or (first_words(history[0].text) if history else "")
+        said = (user_text(m.text) for m in self.agent.conversation.history if is_user_message(m))
+        title = self.agent.name or first_words(next(said, ""))
         if title and self._shown.get("title") != title and not self.closed:
             self._shown["title"] = title
             self._send({"sessionUpdate": "session_info_update", "title": title, "updatedAt": utc_stamp()})

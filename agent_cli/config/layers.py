@@ -21,6 +21,7 @@ from agent_cli.config.parsing import (
     decode_settings,
     key_locations,
     nearest_key_hint,
+    nearest_setting_hint,
 )
 from agent_cli.config.policy import NO_POLICY
 from agent_cli.config.schema import (
@@ -270,7 +271,8 @@ class _Layer:
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
-            raise SettingsError(f"{location()}: {name}: unknown setting{nearest_key_hint(key, list(hints))}")
+            hint = (nearest_setting_hint(key) if not table else "") or nearest_key_hint(key, list(hints))
+            raise SettingsError(f"{location()}: {name}: unknown setting{hint}")
         hooks = name == "hooks"
         value: Any = self._hooks(raw, location) if hooks else check_value(hints[key], raw, name, location)
         if self._origin != "user":

@@ -217,3 +217,16 @@ def nearest_key_hint(key: str, known: list[str]) -> str:
 
     near = difflib.get_close_matches(key, known, 1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def nearest_setting_hint(key: str) -> str:
+    """Return "; did you mean TABLE.NAME?" for an unknown key outside all tables that is like a setting; else ""."""
+    import difflib
+
+    known = [name for name in hints_of(Settings) if name not in tables()]
+    known += [f"{table}.{name}" for table, cls in tables().items() for name in hints_of(cls)]
+    same = [name for name in known if name.rpartition(".")[2] == key]
+    letters = {re.sub(r"[^a-z]", "", name): name for name in known}
+    near = difflib.get_close_matches(re.sub(r"[^a-z]", "", key.lower()), list(letters), 1, 0.8)
+    found = same[:3] or [letters[name] for name in near]
+    return f"; did you mean {' or '.join(found)}?" if found else ""

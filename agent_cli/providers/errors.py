@@ -44,6 +44,7 @@ _NO_MONEY = (
 _NO_MODEL = (
     r"model.not.found|(no such|unknown|invalid|unsupported) model|not a valid model|does not have access to model"
     r"|model\S* .{0,100}(does not|doesn't) exist|model\S* .{0,100}not (be )?found|no endpoints found"
+    r"|not_found_error model: "
 )
 _LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
 _NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
@@ -132,6 +133,7 @@ def _error(status: int, text: str, code: str, provider: str, model: str, wait: f
     kind, retryable, lead = _classify(status, f"{code} {text}", wait)
     if lead == "no model":
         lead = f"{provider} has no model named {model!r}"
+        text = "" if text.strip() == f"model: {model}" else text
     elif lead == "server error":
         lead = f"Server error ({status}) from {provider}"
     elif lead == "loading":

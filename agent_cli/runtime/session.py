@@ -221,7 +221,7 @@ def changed_presence(header: Header, restored: Restored | None, *, answered: boo
         return []
     before = header.answered
     for message in restored.history:
-        if isinstance(message, UserMessage) and "<session_change>" in message.text:
+        if isinstance(message, UserMessage) and (_USER_PRESENT in message.text or _USER_ABSENT in message.text):
             before = _USER_PRESENT in message.text
     if answered == before:
         return []

@@ -33,8 +33,9 @@ from agent_cli.runtime.saved_settings import save_setting
 from agent_cli.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.terminal.dialogs.approval import NO, YES
 from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.dialogs.model import Dialog, Prose
+from agent_cli.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.ansi import cells, truncate_cells
@@ -136,9 +137,12 @@ def ask_for_trust(options: RunOptions, run_env: RunEnvironment, layers: Layers, 
 
 
 def ask_about_servers(options: RunOptions, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
-    """Ask about project MCP servers that are not approved as declared."""
-    for found, why in unapproved(options, run_env, layers):
-        if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(run_env).approve(found)):
+    """Ask about project MCP servers that are not approved as declared: about several at once, or one by one."""
+    waiting = unapproved(options, run_env, layers)
+    all_or_some = dialogs.put(servers_dialog(waiting)) if len(waiting) > 1 else "some"
+    for found, why in waiting if all_or_some in ("all", "some") else ():
+        allowed = all_or_some == "all" or dialogs.put(server_dialog(found, why))
+        if allowed and (problem := approvals_of(run_env).approve(found)):
             dialogs.say(f"warning: your answer was not saved, because {problem}")
 
 
@@ -232,11 +236,29 @@ class ProjectServer(Protocol):
     def described_inputs(self) -> dict[str, str]: ...
 
 
+def servers_dialog(waiting: Sequence[tuple[ProjectServer, str]]) -> Dialog:
+    """Build the question about starting several MCP servers of the project; the answer is "all", "some" or "none"."""
+    lines = []
+    for found, why in waiting:
+        lines += [f"  - {found.name} {why}: {found.line}", *(f"  {line}" for line in _inputs_of(found))]
+    asked = _before_start(f"{len(waiting)} MCP servers of this project need approval:", lines, "Let all of them start?")
+    return asked.replace(
+        choices=(
+            Choice("y", "Yes, until they change", GiveAnswer("all"), YES, "yes"),
+            Choice("o", "One by one", GiveAnswer("some"), ("o", "one by one"), "one by one"),
+            Choice("n", "No", GiveAnswer("none"), NO, "no"),
+        )
+    )
+
+
 def server_dialog(found: ProjectServer, why: str) -> Dialog:
     """Build the question about starting an MCP server of the project."""
     title = f"The MCP server {found.name} of this project {why}. It is {found.line}"
-    given = [f"  {what}: {given}" for what, given in found.described_inputs.items()]
-    return _before_start(title, given, "Let it start, until it changes?")
+    return _before_start(title, _inputs_of(found), "Let it start, until it changes?")
+
+
+def _inputs_of(found: ProjectServer) -> list[str]:
+    return [f"  {what}: {given}" for what, given in found.described_inputs.items()]
 
 
 def _before_start(title: str, lines: list[str], question: str) -> Dialog:

@@ -174,6 +174,10 @@ def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None
     [
         ('model = "a"\nmax_rounds = "many"', "user.toml:2: max_rounds: expected a whole number, found 'many'"),
         ("\nmax_rouns = 1", "user.toml:2: max_rouns: unknown setting; did you mean max_rounds?"),
+        ("[mcpServers.x]\ncommand = 'x'", "mcpServers: unknown setting; did you mean mcp.servers?"),
+        ("permission_mode = 'plan'", "permission_mode: unknown setting; did you mean permissions.mode?"),
+        ("mode = 'plan'", "mode: unknown setting; did you mean permissions.mode or sandbox.mode?"),
+        ("api_key = 'x'", "api_key: unknown setting"),
         ('effort = "huge"', "user.toml:1: effort: expected one of none, minimal, low"),
         ("stream = 1", "user.toml:1: stream: expected true or false, found 1"),
         ('[permissions]\nmode = "yolo"', "user.toml:2: permissions.mode: expected one of default"),

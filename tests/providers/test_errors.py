@@ -94,6 +94,11 @@ def test_an_unknown_model(status: int, body: dict[str, Any]) -> None:
     assert failure.message.startswith("Prov has no model named 'big-1': ")
 
 
+def test_an_unknown_model_of_anthropic() -> None:
+    error = {"type": "error", "error": {"type": "not_found_error", "message": "model: big-1"}}
+    assert refused(404, error).failure.message == "Prov has no model named 'big-1' (HTTP 404)."
+
+
 def test_a_local_server_that_loads_its_model_is_waited_for() -> None:
     error = refused(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
     assert error.failure == Failure("overloaded", "Prov is still loading its model (HTTP 503).", True, 503)

@@ -20,6 +20,10 @@ def test_a_server_of_the_project_from_the_first_question_to_its_end(work: Path) 
     terminal.expect("MCP servers (.mcp.json): helper, shifty")
     terminal.expect("Trust this folder?")
     terminal.type("y")
+    shown = terminal.expect("Let all of them start?").replace("\r\n", "")
+    assert "2 MCP servers of this project need approval" in shown and "odd_server.py plain" in shown
+    terminal.expect("one by one")
+    terminal.type("o")
     shown = terminal.expect("Let it start, until it changes?")
     assert "odd_server.py plain" in shown.replace("\r\n", "")
     terminal.type("y")
@@ -57,3 +61,24 @@ def test_a_server_of_the_project_from_the_first_question_to_its_end(work: Path) 
     terminal.expect("There is no server nobody.")
     terminal.leave()
     assert terminal.exit_code == 0
+
+
+def test_several_servers_of_a_project_start_with_one_answer(work: Path) -> None:
+    words = work.parent / "words"
+    words.write_text("As it was.")
+    table = {**config("helper", raw("plain", words)), **config("shifty", raw("changing", words))}
+    (work / ".mcp.json").write_text(json.dumps({"mcpServers": table}))
+    model = script(work / "s.toml", [{"text": "Hello."}])
+    terminal = Terminal(["--model", model, "--plain"], work)
+    terminal.expect("Trust this folder?")
+    terminal.type("y")
+    terminal.expect("Let all of them start?")
+    terminal.type("y")
+    terminal.ready()
+    terminal.type("go")
+    terminal.expect("Hello.")
+    terminal.ready()
+    terminal.type("/mcp")
+    terminal.expect("helper: ready (7 tools)")
+    terminal.expect("shifty: ready")
+    terminal.leave()

@@ -81,6 +81,19 @@ def test_a_session_that_is_resumed_says_whether_its_user_is_there(work: Path) ->
     ]
 
 
+def test_a_model_chosen_during_the_session_learns_its_name(work: Path) -> None:
+    lines = ["/model openai/y", "/model openai/x", "/model openai/z", "hello", "/model openai/z", "more"]
+    with ModelServer([Reply(text="Done.")] * 2) as server:
+        keys = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        done = agent(["--plain", "--model", "openai/x"], work, keys, stdin="\n".join(lines) + "\n")
+        assert done.returncode == 0, done.stderr
+        first, second = server.requests
+    told = "<session_change>\nThe model is now openai/z.\n</session_change>"
+    assert [m["content"] for m in first.body["messages"][1:]] == [told, "hello"]
+    assert str(second.body["messages"]).count("The model is now") == 1
+    assert "hello" in agent(["sessions", "list"], work, keys).stdout
+
+
 def test_the_state_of_the_repository(work: Path) -> None:
     repository(work)
     for number in range(20):
