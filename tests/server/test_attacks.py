@@ -204,6 +204,20 @@ def test_who_may_only_decide_cannot_edit_a_plan(server: Served) -> None:
     assert [step["content"] for step in done["plan"]] == ["one"]
 
 
+def test_who_may_only_decide_chooses_no_mode_that_the_question_does_not_offer(server: Served) -> None:
+    calls = [{"calls": [call("Bash", command="touch asked-2")]},
+             {"calls": [call("Write", file_path="w.txt", content="x")]}, {"text": "x"}]  # fmt: skip
+    session = server.begin("Run", write_script(server.work, *calls, name="mode.toml"))
+    server.until(session, "waiting")
+    guest = token(server, "decide")
+    for mode in ("acceptEdits", "dontAsk", "plan"):
+        assert server.decide(session, "approve", 403, token=guest, mode=mode)["error"]["code"] == "role"
+    server.decide(session, "approve", token=guest)
+    server.until(session, lambda f: bool(f["pending_items"]) and f["pending_items"][0]["tool"] == "Write")
+    server.decide(session, "approve", token=guest, mode="acceptEdits")
+    server.until(session, "done")
+
+
 def test_a_token_that_is_revoked_sees_no_more_of_a_stream(server: Served) -> None:
     secret = agent(["serve", "token", "add", "watcher"], server.work).stdout.strip()
     session = server.begin("Say", write_script(server.work, {"text": "word " * 100, "pause": 0.05}, name="slow.toml"))
