@@ -282,14 +282,15 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, token: Ac
 
 
 def _check_only_decides(asked: ApprovalRequested | QuestionAsked, verdict: UserVerdict, token: AccessToken) -> None:
-    """Refuse what is more than a decision about what was asked: other arguments or another plan are other work."""
+    """Refuse more than the question offers: other arguments or another plan are other work."""
     what = ""
+    offers_mode = asked.edits if isinstance(asked, ApprovalRequested) else asked.kind == "plan"
     if isinstance(asked, ApprovalRequested) and verdict.arguments not in (None, asked.arguments):
         what = "to change what runs"
     elif isinstance(asked, QuestionAsked) and changes_plan(asked, verdict):
         what = "to edit a plan"
-    elif verdict.mode == "bypassPermissions":
-        what = "the mode bypassPermissions"
+    elif verdict.mode not in ("", "acceptEdits" if offers_mode else ""):
+        what = f"the mode {verdict.mode}"
     if what:
         raise RequestRefusedError(403, "role", f"{token.name} has the role {token.role}, and {what} needs start.")
 

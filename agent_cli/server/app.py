@@ -246,7 +246,7 @@ def format_openapi() -> str:
 
 
 _PAGE = Path(__file__).parent / "page"
-# Seconds until a connection has sent its first whole request line and headers.
+# Seconds until a connection has sent a whole request line and headers, from its first byte or from the connection.
 _HEADER_SECONDS = 15.0
 # Connections at once; beyond them a request is answered with 503.
 _MAX_CONNECTIONS = 1_000
@@ -256,19 +256,33 @@ _CODES = {404: ("path", "There is nothing at this address."), 405: ("method", "T
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose headers do not arrive in time."""
+    """HTTP/1.1 that closes a connection whose next request does not arrive in time."""
+
+    _due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._headers_due = self.loop.call_later(_HEADER_SECONDS, self._close_if_silent)
+        self._watch()
 
-    def _close_if_silent(self) -> None:
-        if getattr(self, "cycle", None) is None and not self.transport.is_closing():
-            self.transport.close()
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._headers_due.cancel()
+        self._stop_watching()
         super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Limit the time until a request has arrived, unless one is being answered."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_watching()
+        elif self._due is None:
+            self._due = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def _stop_watching(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
 
 
 def make_app(hub: Hub, hosts: Iterable[str], tokens: AccessTokenStore, notifier: Notifier | None = None) -> Any:

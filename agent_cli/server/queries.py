@@ -36,12 +36,12 @@ _TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charse
 
 
 def query_number(request: Request, name: str, usual: int, limit: int = 1 << 53) -> int:
-    """Return a query_number of the query."""
+    """Return a number of the query."""
     text = request.query_params.get(name, "")
     if not text:
         return usual
     if not text.isascii() or not text.isdigit() or len(text) > 16:
-        raise RequestRefusedError(400, "query", f"{name}: expected a whole query_number.")
+        raise RequestRefusedError(400, "query", f"{name}: expected a whole number.")
     return min(int(text), limit)
 
 

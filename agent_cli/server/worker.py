@@ -106,7 +106,7 @@ class TaskWorker:
         return 0
 
     def _next_step(self) -> Callable[[], TurnResult | None] | None:
-        """Return what to do next; None if nothing is left, or a decision is session_not_found."""
+        """Return what to do next; None if nothing is left, or a decision is missing."""
         restored = self._load_session()
         entries = self._open_entries(restored)
         waiting = restored.waiting if restored is not None else None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
 import time
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
-from agent_cli.server.app import ROUTES
+from agent_cli.server.app import ROUTES, TimedProtocol
 from agent_cli.server.guard import FailureLimit
 from tests.support.program import agent
 from tests.support.scripts import call
@@ -204,6 +208,20 @@ def test_who_may_only_decide_cannot_edit_a_plan(server: Served) -> None:
     assert [step["content"] for step in done["plan"]] == ["one"]
 
 
+def test_who_may_only_decide_chooses_no_mode_that_the_question_does_not_offer(server: Served) -> None:
+    calls = [{"calls": [call("Bash", command="touch asked-2")]},
+             {"calls": [call("Write", file_path="w.txt", content="x")]}, {"text": "x"}]  # fmt: skip
+    session = server.begin("Run", write_script(server.work, *calls, name="mode.toml"))
+    server.until(session, "waiting")
+    guest = token(server, "decide")
+    for mode in ("acceptEdits", "dontAsk", "plan"):
+        assert server.decide(session, "approve", 403, token=guest, mode=mode)["error"]["code"] == "role"
+    server.decide(session, "approve", token=guest)
+    server.until(session, lambda f: bool(f["pending_items"]) and f["pending_items"][0]["tool"] == "Write")
+    server.decide(session, "approve", token=guest, mode="acceptEdits")
+    server.until(session, "done")
+
+
 def test_a_token_that_is_revoked_sees_no_more_of_a_stream(server: Served) -> None:
     secret = agent(["serve", "token", "add", "watcher"], server.work).stdout.strip()
     session = server.begin("Say", write_script(server.work, {"text": "word " * 100, "pause": 0.05}, name="slow.toml"))
@@ -243,6 +261,38 @@ def test_slow_clients_hold_up_nobody(server: Served) -> None:
     finally:
         for raw in held:
             raw.close()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n"],
+    ids=["first", "second", "body"],
+)
+def test_a_request_that_never_arrives_ends_its_connection(before: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_cli.server.app._HEADER_SECONDS", 0.3)
+
+    async def hello(scope: object, receive: object, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"hi"})
+
+    async def dripped() -> bytes:
+        config, state = uvicorn.Config(hello, lifespan="off", log_level="critical"), ServerState()  # type: ignore[arg-type]
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(lambda: TimedProtocol(config, state, {}), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+        writer.write(before)
+        answer = await reader.readuntil(b"hi") if before else b""
+        with suppress(ConnectionError):
+            async with asyncio.timeout(20):
+                while not reader.at_eof():
+                    writer.write(b"G")
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(reader.read(1000), 0.05)
+        writer.close()
+        listening.close()
+        return answer
+
+    assert asyncio.run(dripped()).startswith(b"HTTP/1.1 200" if before else b"")
 
 
 def test_another_address_needs_tls_or_a_word(work: Path) -> None:
