@@ -105,8 +105,7 @@ _NUMBER_NAME = re.compile(
 )
 # Numbers of the kernel and of protocols, under their names there; and counts whose name says enough.
 _OTHER_NUMBERS = frozenset(
-    "_AT_FDCWD _SET_DUMPABLE _X32 _CAPABILITIES_V3 _CLIENT_HELLO _SERVER_NAME _GREY_DIFFERENCE "
-    "_PARALLEL_SUBAGENTS".split()
+    "_AT_FDCWD _SET_DUMPABLE _X32 _CAPABILITIES_V3 _SERVER_NAME _GREY_DIFFERENCE _PARALLEL_SUBAGENTS".split()
 )
 
 

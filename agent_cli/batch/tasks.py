@@ -363,7 +363,7 @@ def _parse_source(data: dict[str, Any], folder: Path, here: Path, revision: str)
         return _folder_source(_resolve(folder, inner) if inner else here, revision)
     if inner and (os.path.isabs(inner) or ".." in Path(inner).parts):  # noqa: PTH117
         raise BadTaskError("folder must be a path inside of the repository")
-    if _is_url(repository):
+    if "://" in repository or ("@" in repository.partition("/")[0] and ":" in repository):  # a URL
         if "://" in repository and repository.partition("://")[0] not in _SCHEMES:
             raise BadTaskError(f"{repository} cannot be cloned; a URL begins with {'://, '.join(_SCHEMES)}://")
         return {"kind": "url", "source": repository, "subfolder": inner}
@@ -397,7 +397,3 @@ def _resolve(folder: Path, name: str) -> Path:
         return Path(os.path.realpath(folder / Path(name).expanduser()))
     except (RuntimeError, ValueError):
         raise BadTaskError(f"{name} is no path") from None
-
-
-def _is_url(name: str) -> bool:
-    return "://" in name or ("@" in name.partition("/")[0] and ":" in name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import shlex
 from collections.abc import Iterable, Sequence
 
 from agent_cli.config.run_options import flags
@@ -89,11 +88,6 @@ def option_hint(name: str) -> str:
 def closest(word: str, known: Iterable[str], cutoff: float) -> str:
     """Return the known word that is closest to one, "" if none is."""
     return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), "")
-
-
-def join_words(words: Sequence[str]) -> str:
-    """Join words to a command line, quoted for a shell."""
-    return shlex.join(words)
 
 
 def command_hint(words: Sequence[str], known: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -90,20 +91,15 @@ def run_repl(options: RunOptions) -> int:
     """Run a session until the user leaves; return the exit code. Raises UsageError before it begins."""
     run_env = find_environment(os.environ)
     layers = read_settings(options, run_env)
-    front_end = _front_end(options, layers.settings(), os.environ)
+    front_end = app_session.AppRepl if is_drawable(options, layers.settings(), os.environ) else repl.Repl
     screen = repl.LineScreen(options, layers.settings(), run_env.home)
-    first = startup.is_first_start(run_env)
+    first = not state_folder(run_env.env).is_dir()
     layers = startup.ask_before_start(options, run_env, layers, screen.console, first=first)
     session = front_end(options, run_env, layers, screen, first=first)
     try:
         return session.run(" ".join(options.prompt))
     finally:
         session.agent.close("prompt_input_exit")
-
-
-def _front_end(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[repl.Repl]:
-    """Return the application if a user is at a terminal that can draw it; else the plain front end."""
-    return app_session.AppRepl if is_drawable(options, settings, env) else repl.Repl
 
 
 def is_drawable(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> bool:
@@ -133,7 +129,7 @@ def run_host_session(options: RunOptions) -> int:
         on_open=on_open,
     )
     try:
-        return host_session.run_host(setup)
+        return host_session.HostSession(setup).run()
     except StillWaitingError as waiting:
         folder = SessionStore(state_folder(run_env.env), run_env.root).folder
         known = waiting.session_id, waiting.items, folder, str(waiting)
@@ -387,7 +383,7 @@ def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
         hint = near and f"`{words[0]}` looks like the command `agent {near}`"
     if not hint:
         return
-    hint += f"; to send it as a prompt, write: agent -- {hints.join_words(words)}"
+    hint += f"; to send it as a prompt, write: agent -- {shlex.join(words)}"
     if not questions.can_ask():
         raise UsageError(hint)
     if not questions.confirm(f"{hint}\nSend it as a prompt now?"):

@@ -23,7 +23,6 @@ class Flag(Value):
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     metavar: str = ""
-    optional_value: bool = False
 
 
 TASK = "The task"
@@ -55,12 +54,12 @@ class RunOptions(Value):
     resume: Annotated[
         str | None,
         _flag("-r --resume", SESSION, "Resume a session by its ID, its name or words in it; alone: pick from a list.",
-              metavar="[ID|WORDS]", optional_value=True),
+              metavar="[ID|WORDS]"),
     ] = None  # fmt: skip
     worktree: Annotated[
         str | None,
         _flag("-w --worktree", SESSION, "Work in a separate git worktree, on the branch agent/NAME.",
-              metavar="[NAME]", optional_value=True),
+              metavar="[NAME]"),
     ] = None  # fmt: skip
     fork_session: Annotated[
         bool, _flag("--fork-session", SESSION, "With -c or -r: continue in a copy with a new ID.")

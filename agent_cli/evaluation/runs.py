@@ -143,11 +143,6 @@ def make_base(task: EvaluationTask, folder: Path, env: Mapping[str, str]) -> Non
         raise UsageError(f"The repository of the task {task.name} cannot be made: {reason.rstrip('.')}.") from None
 
 
-def copy_base(base: Path, work: Path) -> None:
-    """Copy a repository; links stay links. Raises OSError, shutil.Error."""
-    shutil.copytree(base, work, symlinks=True)
-
-
 def _commit(task: EvaluationTask, git: GitRun, folder: Path) -> None:
     if task.repo:
         left_out = shutil.ignore_patterns(".git", "__pycache__")
@@ -262,7 +257,7 @@ class _OneRun:
         steps, task = self._steps, self._task
         try:
             steps.result.mkdir(parents=True)
-            copy_base(self._planned.base, steps.work)
+            shutil.copytree(self._planned.base, steps.work, symlinks=True)
             if why := steps.set_up(task.setup, task.check_timeout):
                 return self._make_result("error", why)
             state = str(self._planned.folder / "state")

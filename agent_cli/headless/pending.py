@@ -130,11 +130,6 @@ def pending_question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def pending_plan_lines(item: Mapping[str, Any]) -> list[str]:
-    """Format a plan in full."""
-    return escape_controls(plan_text(item["plan"])).splitlines()
-
-
 def decide_commands(session: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the commands that decide what is pending in a session; they can be run as printed."""
     if items and all("decided" in item for item in items):

@@ -436,8 +436,3 @@ class HostSession:
 def _without_model(text: str) -> Complete:
     """Return the result of a message that needed no model call."""
     return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), text)
-
-
-def run_host(setup: HostSetup) -> int:
-    """Serve a host on standard input and output; return the exit code. Raises UsageError, OutputError."""
-    return HostSession(setup).run()

@@ -98,9 +98,6 @@ class McpConnection:
         info = client.server_info
         self.about = f"{info.name} {info.version}".strip() if info is not None else ""
 
-    def _can(self, what: str) -> bool:
-        return getattr(self._client.server_capabilities, what, None) is not None
-
     async def tools(self) -> list[dict[str, Any]]:
         return await self._all("tools", self._client.list_tools, "tools")
 
@@ -111,7 +108,7 @@ class McpConnection:
         return await self._all("resources", self._client.list_resources, "resources")
 
     async def _all(self, capability: str, ask: Callable[..., Awaitable[Any]], field: str) -> list[dict[str, Any]]:
-        if not self._can(capability):
+        if getattr(self._client.server_capabilities, capability, None) is None:
             return []
         found: list[dict[str, Any]] = []
         cursor: str | None = None

@@ -261,7 +261,7 @@ def server_data(server: McpServer) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
-def change_json(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
+def change_json(path: Path, name: str, server: McpServer | None) -> None:
     """Add a server to a file {"mcpServers": {...}}, or remove it if None. Raises McpEditError."""
     try:
         text = read_regular(path, MAX_BYTES, path.parent).decode("utf-8")
@@ -273,11 +273,11 @@ def change_json(path: Path, name: str, server: McpServer | None, *, replace: boo
     table = data.setdefault("mcpServers", {})
     if not isinstance(table, dict):
         raise McpEditError(f"{path.name}: mcpServers is not a table")
-    _change(table, name, server_data(server) if server is not None else None, path, replace)
+    _change(table, name, server_data(server) if server is not None else None, path)
     _write(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n", 0o644)
 
 
-def change_toml(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
+def change_toml(path: Path, name: str, server: McpServer | None) -> None:
     """Add [mcp.servers.NAME] to a settings file, or remove it if None. Raises McpEditError."""
     import tomlkit  # 40 ms, only for a change
     from tomlkit.exceptions import TOMLKitError
@@ -296,7 +296,7 @@ def change_toml(path: Path, name: str, server: McpServer | None, *, replace: boo
         document: Any = tomlkit.parse(text)
         mcp = document.setdefault("mcp", tomlkit.table(is_super_table=True))
         servers = mcp.setdefault("servers", tomlkit.table(is_super_table=True))
-        _change(servers, name, server_data(server) if server is not None else None, path, replace)
+        _change(servers, name, server_data(server) if server is not None else None, path)
         new = tomlkit.dumps(document)
         tomllib.loads(new)
     except (TOMLKitError, tomllib.TOMLDecodeError) as error:
@@ -304,10 +304,10 @@ def change_toml(path: Path, name: str, server: McpServer | None, *, replace: boo
     _write(path, new, 0o600)
 
 
-def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, replace: bool) -> None:
+def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path) -> None:
     if entry is None and name not in table:
         raise McpEditError(f"{path} has no MCP server {name}")
-    if entry is not None and name in table and not replace:
+    if entry is not None and name in table:
         raise McpEditError(f"{path} has an MCP server {name} already; remove it first")
     if entry is None:
         del table[name]

@@ -314,7 +314,7 @@ class MemoryReader:
             self._skip(shown, "is not text", importer)
             return
         text = data[: self._left].decode("utf-8", "replace").removeprefix("\ufeff").strip()
-        text = _without_front_matter(text) if head else text
+        text = split_front_matter(text)[1].strip() if head else text
         if text in self._texts and text and len(data) <= self._left:
             self._paths[real] = self._texts[text]
             self._skip(shown, f"has the same text as {self._texts[text]}", importer)
@@ -394,10 +394,6 @@ class MemoryReader:
         if home is not None and home in path.parents:
             return one_line(f"~/{path.relative_to(home)}")
         return one_line(str(path))
-
-
-def _without_front_matter(text: str) -> str:
-    return split_front_matter(text)[1].strip()
 
 
 def estimate_tokens(text: str) -> int:

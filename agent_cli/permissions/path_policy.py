@@ -430,7 +430,7 @@ class SearchFilter:
         folder, _, name = text.rpartition("/")
         plain = self._folders.get(folder)
         if plain is None:
-            plain = self._folders[folder] = self._is_plain(folder)
+            plain = self._folders[folder] = real_path(folder) == folder and not secret(Path(f"{folder}/x"))
         # Whether a git configuration is secret depends on its content.
         plain = plain and not (name == "config" and folder.endswith("/.git"))
         if (
@@ -443,7 +443,3 @@ class SearchFilter:
         verdicts = [decide_path(self._matcher, self._workspace, reads, tool) for tool in _SEARCHERS]
         # A question that is not final concerns the directory, and was answered for it.
         return all(v.level is Level.ALLOW or (v.level is Level.ASK and not v.final) for v in verdicts)
-
-    def _is_plain(self, folder: str) -> bool:
-        """Return True if the path contains no link and the directory does not look like a place for secrets."""
-        return real_path(folder) == folder and not secret(Path(f"{folder}/x"))

@@ -32,9 +32,8 @@ _PRICES = (
     "cache_creation_input_token_cost_above_1hr", "output_cost_per_reasoning_token",
 )  # fmt: skip
 _ABILITIES = {
-    "tools": "supports_function_calling", "reasoning": "supports_reasoning", "caching": "supports_prompt_caching",
+    "tools": "supports_function_calling", "reasoning": "supports_reasoning",
     "prefill": "supports_assistant_prefill", "json_schema": "supports_response_schema",
-    "adaptive_thinking": "supports_adaptive_thinking",
 }  # fmt: skip
 
 
@@ -177,7 +176,6 @@ class ModelInfo(Value):
     prices: by tier, cheapest first; empty if no price is known.
     responses_only: it is available only on OpenAI's Responses API.
     vision, pdf: it accepts images, PDF documents; None: unknown.
-    adaptive_thinking: a Claude model that takes no thinking budget.
     deprecated: the day it is removed, as the file has it.
     """
 
@@ -192,10 +190,8 @@ class ModelInfo(Value):
     reasoning: bool = False
     vision: bool | None = None
     pdf: bool | None = None
-    caching: bool = False
     prefill: bool = False
     json_schema: bool = False
-    adaptive_thinking: bool = False
     responses_only: bool = False
     deprecated: str = ""
 

@@ -149,7 +149,6 @@ class OllamaClient(HttpModelClient):
 
     api_key: sent as a bearer token.
     window: the context to ask for, in tokens; None leaves it to the server.
-    provider: the name in messages; only its own reasoning is sent back.
     headers: sent with every request; they override the defaults.
     """
 
@@ -159,13 +158,12 @@ class OllamaClient(HttpModelClient):
         api_key: str | None,
         *,
         window: int | None = None,
-        provider: str = "ollama",
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key.strip()}"} if api_key else {}
         super().__init__(
-            f"{native_url(base_url)}/api/chat", {**sent, **(headers or {})}, provider, timeouts or Timeouts()
+            f"{native_url(base_url)}/api/chat", {**sent, **(headers or {})}, "ollama", timeouts or Timeouts()
         )
         self._window = window
         self._messages = EncodedMessages(self._encode_message)

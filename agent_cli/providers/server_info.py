@@ -97,7 +97,7 @@ def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
         url = base_url_of(provider, env)
         if is_loopback_url(url) and (model := probe(_models_url(provider, env))):
             yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
-    for provider in _local_servers():
+    for provider in [p for name in LOCAL_SERVERS if (p := find_provider(name))]:
         url = base_url_of(provider, env)
         if model := probe(url):
             yield f"{provider.name}/{model}", f"a server answers at {url}"
@@ -131,10 +131,6 @@ def _default_of(provider: Provider) -> str:
     if provider.name == "anthropic":
         return newest_claude("sonnet") or provider.default
     return provider.default
-
-
-def _local_servers() -> list[Provider]:
-    return [p for name in LOCAL_SERVERS if (p := find_provider(name))]
 
 
 LOCAL = Timeouts(connect=0.2, idle=1.0, total=1.0)

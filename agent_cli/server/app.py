@@ -240,11 +240,6 @@ def _operation_id(row: ApiRoute) -> str:
     return "_".join([row.method.lower(), *words])
 
 
-def format_openapi() -> str:
-    """Return the OpenAPI document as JSON text."""
-    return json.dumps(build_openapi(), indent=1)
-
-
 _PAGE = Path(__file__).parent / "page"
 # Seconds until a connection has sent a whole request line and headers, from its first byte or from the connection.
 _HEADER_SECONDS = 15.0
@@ -316,7 +311,7 @@ def make_app(hub: Hub, hosts: Iterable[str], tokens: AccessTokenStore, notifier:
 
 
 async def _openapi(request: Request) -> Response:
-    return Response(format_openapi(), media_type="application/json")
+    return Response(json.dumps(build_openapi(), indent=1), media_type="application/json")
 
 
 async def _index(request: Request) -> Response:

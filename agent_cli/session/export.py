@@ -52,7 +52,6 @@ from agent_tools.text import counted, escape_controls
 
 FORMATS = ("markdown", "html", "json", "atif")
 _BY_ENDING = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
-ENDINGS = {"markdown": ".md", "html": ".html", "json": ".json"}
 
 
 def format_of(name: str) -> str:

@@ -95,11 +95,6 @@ def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
     return next((form for form in (*forms, f"{keys} · /help") if cells(form) <= width), least)
 
 
-def is_first_start(run_env: RunEnvironment) -> bool:
-    """Return True if this user has no state directory yet."""
-    return not os.path.isdir(state_folder(run_env.env))  # noqa: PTH112 - the method raises in closed folders
-
-
 def ask_before_start(
     options: RunOptions, run_env: RunEnvironment, layers: Layers, console: Console, *, first: bool
 ) -> Layers:

@@ -34,7 +34,7 @@ def test_the_quick_look_up_of_every_key_of_ours_equals_the_full_parse() -> None:
     data = catalog.FILE.read_bytes()
     assert len(models) > 3000
     for key, value in models.items():
-        assert catalog._own_entry(key, data) == value, key
+        assert catalog._catalog_entry(key, data) == value, key
 
 
 def test_the_quick_look_up_of_every_key_of_litellms_equals_the_full_parse(theirs: dict[str, object]) -> None:
@@ -144,7 +144,7 @@ def test_a_bare_entry_belongs_to_its_provider_only() -> None:
     info = lookup("anthropic", "claude-sonnet-4-5")
     assert info is not None
     assert info.name == "anthropic/claude-sonnet-4-5"
-    assert info.context_window and info.max_output and info.tools and info.reasoning and info.vision and info.caching
+    assert info.context_window and info.max_output and info.tools and info.reasoning and info.vision
     assert lookup("groq", "claude-sonnet-4-5") is None
 
 

@@ -40,7 +40,7 @@ class FunctionTool(Tool[Value]):
     def run(self, args: Value, ctx: ToolContext) -> ToolResult | Generator[Any, Any, ToolResult]:
         given = {name: getattr(args, name) for name in args._fields}
         found = self.function(**given, **({self._context: ctx} if self._context else {}))
-        return _run_generator(found) if inspect.isgenerator(found) else _to_result(found)
+        return _to_result((yield from found)) if inspect.isgenerator(found) else _to_result(found)
 
 
 @overload
@@ -86,10 +86,6 @@ def _arguments(function: F) -> tuple[str, type[Value]]:
             defaults[parameter.name] = parameter.default
     namespace = {"__annotations__": annotations, "__module__": function.__module__, **defaults}
     return context, type(f"{function.__name__}_arguments", (Value,), namespace)
-
-
-def _run_generator(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, ToolResult]:
-    return _to_result((yield from steps))
 
 
 def _to_result(found: Any) -> ToolResult:

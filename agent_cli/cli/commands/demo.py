@@ -82,7 +82,8 @@ def run_demo(yes: bool, keep: bool, slowness: float = 1) -> int:
     except OSError as error:
         raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
     try:
-        return _Demo(folder, interactive=not yes and _is_terminal(), install=install, slowness=slowness).run(keep)
+        interactive = not yes and os.isatty(0) and os.isatty(1)
+        return _Demo(folder, interactive, install, slowness).run(keep)
     finally:
         os.chdir(folder.parent)
         if not keep:
@@ -308,7 +309,3 @@ def run_tests(argv: list[str], folder: Path, env: Mapping[str, str]) -> tuple[bo
     words = done.stderr.decode("utf-8", "replace").split()
     count = int(words[words.index("Ran") + 1]) if "Ran" in words else 0
     return done.returncode == 0 and count > 0, count
-
-
-def _is_terminal() -> bool:
-    return os.isatty(0) and os.isatty(1)

@@ -25,7 +25,6 @@ from agent_cli.headless.pending import (
     decide_commands,
     headline,
     local_time,
-    pending_plan_lines,
     pending_question_lines,
     print_pending,
 )
@@ -38,6 +37,7 @@ from agent_cli.session.summary import age, project_folders
 from agent_cli.terminal.dialogs.questions import review_lines
 from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
+from agent_tools.plan import plan_text
 from agent_tools.text import escape_controls, one_line, shorten
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _shorten(text: str) -> str:
 
 def _details(item: dict[str, Any]) -> list[str]:
     if item["kind"] == "plan":
-        return pending_plan_lines(item)
+        return escape_controls(plan_text(item["plan"])).splitlines()
     if item["kind"] == "review":
         review = item["review"]
         diffs = [
@@ -130,13 +130,11 @@ def _details(item: dict[str, Any]) -> list[str]:
     effects = [f"{e['kind']} {escape_lookalikes(e['target'])}" for e in item["effects"] if e["kind"] != "state"]
     lookalikes = describe_lookalikes(item["summary"], *targets)
     diffs = preview.get("files", (preview,))
-    changes = [([d["path"]] if len(diffs) > 1 else []) + _preview_text(d).splitlines() for d in diffs]
+    changes = [
+        ([d["path"]] if len(diffs) > 1 else []) + str(d.get("patch", d.get("text", ""))).splitlines() for d in diffs
+    ]
     facts = [escape_lookalikes(fact) for fact in (*([lookalikes] if lookalikes else []), *item["facts"])]
     return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes), f"asked because it {item['reason']}", *facts]
-
-
-def _preview_text(preview: dict[str, Any]) -> str:
-    return str(preview.get("patch", preview.get("text", "")))
 
 
 @shared.command(epilog=examples("agent approve", "agent approve 1a2b3c4d --all", "agent approve --mode acceptEdits"))

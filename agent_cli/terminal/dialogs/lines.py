@@ -16,7 +16,6 @@ from agent_cli.core.decisions import Defer
 from agent_cli.terminal.dialogs.model import (
     EXPLAIN,
     Block,
-    Choice,
     Dialog,
     DiffBlock,
     Fact,
@@ -134,10 +133,6 @@ def _break_position(text: str, room: int) -> int:
     return len(text)
 
 
-def _format_choice(choice: Choice) -> str:
-    return f"{choice.key} {choice.short or choice.label}"
-
-
 T = TypeVar("T")
 ReadLine = Callable[[str], str]
 # Runs a slash command that is allowed while a question is open; returns False for other words.
@@ -192,7 +187,7 @@ class LineDialogs(Dialogs):
     def _show(self, dialog: Dialog) -> str:
         """Print the question; return the prompt of the line to read."""
         question, hint = dialog.question, ""
-        offered = [_format_choice(choice) for choice in dialog.choices if choice.names]
+        offered = [f"{choice.key} {choice.short or choice.label}" for choice in dialog.choices if choice.names]
         if dialog.details:
             offered.append(f"{EXPLAIN} explain")
         if isinstance(dialog.words, TextInput):

@@ -34,7 +34,6 @@ from agent_tools.sandbox.proxy_http import (
 # RFC 8446, 5.1: maximum length of an unencrypted record.
 MAX_RECORD_BYTES = 1 << 14
 _CHANGE_CIPHER, _HANDSHAKE, _HEARTBEAT = 20, 22, 24
-_CLIENT_HELLO = 1
 _SERVER_NAME = 0
 
 

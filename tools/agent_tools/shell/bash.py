@@ -173,7 +173,7 @@ def _run_foreground(
             channel.close()
     if job is not None:
         return _moved_to_background(job, buffer.text(OUTPUT_HINT).rstrip("\n"), conditions, ctx)
-    failed = ending.cause != "exit" or (ending.code != 0 and not _is_expected(args.command, ending.code))
+    failed = ending.cause != "exit" or (ending.code != 0 and not process.is_result_code(args.command, ending.code))
     if not failed:
         shown_files.mark_printed(args.command, began_in, began, ctx)
     output = buffer.text(OUTPUT_HINT, failed=failed).rstrip("\n")
@@ -296,10 +296,6 @@ def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
         setsid = next((path for path in ("/usr/bin/setsid", "/bin/setsid") if os.access(path, os.X_OK)), "")
         return [setsid, "-c", "-w", *argv] if setsid else argv
     return [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *argv]
-
-
-def _is_expected(command: str, code: int) -> bool:
-    return process.is_result_code(command, code)
 
 
 def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:

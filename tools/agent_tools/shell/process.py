@@ -402,25 +402,27 @@ def end_strays(mark: str) -> None:
             return
 
 
+_MAX_SHOWN_BYTES = 8_000
+
+
 class OutputFilter:
     """Prepares output for the screen: safe text, in portions of limited size and frequency."""
 
-    def __init__(self, portion: int = 8_000, pause: float = POLL_SECONDS) -> None:
+    def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._portion, self._pause = portion, pause
         self._pending, self._skipped, self._last = b"", 0, 0.0
 
     def feed(self, data: bytes) -> None:
         """Add bytes; a flood is reduced to the latest."""
         self._pending += data
-        if len(self._pending) > self._portion:
-            self._skipped += len(self._pending) - self._portion
-            self._pending = self._pending[-self._portion :]
+        if len(self._pending) > _MAX_SHOWN_BYTES:
+            self._skipped += len(self._pending) - _MAX_SHOWN_BYTES
+            self._pending = self._pending[-_MAX_SHOWN_BYTES:]
 
     def take(self, final: bool = False) -> str:
         """Return the text to show now, "" for none yet. An incomplete escape sequence is held back."""
         now = monotonic()
-        if not self._pending or (now - self._last < self._pause and not final):
+        if not self._pending or (now - self._last < POLL_SECONDS and not final):
             return ""
         self._last = now
         data, self._pending = self._pending, b""
