@@ -43,9 +43,11 @@ async def start_session(hub: Hub, request: Request, body: StartBody) -> dict[str
 
 async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     """Create a task, and wake a worker for it."""
-    project = hub.views.projects.get(body.project)
+    project = hub.views.find_project(body.project)
     if project is None:
-        raise RequestRefusedError(404, "project", f"There is no project {shorten(body.project, 40)} on this server.")
+        known = shorten(", ".join(p.folder.name for p in hub.views.projects.values()), 200)
+        why = f"There is no project {shorten(body.project, 40)} on this server. It has: {known}."
+        raise RequestRefusedError(404, "project", why)
     folder = _folder_in(project.folder, body.folder)
     _check_mode(hub, body.mode or "")
     options = RunOptions(

@@ -88,7 +88,7 @@ async def list_projects(hub: Hub, request: Request) -> dict[str, Any]:
 
 async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
     def listed() -> dict[str, Any]:
-        project = hub.views.projects.get(request.query_params.get("project", ""))
+        project = hub.views.find_project(request.query_params.get("project", ""))
         run_env = hub.run_env(project.folder if project is not None else Path.home())
         settings = read_settings(RunOptions(), run_env, []).settings()
         named = (settings.model or "").partition("/")[0]

@@ -11,6 +11,7 @@ from agent_cli.core.modes import MODES
 LongText = Annotated[str, StringConstraints(max_length=400_000)]
 PromptText = Annotated[str, StringConstraints(min_length=1, max_length=400_000, pattern=r"\S")]
 ShortText = Annotated[str, StringConstraints(max_length=200)]
+ProjectText = Annotated[str, StringConstraints(max_length=4_000)]
 SessionState = Literal["waiting", "running", "queued", "interrupted", "failed", "done", "idle"]
 HunkIndexes = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=10_000)]
 
@@ -30,10 +31,14 @@ class TaskBudget(JsonBody):
 
 
 class StartBody(JsonBody):
-    """A task to start. folder: inside the project; by default the project itself."""
+    """A task to start.
+
+    project: its ID, its name, or the path of its folder.
+    folder: inside the project; by default the project itself.
+    """
 
     prompt: PromptText
-    project: ShortText
+    project: ProjectText
     folder: Annotated[str, StringConstraints(max_length=4_000)] = ""
     model: ShortText | None = None
     mode: Annotated[str, Field(json_schema_extra={"enum": list(MODES)})] | None = None
@@ -85,7 +90,7 @@ class CodingStart(JsonBody):
     """A request to plan and then carry out, see docs/web.md."""
 
     query: PromptText
-    project: ShortText = ""
+    project: ProjectText = ""
     mode: Literal["plan", "execute"] = "plan"
 
 

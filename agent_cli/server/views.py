@@ -59,6 +59,13 @@ class Views:
         self._summaries: OrderedDict[Path, tuple[Mark, SessionSummary | None]] = OrderedDict()
         self._pending: OrderedDict[Path, tuple[Mark, Restored | None]] = OrderedDict()
 
+    def find_project(self, given: str) -> ServedProject | None:
+        """Return a project by its ID, the path of its folder, or its name if no other has it; None for any other."""
+        if found := self.projects.get(given):
+            return found
+        named = [p for p in self.projects.values() if given in (str(p.folder), p.folder.name)]
+        return next((p for p in named if str(p.folder) == given), named[0] if len(named) == 1 else None)
+
     def project_of(self, path: Path) -> ServedProject | None:
         """Return the project that a folder is in; None if it is in none."""
         inside = [p for p in self.projects.values() if path == p.folder or p.folder in path.parents]

@@ -53,6 +53,15 @@ def test_a_hunk_is_approved_and_the_turn_goes_on(server: Served) -> None:
     ]
 
 
+def test_a_project_is_named_by_its_path_its_name_or_its_id(server: Served) -> None:
+    model = f"scripted:{write_script(server.work, {'text': 'Hello.'})}"
+    for project in (str(server.work), server.work.name, server.project):
+        server.post("/v1/sessions", {"prompt": "Hi", "project": project, "model": model}, 201)
+    answer = server.request("POST", "/v1/sessions", {"prompt": "Hi", "project": "/nope", "model": model})
+    assert answer.status == 404
+    assert answer.data["error"]["message"] == f"There is no project /nope on this server. It has: {server.work.name}."
+
+
 def test_a_rejection_with_words_reaches_the_model(server: Served) -> None:
     session = server.begin(
         "Write it",
