@@ -30,6 +30,18 @@ Right-to-left: safe\u202egpj.exe and hidden\u200bspace
 """
 
 
+def test_a_check_whose_failure_a_pipe_hides_is_shown_as_failed(browser: Browser, served: Served) -> None:
+    command = "pytest 2>&1 | tail"
+    note = "exit code 0, 800 ms; pytest in the pipe: exit code 1"
+    ran = CommandOutput(command, "1 failed", 0, 0.8, note, (1, 0), check_failed=True)
+    call = ToolCall("c1", "Bash", {"command": command})
+    session = served.put(4, [*turn("Test it", "I will."), *called(call, "x", ran, summary=f"Run: {command}"), ended()])
+    with reading(browser, served, session=session) as reader:
+        line = reader.page.locator(".call.failed")
+        expect(line.locator(".brief")).to_have_text("0.8s; pytest in the pipe: exit code 1")
+        expect(line.get_by_text("1 failed", exact=True)).to_be_visible()
+
+
 def test_what_a_model_writes_is_never_html(browser: Browser, served: Served, size: tuple[int, int]) -> None:
     shown = ToolCall("c1", "Bash", {"command": "echo '<img src=x onerror=window.hit=7>'"})
     output = CommandOutput(shown.arguments["command"], "\x1b[31mred\x1b[0m <svg onload=window.hit=8>\u202e", 0, 0.1)

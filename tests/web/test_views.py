@@ -91,6 +91,9 @@ def test_those_that_wait_come_first_and_are_counted_in_the_title(
 ) -> None:
     with reading(browser, served) as reader:
         page = reader.page
+        # No session is open yet.
+        expect(page.locator(".welcome")).to_have_text("3 sessions wait for you.")
+        expect(page.locator(".welcome")).to_be_visible()
         expect(page.locator(".group h2").first).to_have_text("Waiting for you 3")
         expect(page).to_have_title("(3) agent")
         assert "%3E3%3C%2Ftext" in str(page.locator("link[rel=icon]").get_attribute("href"))

@@ -96,6 +96,8 @@ function showCount() {
   const link = document.querySelector("link[rel=icon]");
   const wanted = waiting ? iconWith(waiting) : "/page/favicon.svg";
   if (link.getAttribute("href") !== wanted) link.setAttribute("href", wanted);
+  const words = main?.querySelector(".welcome p");
+  if (words) words.textContent = welcome();
 }
 
 function iconWith(number) {
@@ -220,9 +222,7 @@ function route() {
     main.replaceChildren(view.element);
     view.title.focus({ preventScroll: true });
   } else {
-    main.replaceChildren(
-      h("div", { class: "welcome" }, h("p", {}, welcome())),
-    );
+    main.replaceChildren(h("div", { class: "welcome" }, h("p", {}, welcome())));
     if (hadFocus) list.rows.get(before)?.element.querySelector("a")?.focus();
   }
   showCount();

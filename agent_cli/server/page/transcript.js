@@ -24,7 +24,8 @@ export function shortResult(display) {
   switch (display?.type) {
     case "CommandOutput": {
       const code = display.exit_code ? `exit code ${display.exit_code}, ` : display.exit_code === null ? `${display.note || "stopped"}, ` : "";
-      return `${code}${shortDuration(display.seconds || 0)}`;
+      const more = display.exit_code === null ? [] : (display.note || "").split("; ").slice(1);
+      return [`${code}${shortDuration(display.seconds || 0)}`, ...more.map(oneLine)].join("; ");
     }
     case "Listing":
       return `${((display.lines || []).length + (display.more || 0)).toLocaleString("en")} found`;
@@ -145,7 +146,8 @@ export class Transcript {
 
   onToolFinished(event) {
     const item = this.call(event.call_id, event.tool);
-    const failed = event.is_error || (event.display?.type === "CommandOutput" && event.display.exit_code !== 0);
+    const ran = event.display?.type === "CommandOutput" ? event.display : null;
+    const failed = event.is_error || (ran !== null && (ran.exit_code !== 0 || ran.check_failed));
     const denied = item.state === "denied";
     return this.change(event.call_id, {
       state: denied ? "denied" : failed ? "failed" : "done",
