@@ -29,6 +29,7 @@ from agent_cli.runtime.environment import (
     remember_trust,
 )
 from agent_cli.runtime.mcp import approvals_of, unapproved
+from agent_cli.runtime.models import choose_model
 from agent_cli.runtime.saved_settings import save_setting
 from agent_cli.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import Restored
@@ -107,8 +108,11 @@ def ask_before_start(
         layers = ask_for_trust(options, run_env, layers, dialogs)
         ask_about_servers(options, run_env, layers, dialogs)
         layers = _ask_about_plugins(options, run_env, layers, dialogs)
-    if first:
+    if first and not (options.resume or options.continue_):
         choose_first_model(dialogs, options, layers, run_env)
+        # Without a model there is nothing more to ask.
+        settings = layers.settings()
+        choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
         choose_sandbox(dialogs, layers, run_env)
     return layers
 
@@ -160,7 +164,7 @@ def _ask_about_plugins(options: RunOptions, run_env: RunEnvironment, layers: Lay
 
 def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, run_env: RunEnvironment) -> None:
     """Ask which model to use if none is configured and several are available; save the answer for the user."""
-    if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
+    if options.model or layers.settings().model or not os.isatty(0):
         return
     found = server_info.discover(run_env.env)
     if len(found) < 2:

@@ -68,6 +68,14 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.leave()
 
 
+def test_without_a_model_the_first_start_asks_nothing(work: Path) -> None:
+    if reason := missing("bubblewrap"):
+        pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
+    with Drawn([], work, AGENT_SANDBOX_MODE="auto") as screen:
+        screen.wait("see it work: agent demo.")
+        assert "How should commands run?" not in screen.text()
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [
