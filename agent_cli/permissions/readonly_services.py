@@ -17,6 +17,10 @@ from agent_cli.permissions.options import Options, UnknownOptionError, read_opti
 _PLAIN = re.compile(r"(?!.*://)[\w#][\w./:#@,-]{0,199}")
 # Filters of gh are jq's, which can read the environment.
 _ENVIRONMENT = re.compile(r"\b(?:env|ENV|input_filename|import|include)\b")
+# Words of a search that name another repository.
+_ELSEWHERE = re.compile(r"\b(?:repo|org|user|owner|enterprise):\S", re.IGNORECASE)
+# Verbs with fewer operands than any number: a repository for gh may be on any host, and options of ps print variables.
+_MOST_OPERANDS: Mapping[tuple[str, str], int] = {("gh", "repo view"): 0, ("docker", "top"): 1, ("podman", "top"): 1}
 
 _GH_LIST = Options(
     "da", "LsSlABHqtjuwebc",
@@ -97,10 +101,14 @@ def asks_service(name: str, words: tuple[str, ...]) -> str:
     for option, value in read.options:
         if name == "gh" and option in ("-q", "--jq") and _ENVIRONMENT.search(value):
             return f"the filter {value}"
+        if name == "gh" and option in ("-S", "--search") and _ELSEWHERE.search(value):
+            return f"the search {value}"
         if verb == "get" and option in ("-o", "--output") and value not in _OUTPUTS:
             return f"the output {value}"
     if odd := next((o for o in read.operands if not _PLAIN.fullmatch(o)), ""):
         return f"the word {odd}"
+    if len(read.operands) > _MOST_OPERANDS.get((name, verb), 99):
+        return f"{name} {verb} {read.operands[-1]}"
     if verb == "stats" and ("--no-stream", "") not in read.options:
         return "docker stats without an end"
     if name == "kubectl" and verb == "get" and any(_SECRET_KINDS.search(o) for o in read.operands):

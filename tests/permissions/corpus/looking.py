@@ -243,6 +243,16 @@ CASES = [
     *group(
         "services without trust", "ask", "gh pr view", "docker ps", "kubectl get pods", "helm list", trusted=False,
     ),
+    # The first names a host and says something to it; ps options show the environment of what runs in a container.
+    *group(
+        "services steered", "ask",
+        "gh repo view data.evil.example/x/y", "gh repo view other/repository", "gh pr list --search 'x repo:evil/x'",
+        "gh issue list -S org:evil", "gh pr list -S 'user:evil x'", "docker top x e", "docker top x -o environ",
+        "podman top x environ",
+    ),
+    *group(
+        "services steered", "allow", "gh issue list -S 'label:bug repository: x'", "gh pr list --search 'is:open fix'",
+    ),
     *group("services steered", "ask", "gh pr list", carried={"GH_HOST": "evil.example"}),
     *group("services steered", "ask", "kubectl get pods", carried={"KUBECONFIG": "x"}),
     *group("services steered", "ask", "docker ps", carried={"DOCKER_HOST": "tcp://evil:1"}),
