@@ -21,19 +21,10 @@ GROUPS = {
     "Session commands": ("sessions", "show", "resume", "undo", "why"),
     "Approval commands": ("pending", "approve", "reject", "answer"),
     "Setup commands": (
-        "doctor",
-        "models",
-        "trust",
-        "permissions",
-        "mcp",
-        "hooks",
-        "plugin",
-        "memory",
-        "tools",
-        "import",
+        "doctor", "models", "trust", "permissions", "mcp", "hooks", "plugin", "memory", "tools", "import",
     ),
     "Other commands": ("review", "serve", "batch", "acp", "demo", "eval"),
-}
+}  # fmt: skip
 _METAVARS = {"int": "N", "integer": "N", "int range": "N", "float": "N", "float range": "N"}
 
 

@@ -46,7 +46,7 @@ with lazy_imports():
         questions,  # only for mistakes
     )
     from agent_cli.headless import pending
-    from agent_cli.host import callbacks, session_commands
+    from agent_cli.host import callbacks, control_table, session_commands
     from agent_cli.host import session as host_session
     from agent_cli.reports import files as reports  # only with --report
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
@@ -118,7 +118,7 @@ def run_host_session(options: RunOptions) -> int:
         _claim_pending_plan(agent)
         _reject_session_commands(agent)
 
-    setup = host_session.HostSetup(
+    setup = control_table.HostSetup(
         options=options,
         run_env=run_env,
         headless=lambda agent: headless_options(options, agent.settings).replace(

@@ -143,13 +143,8 @@ def _feedback(text: str) -> str | None:
 
 # Stop reasons of truncated answers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
 _TRUNCATED = {
-    "length",
-    "max_tokens",
-    "max_output_tokens",
-    "model_length",
-    "model_context_window_exceeded",
-    "incomplete",
-}
+    "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete",
+}  # fmt: skip
 
 
 def was_cut(message: AssistantMessage) -> bool:

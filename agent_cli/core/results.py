@@ -127,18 +127,9 @@ class Failure(Value, tag="Failure"):
     """
 
     kind: Literal[
-        "auth",
-        "rate_limit",
-        "overloaded",
-        "context_too_long",
-        "bad_request",
-        "network",
-        "malformed",
-        "refused",
-        "script",
-        "replay",
-        "blocked",
-    ]
+        "auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed", "refused",
+        "script", "replay", "blocked",
+    ]  # fmt: skip
     message: str
     retryable: bool = False
     status: int = 0
@@ -181,6 +172,11 @@ class TurnEnd(Value, tag="TurnEnd"):
     diagnostics: Diagnostics
     denials: tuple[Denial, ...] = ()
     cost: float = 0.0
+
+
+def empty_end(reason: TerminalReason, stop_reason: str = "") -> TurnEnd:
+    """Return the end of a turn without a model call."""
+    return TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, stop_reason, reason))
 
 
 class Complete(Value, tag="Complete"):

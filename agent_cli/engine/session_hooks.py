@@ -16,7 +16,7 @@ from typing import Any
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import SYNTHETIC_PREFIXES
-from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
+from agent_cli.core.results import Denial, Failed, Failure, TurnResult, Usage, empty_end
 from agent_cli.engine.hook_points import base_payload, context_messages
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import SessionOrigin
@@ -206,14 +206,14 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
         else:
             added, blocked = yield from prompt_submit(deps, typed)
     except CancelledError:
-        return HooksOutcome(started, Failed(_empty_end("interrupted")), session_started)
+        return HooksOutcome(started, Failed(empty_end("interrupted")), session_started)
     if blocked is None:
         return HooksOutcome((*started, *expanded, *added))
     message = f"The message was not sent: a hook blocked it: {blocked}"
     if deps.attended:
         yield Warned(message)
     denial = Denial("", event, {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
-    end = _empty_end("stopped_by_hook").replace(denials=(denial,))
+    end = empty_end("stopped_by_hook").replace(denials=(denial,))
     return HooksOutcome(started, Failed(end, failure=Failure("blocked", message), text=message))
 
 
@@ -233,7 +233,3 @@ def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
         yield from deps.hooks.run("SessionEnd", {**base_payload(deps), "reason": reason}, deps.context.cancel)
     except CancelledError:
         return
-
-
-def _empty_end(reason: TerminalReason) -> TurnEnd:
-    return TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", reason))

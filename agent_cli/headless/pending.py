@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
-from agent_cli.core.results import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd, Usage
+from agent_cli.core.results import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd, Usage, empty_end
 from agent_cli.headless.output import (
     FAILED,
     SUSPENDED,
@@ -202,7 +202,7 @@ def report_unsent(
     if as_json:
         plans = any(item["kind"] != "approval" for item in items)
         reason: TerminalReason = "await_user_input" if plans else "await_approval"
-        end = TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", reason))
+        end = empty_end(reason)
         result = Suspended(end, tuple(item["call_id"] for item in items))
         fields = result_object(
             result, "suspended", session_id, ResultBuilder(), (None, None), structured=structured, pending=items

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
-from agent_cli.core.results import Complete, Diagnostics, Spent, Suspended, TurnEnd, TurnResult, Usage
+from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage, empty_end
 from agent_cli.headless.input import NotTextError, Signals, compose_prompt, read_stdin
 from agent_cli.headless.output import (
     FAILED,
@@ -210,7 +210,7 @@ def run_headless(
     def turn(show: Callable[[Event], None]) -> TurnResult:
         answer = command(agent, text, show)
         if answer is not None:
-            return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), answer)
+            return without_model(answer)
         return agent.conversation.send(text, show, attach_mentioned(text, agent.tool_context, agent.model.name))
 
     try:
@@ -219,6 +219,11 @@ def run_headless(
         return run_and_report(options, agent, report, before if missing is not None else _run_both(before, turn))
     except ToolError as error:
         raise HeadlessUsageError(str(error)) from None
+
+
+def without_model(text: str) -> Complete:
+    """Return the result of a message that needed no model call."""
+    return Complete(empty_end("completed", "end_turn"), text)
 
 
 def _run_both(first: TurnStep, then: TurnStep) -> TurnStep:

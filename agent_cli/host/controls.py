@@ -16,6 +16,7 @@ from agent_cli.config.run_options import reads_source
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
 from agent_cli.core.run_environment import UsageError
+from agent_cli.core.version import CLAUDE_CODE_VERSION
 from agent_cli.engine.compaction.controls import context_usage
 from agent_cli.headless.result_object import model_usage
 from agent_cli.host.channel import Fields
@@ -164,7 +165,7 @@ def _list_models(session: OpenSession, fields: Fields) -> Fields:
 
 @_SESSION.handles("get_binary_version")
 def _version(session: OpenSession, fields: Fields) -> Fields:
-    return {"version": session.version}
+    return {"version": CLAUDE_CODE_VERSION}
 
 
 @_SESSION.handles("stop_task")

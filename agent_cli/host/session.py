@@ -13,27 +13,24 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import new_uuid, parse_media
-from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
-from agent_cli.core.run_environment import OutputError, RunEnvironment, UsageError
+from agent_cli.core.results import Failed, Suspended, TurnResult, empty_end
+from agent_cli.core.run_environment import OutputError, UsageError
 from agent_cli.core.version import CLAUDE_CODE_VERSION
-from agent_cli.engine.conversation import Conversation
-from agent_cli.extensions.loader import Embedded, all_styles, load_extensions
+from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.input import Signals
 from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
 from agent_cli.headless.pending import pending_items
 from agent_cli.headless.result_object import result_object
-from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, announce_turn, finish, open_lines
+from agent_cli.headless.run import HeadlessOptions, InputMessage, announce_turn, finish, open_lines, without_model
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks, PromptTool
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
-from agent_cli.host.control_table import ControlError
+from agent_cli.host.control_table import ControlError, HostSetup, OpenSession
 from agent_cli.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_control
 from agent_cli.host.initialize import Initialized, read_initialize
 from agent_cli.host.session_commands import run_session_command
-from agent_cli.providers.catalog import newest_claude
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import build_agent
@@ -42,25 +39,6 @@ from agent_cli.runtime.pending import deferred_step
 from agent_tools.base import ToolError
 from agent_tools.record import Value
 from agent_tools.text import one_line
-
-
-class HostSetup(Value):
-    """What the command line determines about a host session.
-
-    report: returns the facts of an agent for frames and results.
-    unattended: approver and asker if the host is not asked.
-    on_open: called with each new agent, before its first message; it may raise UsageError.
-    """
-
-    options: RunOptions
-    run_env: RunEnvironment
-    headless: Callable[[Agent], HeadlessOptions]
-    report: Callable[[Agent], RunReport]
-    unattended: tuple[Approver, Asker]
-    on_open: Callable[[Agent], None]
-
-
-_FAMILIES = ("opus", "sonnet", "haiku")
 
 
 class UserLine(Value):
@@ -94,37 +72,22 @@ class _End:
     """The host closed its input."""
 
 
-class HostSession:
-    """One connection with a host; for its fields see `OpenSession`."""
+class HostSession(OpenSession):
+    """One connection with a host."""
 
     def __init__(self, setup: HostSetup) -> None:
-        self.setup, self.run_env = setup, setup.run_env
-        self.version = CLAUDE_CODE_VERSION
-        self.usage = Usage()
-        self.api_ms = 0
-        self.by_model: dict[str, Usage] = {}
-        self.messages: dict[str, int] = {}
-        self.first_model = ""
         self._frames = setup.options.output_format == "stream-json"
         self._channel = HostChannel(lines_of(0), print_line if self._frames else lambda fields: None)
-        self.callbacks = HostCallbacks(self._channel, self._report_state)
+        super().__init__(setup, HostCallbacks(self._channel, self._report_state))
         self._queue: queue.SimpleQueue[Fields | ControlRequest | BadLine | _End] = queue.SimpleQueue()
         self._dropped: set[str] = set()
         self._message_ids: list[str] = []
         self._initialized = Initialized()
-        self._agent: Agent | None = None
         self._stream: StreamJson | None = None
         self._code = 0
         self._ended = False
         # An interrupt applies to the message before it, even if that one's turn has not begun yet.
         self._interrupted = self._turning = False
-
-    @property
-    def agent(self) -> Agent:
-        """The open agent. Raises ControlError before it is open."""
-        if self._agent is None:
-            raise ControlError("The session is not open yet: send initialize or a message first.")
-        return self._agent
 
     def run(self) -> int:
         """Serve the host until it closes its input; return the exit code. Raises UsageError, OutputError."""
@@ -142,8 +105,7 @@ class HostSession:
             return 128 + watch.caught if watch.caught else self._code
         except UsageError as error:
             # Tell the host the reason for the exit.
-            end = TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", "failed"))
-            failed = Failed(end, text=str(error))
+            failed = Failed(empty_end("failed"), text=str(error))
             self._channel.send(result_object(failed, "failed", "", ResultBuilder(), (None, None), structured=False))
             raise
         finally:
@@ -251,7 +213,7 @@ class HostSession:
             "account": {"apiKeySource": model.key_source, "apiProvider": model.provider},
             **self._initialized.applied(request.fields),
             "hook_on_failure_supported": True,
-            "claude_code_version": self.version,
+            "claude_code_version": CLAUDE_CODE_VERSION,
         }
 
     def _open(self) -> None:
@@ -349,7 +311,7 @@ class HostSession:
         if text.startswith("/") and not verbatim:
             answer = run_session_command(self, text, show)
             if answer is not None:
-                return _without_model(answer)
+                return without_model(answer)
         if conversation.suspended and (resume := deferred_step(agent)) is not None:
             result = resume(show)
             if isinstance(result, Suspended):
@@ -360,17 +322,7 @@ class HostSession:
                 media = (*attach_mentioned(text, agent.tool_context, agent.model.name), *media)
             return conversation.send(text, show, media, line.message.uuid, verbatim=verbatim)
         except ToolError as error:
-            return _without_model(str(error))
-
-    @property
-    def options(self) -> RunOptions:
-        """The options of the command line."""
-        return self.setup.options
-
-    @property
-    def conversation(self) -> Conversation:
-        """The conversation of the open agent."""
-        return self.agent.conversation
+            return without_model(str(error))
 
     def clear(self) -> None:
         """Start a new conversation with the same options, in a new session."""
@@ -384,55 +336,3 @@ class HostSession:
         if self._stream is not None:
             self._stream.reset(self.agent.header.session_id)
             self._stream = None
-
-    @property
-    def output_style(self) -> str:
-        return str(getattr(self.agent.settings, "output_style", "") or "default")
-
-    def output_styles(self) -> list[str]:
-        """Return the names of the output styles."""
-        return list(all_styles(self.setup.options, self.agent.run_env, self.agent.layers)[0])
-
-    def commands(self) -> list[Fields]:
-        """Return the slash commands that a message may name."""
-        found = self.agent.commands.items()
-        return [{"name": n, "description": c.description, "argumentHint": c.hint, "aliases": []} for n, c in found]
-
-    def agents(self) -> list[Fields]:
-        """Return the types of sub-agents."""
-        kinds = self.agent.agent_types.values()
-        return [
-            {"name": k.name, "description": k.description, **({"model": k.model} if k.model else {})} for k in kinds
-        ]
-
-    def plugins(self) -> list[Fields]:
-        """Return the plugins of the session."""
-        return [{"name": name, "path": path} for name, path in self.setup.report(self.agent).plugins]
-
-    def models(self) -> list[Fields]:
-        """Return the models to offer: the session's own, the newest Claude of each family, those in the settings.
-
-        The rest of the catalog is left out: reading it takes longer than the rest of the handshake.
-        """
-        own, settings = self.agent.model, self.agent.settings
-        claude = [f"anthropic/{n}" for family in _FAMILIES if (n := newest_claude(family))]
-        further = [*settings.fallback_models, *([settings.small_model] if settings.small_model else [])]
-        names = dict.fromkeys([own.name, *(claude if own.provider == "anthropic" else ()), *further])
-        return [{"value": n, "displayName": n.partition("/")[2] or n, "description": n} for n in names]
-
-    def cost_words(self) -> str:
-        """Describe the cost of the session in a sentence."""
-        used = self.usage
-        return f"{used.input:,} tokens in, {used.output:,} out; {used.cost_words}"
-
-    def reload(self) -> list[str]:
-        """Reload commands, skills and types of sub-agents; return problems with them."""
-        agent, problems = self.agent, list[str]()
-        found = load_extensions(self.setup.options, self.run_env, agent.layers, agent.settings, problems.append)
-        agent.reload(found)
-        return problems
-
-
-def _without_model(text: str) -> Complete:
-    """Return the result of a message that needed no model call."""
-    return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), text)

@@ -26,19 +26,10 @@ from agent_tools.registry import tool_traits
 
 _GIT_VALUED = frozenset(
     (
-        "-C",
-        "-c",
-        "--git-dir",
-        "--work-tree",
-        "--namespace",
-        "--exec-path",
-        "--config-env",
-        "--attr-source",
-        "--super-prefix",
-        "--shallow-file",
-        "--list-cmds",
+        "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--attr-source",
+        "--super-prefix", "--shallow-file", "--list-cmds",
     )
-)
+)  # fmt: skip
 
 
 def for_part(rules: Iterable[Rule], kind: RuleList, part: SimpleCommand) -> Rule | None:

@@ -245,13 +245,9 @@ _STOP_WORDS: dict[StopReason, str] = {
 _STOPS = {word: reason for reason, words in _STOP_WORDS.items() for word in words.split()}
 _OVERLOADED = {"abort", "cancelled", "error", "network_error", "insufficient_system_resource", "timeout"}
 _MALFORMED = {
-    "malformed_function_call",
-    "malformed_response",
-    "malformed_tool_use",
-    "malformed_model_output",
-    "unexpected_tool_call",
-    "missing_thought_signature",
-}
+    "malformed_function_call", "malformed_response", "malformed_tool_use", "malformed_model_output",
+    "unexpected_tool_call", "missing_thought_signature",
+}  # fmt: skip
 
 
 def message_stop(raw: str, *, calls: bool, provider: str) -> MessageStop:

@@ -46,26 +46,15 @@ _PAGE = re.compile(r"(<!doctype html|<html).*?(</html>|$)", re.IGNORECASE | re.D
 _UNREAD = re.compile(r"got unexpected response from \w+: (\{.*\})", re.IGNORECASE)
 # Without APIConnectionError: LiteLLM turns every unknown exception into one.
 _NETWORK_CLASSES = {
-    "ConnectError",
-    "ReadError",
-    "WriteError",
-    "RemoteProtocolError",
-    "ConnectionError",
-    "TransportError",
-}
+    "ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "ConnectionError", "TransportError",
+}  # fmt: skip
 _TIMEOUT_CLASSES = {"Timeout", "TimeoutException", "APITimeoutError", "TimeoutError"}
 _OUR_FAULT = {"TypeError", "AttributeError", "KeyError", "ImportError", "NameError", "AssertionError"}
 _NO_CREDENTIALS = {
-    "DefaultCredentialsError",
-    "RefreshError",
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "CredentialRetrievalError",
-    "ProfileNotFound",
-    "TokenRetrievalError",
-    "SSOTokenLoadError",
+    "DefaultCredentialsError", "RefreshError", "NoCredentialsError", "PartialCredentialsError",
+    "CredentialRetrievalError", "ProfileNotFound", "TokenRetrievalError", "SSOTokenLoadError",
     "UnauthorizedSSOTokenError",
-}
+}  # fmt: skip
 # Statuses of LiteLLM's classes that are more precise than the status that they have.
 _STATUS = {
     "ContextWindowExceededError": 400,

@@ -58,14 +58,8 @@ with lazy_imports():
     from agent_tools.net import http
 
 __all__ = [
-    "MissingKeyError",
-    "ModelSetupError",
-    "NoModelError",
-    "ResolvedModel",
-    "Secret",
-    "create_client",
-    "resolve",
-]
+    "MissingKeyError", "ModelSetupError", "NoModelError", "ResolvedModel", "Secret", "create_client", "resolve",
+]  # fmt: skip
 
 TransportChoice = Literal["auto", "direct", "litellm"]
 WireApiOf = Callable[[str], WireApi]

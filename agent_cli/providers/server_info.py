@@ -140,12 +140,8 @@ _MAX_BYTES = 4 << 20
 _OLLAMA_DEFAULT_TOKENS = 4096
 # Names of the number of tokens that a model takes; as loaded first.
 _WINDOW_KEYS = (
-    "loaded_context_length",
-    "max_model_len",
-    "context_window",
-    "max_context_length",
-    "context_length",
-)
+    "loaded_context_length", "max_model_len", "context_window", "max_context_length", "context_length",
+)  # fmt: skip
 
 
 class OllamaModel(Value):

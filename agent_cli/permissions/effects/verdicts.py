@@ -286,13 +286,8 @@ class EffectVerdicts:
         """Return True if the content is sent away, or shown although it may contain keys."""
         real = Path(real_path(path))
         return self._matcher.is_secret(real, self._context.workspace) or part.program in (
-            "curl",
-            "wget",
-            "scp",
-            "rsync",
-            "sftp",
-            "gh",
-        )
+            "curl", "wget", "scp", "rsync", "sftp", "gh",
+        )  # fmt: skip
 
     def _important_inside(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""

@@ -110,21 +110,13 @@ _MAX_REPORT_BYTES = 4_000_000
 _NEVER_CARRIED = (
     frozenset(
         (
-            MARK_VARIABLE,
-            CHANNEL_VARIABLE,
-            "PWD",
-            "OLDPWD",
-            "SHLVL",
-            "_",
-            "HOME",
-            "LD_PRELOAD",
-            "LD_AUDIT",
+            MARK_VARIABLE, CHANNEL_VARIABLE, "PWD", "OLDPWD", "SHLVL", "_", "HOME", "LD_PRELOAD", "LD_AUDIT",
             "DYLD_INSERT_LIBRARIES",
         )
     )
     | STARTUP_VARIABLES
     | NON_INTERACTIVE.keys()
-)
+)  # fmt: skip
 # Never partially: git fails with a count or a value without its key, and GIT_CONFIG_KEY_n looks like a secret.
 _GIT_CONFIG = r"GIT_CONFIG_(?:COUNT|KEY_\d+|VALUE_\d+)"
 # Logs of earlier versions have these next to a GIT_CONFIG_COUNT: the hardening of a git command, mistaken for exports.
