@@ -71,7 +71,7 @@ ADDED = {
         "docs/guide.md": (r"\|  \| `/status` .*\n", "|  | `/words` | how many words were said |\n"),
     },
     "a hook event": {
-        "agent_cli/core/hooks.py": (r'    "Notification",\n(?=\])', '    "PlanUpdate",\n'),
+        "agent_cli/core/hooks.py": (r'"Notification",\n(?=\])', '    "PlanUpdate",\n'),
         " agent_cli/core/hooks.py": (
             r"(?s)_ROWS = \(\n.*?\n(?=\)\nHOOK_EVENTS)",
             '    HookEventRow("PlanUpdate", "the plan changed", {"plan": ["Read it."]}),\n',
