@@ -255,6 +255,16 @@ def test_the_rules_of_a_test_report_take_one_row_each_and_blank_lines_none() -> 
     assert fit_rules("=" * 30 + " a name that is longer than the window " + "=" * 30, 20).count("=") == 6
 
 
+def test_blank_lines_take_no_room_from_the_end_of_a_failed_command() -> None:
+    report = "\n\n".join(f"line {n}" for n in range(30)) + "\n\n\n"
+    failed = CommandOutput("x", report, 1, 0.1, "exit code 1, 100 ms")
+    rows = shown([ToolStarted("c1", "Bash"), ToolProgress("c1", report), ToolFinished("c1", "Bash", False, 1, failed)])
+    ends = [*range(4), *range(22, 30)]
+    assert [row.strip(" └") for row in rows[1:]] == [
+        *(f"line {n}" for n in ends[:4]), "… 18 more lines (Ctrl-O)", *(f"line {n}" for n in ends[4:])
+    ]  # fmt: skip
+
+
 def test_a_note_of_several_lines_continues_the_block_of_the_output() -> None:
     note = Note("running in background as b1 (/jobs)\nPort 8123: closed to your browser")
     events = [ToolStarted("c1", "Bash"), ToolProgress("c1", "Serving\n"), ToolFinished("c1", "Bash", False, 1, note)]

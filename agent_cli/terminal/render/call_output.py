@@ -18,7 +18,7 @@ _MIN_RULE_CELLS = 3
 
 
 class RunningOutput:
-    """Output of a running command: its first and last lines and their number."""
+    """Output of a running command: its first and last lines and their number, without blank ones."""
 
     def __init__(self) -> None:
         self.head: list[str] = []
@@ -36,6 +36,8 @@ class RunningOutput:
             self._line(line)
 
     def _line(self, line: str) -> None:
+        if not line.strip():
+            return
         self.count += 1
         if len(self.head) < FAILED_ROWS:
             self.head.append(line)
@@ -46,11 +48,10 @@ class RunningOutput:
         if self.partial:
             self._line(self.partial)
         if self.count <= most:
-            return [line for line in self.head if line.strip()]
+            return self.head
         # Errors are in the first lines of some programs (node), in the last of most (Python).
         first = (most - 1) // 3
-        last = [line for line in list(self.end)[first:] if line.strip()][first + 1 - most :]
-        head = [line for line in self.head if line.strip()][:first]
+        head, last = self.head[:first], list(self.end)[first + 1 - most :]
         left = self.count - len(head) - len(last)
         more = f"… {'over ' * self.flood}{counted(left, 'more line')} ({MORE_KEY})"
         return [*head, more, *last]
