@@ -54,7 +54,9 @@ class _UnloadedTool(Tool[Any]):
     effects = run = summary = None  # type: ignore[assignment]
 
     def __init__(self, row: str, generated: Mapping[str, Any]) -> None:
-        traits = {name: tuple(v) if isinstance(v, list) else v for name, v in generated.get("traits", {}).items()}
+        traits: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in generated.get("traits", {}).items()
+        }
         if "freeform" in traits:
             # Not by `from_json`, which would resolve the annotations of the class at every start.
             traits["freeform"] = Freeform(**{k: v for k, v in traits["freeform"].items() if k != "type"})
