@@ -125,7 +125,9 @@ def play(look: str) -> list[Row]:
         folder = Path(home) / "work"
         folder.mkdir()
         view = View(COLUMNS, ROWS, look)
-        with Drawn(["demo", "--speed", "0"], folder, COLUMNS, ROWS, TMPDIR="/tmp", **view.env) as screen:
+        # What the terminal answers about its background may come too late for the first lines.
+        env = {**view.env, "TMPDIR": "/tmp", "COLORFGBG": "0;15" if look == "light" else "15;0"}
+        with Drawn(["demo", "--speed", "0"], folder, COLUMNS, ROWS, **env) as screen:
             screen.background = "rgb:fbfb/fbfb/fafa" if look == "light" else "rgb:1b1b/1e1e/2424"
             screen.until(lambda: screen.screen.title.startswith("? "), "the question")
             screen.rest(0.5)
