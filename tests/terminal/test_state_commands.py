@@ -47,7 +47,7 @@ def test_the_status_names_everything_and_no_key(work: Path) -> None:
         "high",
         "default",
         "sandbox    off",
-        "trust      plain",
+        "trust      nothing to trust",
         "session",
         str(work),
         "AGENTS.md",
