@@ -272,6 +272,8 @@ def test_the_rules_of_a_test_report_take_one_row_each_and_blank_lines_none() -> 
         f"{'!' * 23} 1 failed {'!' * 23}",
     ]
     assert all(row.startswith("    ") for row in rows[2:]) and len(rows) == 14
+    assert fit_rules(f"{'.' * 17:<73}[100%]", 40) == f"{'.' * 17:<34}[100%]"
+    assert fit_rules(f"{'':20}deep {'x' * 30}", 40) == f"{'':20}deep {'x' * 30}"
     assert fit_rules("=" * 30 + " a name that is longer than the window " + "=" * 30, 20).count("=") == 6
 
 
