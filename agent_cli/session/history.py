@@ -140,7 +140,7 @@ MAX_EVENTS = 200
 MAX_ANSWER_CHARS = 6_000
 
 _KINDS = events_by_tag(
-    "ApprovalResolved MessageAdded PlanContinued SubagentEvent ToolFinished ToolRequested ToolStarted "
+    "ApprovalResolved MessageAdded PlanContinued QuestionAnswered SubagentEvent ToolFinished ToolRequested ToolStarted "
     "TurnFinished TurnStarted Warned"
 )
 

@@ -121,7 +121,7 @@ def test_commands_run_by_name_and_those_of_a_terminal_say_so(tmp_path: Path) -> 
             return here.editor
 
     editor = asyncio.run(story())
-    assert "trust      plain" in editor.text()
+    assert "trust      nothing to trust" in editor.text()
     assert "/clear is for a terminal" in editor.text()
     assert "Unknown command /nonsense" in editor.text()
     names = {c["name"] for u in editor.updates for c in u.get("availableCommands", ())}

@@ -197,3 +197,25 @@ def test_the_answer_about_the_background_is_no_key_and_turns_the_colours(work: P
             screen.ready()
             screen.leave()
             assert b"]11;" not in screen.raw
+
+
+def test_a_resumed_session_shows_what_was_asked_and_answered(work: Path) -> None:
+    options = [{"label": "Red", "description": "like fire"}, {"label": "Blue"}]
+    questions = [{"question": "Which colour?", "options": options}, {"question": "And why?"}]
+    model = script(
+        work / "s.toml", [{"calls": [call("AskUserQuestion", questions=questions)]}, {"text": "Blue it is."}]
+    )
+    with Drawn(["--model", model, "ask me"], work) as screen:
+        screen.wait("Which colour?")
+        screen.rest()
+        screen.type("2")
+        screen.wait("And why?")
+        screen.rest()
+        screen.type("calm\r")
+        screen.wait("Blue it is.")
+        screen.leave()
+    with Drawn(["--model", model, "-c"], work) as screen:
+        screen.ready()
+        screen.wait("? Which colour? → Blue")
+        screen.wait("? And why? → calm")
+        screen.leave()

@@ -11,6 +11,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from rich.console import Console
 
 from agent_cli.core.events import (
+    AnswerRestarted,
     ApprovalRequested,
     ApprovalResolved,
     FirstChunk,
@@ -144,6 +145,25 @@ def test_what_is_done_comes_before_the_numbers(width: int) -> None:
     assert ("↑ 12k ↓ 678" in text) == (width >= 60) and "esc" in text
 
 
+def test_why_it_tries_again_comes_before_the_numbers() -> None:
+    what = "trying again in 3 s (2 of 5): Anthropic is overloaded: Overloaded"
+    for width, rest in (
+        (76, "* %s (esc)"),
+        (79, "* %s (25s · esc)"),
+        (120, "* %s (25s · ↑ 9.8k ↓ 51 · esc to interrupt)"),
+    ):
+        line = status_line(what, 25, 9_800, 51, width)
+        assert "".join(fragment[1] for fragment in line) == rest % what
+
+
+def test_after_an_answer_broke_off_it_waits_for_the_model() -> None:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, width=80), kept)
+    for event in (RoundStarted(1), FirstChunk(5), TextDelta("half an ans"), AnswerRestarted()):
+        transcript(event)
+    assert transcript.status() == "waiting for the model"
+
+
 def test_commands_stand_in_the_menu_as_in_help() -> None:
     names = [CommandEntry(name) for name in ("mode", "exit", "model", "doctor")]
     assert [c.text.strip() for c in complete("/", names, tuple)] == ["/mode", "/exit", "/model", "/doctor"]
@@ -252,6 +272,8 @@ def test_the_rules_of_a_test_report_take_one_row_each_and_blank_lines_none() -> 
         f"{'!' * 23} 1 failed {'!' * 23}",
     ]
     assert all(row.startswith("    ") for row in rows[2:]) and len(rows) == 14
+    assert fit_rules(f"{'.' * 17:<73}[100%]", 40) == f"{'.' * 17:<34}[100%]"
+    assert fit_rules(f"{'':20}deep {'x' * 30}", 40) == f"{'':20}deep {'x' * 30}"
     assert fit_rules("=" * 30 + " a name that is longer than the window " + "=" * 30, 20).count("=") == 6
 
 

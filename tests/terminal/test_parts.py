@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.core.run_environment import UsageError
@@ -29,6 +31,7 @@ from agent_cli.terminal.app.worker import MAX_PENDING_CHARS, EventQueue
 from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import cells, clip, fragments, supports_links, with_links
+from agent_cli.terminal.render.console import prose
 from agent_tools.results import TodoItem
 from agent_tools.text import short_count, short_duration
 from tests.support.hypothesis_examples import examples
@@ -179,6 +182,13 @@ def test_panels_show_the_step_under_way_and_what_is_queued_last() -> None:
     assert todo_lines([], 40) == queue_lines([], 40) == []
     ((_, text),) = todo_lines(items, 80, paused=True)[0]
     assert text == "  earlier plan, paused: 5 of 12 done (/todos shows it)"
+
+
+def test_a_line_that_fits_into_the_window_is_not_wrapped_for_the_indent_of_further_rows() -> None:
+    console = Console(file=io.StringIO(), width=30, force_terminal=True)
+    text = "thirty cells of text, in a row\nand then a line of rather more than that"
+    rows = [row.plain for row in prose(text, console, more="  ")]
+    assert rows == ["thirty cells of text, in a row", "and then a line of rather", "  more than that"]
 
 
 def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:

@@ -47,7 +47,7 @@ def test_the_status_names_everything_and_no_key(work: Path) -> None:
         "high",
         "default",
         "sandbox    off",
-        "trust      plain",
+        "trust      nothing to trust",
         "session",
         str(work),
         "AGENTS.md",
@@ -264,7 +264,15 @@ def test_config_shows_finds_and_changes_settings(work: Path) -> None:
     assert f'effort = "high" ({own})' in shown and "[1-" in shown
     assert "There is no setting modle; did you mean model?" in shown
     assert "There is no setting auto_allow; did you mean sandbox.auto_allow?" in shown
-    assert "Not changed: " in shown and 'terminal.theme = "light", saved in ~/.agentrc\n' in shown
+    assert "Not changed: sandbox.mode: expected one of auto, require, off, found 'sometimes'.\n" in shown
+    assert 'terminal.theme = "light", saved in ~/.agentrc\n' in shown
     text = own.read_text()
     assert text.startswith("# mine\n") and 'effort = "high"' in text and 'domains = ["pypi.org"]' in text
     assert "sometimes" not in text
+
+
+def test_a_rule_for_an_unknown_tool_and_a_step_of_no_plan_are_named(work: Path) -> None:
+    shown = session(work, "/permissions allow Foo(x)", "/permissions deny Bash(rm:*)", "/todos done 9")
+    assert "there is no tool Foo, so the allow rule Foo(x) has no effect" in shown
+    assert shown.count("there is no tool") == 1
+    assert "There is no step 9; the plan has 0.\n" in shown and "There is no plan." not in shown

@@ -108,18 +108,12 @@ def status_line(
     end = "stopping" if stopping else "esc to interrupt"
     tokens = [f"↑ {short_count(sent)} ↓ {short_count(received)}"] if sent or received else []
     clock = short_duration(int(seconds))
-    # In a narrow window the activity takes precedence.
     short = end.removesuffix(" to interrupt")
-    for facts in (
-        [clock, *tokens, end],
-        [clock, end],
-        [clock, short],
-        [short],
-    ):
-        tail = f" ({' · '.join(facts)})"
-        room = width - cells(tail) - 2
-        if room >= min(cells(what), MIN_ACTIVITY_CELLS):
-            break
+    tails = [f" ({' · '.join(facts)})" for facts in ([clock, *tokens, end], [clock, end], [clock, short], [short])]
+    # The activity takes precedence: the numbers go where it does not fit with them.
+    wanted = cells(what) if cells(what) <= width - 2 - cells(tails[-1]) else MIN_ACTIVITY_CELLS
+    tail = next((tail for tail in tails if width - cells(tail) - 2 >= min(cells(what), wanted)), tails[-1])
+    room = width - cells(tail) - 2
     if room < 8:
         return (("class:marker", marker), ("class:status", clip(f" {what}", width - 1)))
     return (("class:marker", marker), ("class:status", f" {truncate_cells(what, room)}"), ("class:dim", tail))

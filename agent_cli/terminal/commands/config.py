@@ -196,7 +196,7 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
     try:
         save_setting(home / _SETTINGS_FILE, key, value)
     except (SettingsError, OSError) as error:
-        ctx.say(f"Not changed: {error}.")
+        ctx.say(f"Not changed: {str(error).removeprefix(f'{key}: ')}.")
         return
     ctx.layers.add(_as_table(key, value), "/config", ctx.run_env.root)
     now = _apply(ctx, key)

@@ -241,6 +241,8 @@ def _todos(ctx: SlashContext, words: str) -> None:
             conversation.change_plan(changed_plan(ctx.agent.tool_context.plan, words))
         except ValueError as error:
             ctx.say(str(error))
+            if not ctx.agent.tool_context.plan:
+                return
     ctx.show_plan()
 
 

@@ -350,7 +350,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     yield "mode", agent.policy.mode
     sandbox = context.supplied(SandboxRunner)
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
-    yield "trust", f"{trust.state}{f' ({trust.by})' if trust.by else ''}"
+    yield "trust", "nothing to trust" if trust.state == "plain" else f"{trust.state}{f' ({trust.by})' * bool(trust.by)}"
     if managed := ctx.layers.managed.lines():
         yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"

@@ -10,6 +10,7 @@ from typing import cast
 
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.rules import RuleError, RuleList
+from agent_cli.runtime.tools import warn_unknown_rules
 from agent_cli.terminal.render.theme import theme_names
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import to_json
@@ -85,6 +86,7 @@ def _permissions(ctx: SlashContext, words: str) -> None:
             ctx.say(f"{error}.")
             return
         ctx.say(f"{rule.list} {rule.text} holds for this session.")
+        warn_unknown_rules([rule], ctx.agent.conversation.deps.tools.values(), lambda text: ctx.say(f"warning: {text}"))
     elif verb == "remove" and 1 <= parse_number(rest) <= len(rules):
         rule = rules[parse_number(rest) - 1]
         try:

@@ -13,7 +13,8 @@ from agent_tools.text import counted
 RESULT_ROWS, FAILED_ROWS, BANG_ROWS, TAIL_ROWS = 3, 13, 12, 5
 # The key that shows all of a result.
 MORE_KEY = "Ctrl-O"
-_RULE = re.compile(r"([-=_*~#!\u2500\u2501\u2550])\1{7,}")
+# A rule, or the space before what is aligned to the right, such as the "[ 50%]" of pytest.
+_RULE = re.compile(r"([-=_*~#!\u2500\u2501\u2550])\1{7,}|(?<=\S) {8,}")
 _MIN_RULE_CELLS = 3
 
 
@@ -62,10 +63,10 @@ class RunningOutput:
 
 
 def fit_rules(line: str, width: int) -> str:
-    """Shorten the rules in a line that is wider than the width, such as those of pytest around a heading."""
+    """Shorten the rules and wide spaces of a line that is wider than the width, as pytest writes for 80 columns."""
     over = cells(line) - width
     rules = sum(len(found[0]) for found in _RULE.finditer(line)) if over > 0 else 0
     if not rules:
         return line
     left = max(rules - over, 0)
-    return _RULE.sub(lambda found: found[1] * max(len(found[0]) * left // rules, _MIN_RULE_CELLS), line)
+    return _RULE.sub(lambda found: found[0][0] * max(len(found[0]) * left // rules, _MIN_RULE_CELLS), line)

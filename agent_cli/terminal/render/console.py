@@ -66,6 +66,9 @@ def row_fill(line: Text) -> str:
 
 def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Text]:
     """Wrap a line by words, with prefixes for its first row and for the others."""
+    if text.cell_len <= console.width - len(first) and "\n" not in text.plain:
+        yield Text(first).append_text(text)
+        return
     for number, row in enumerate(text.wrap(console, max(console.width - len(more), 20))):
         row.rstrip()
         yield Text(more if number else first).append_text(row)

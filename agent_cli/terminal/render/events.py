@@ -193,7 +193,10 @@ class EventRenderer:
                     self._out.end(call_id, f"denied{f': {reason}' if reason else ''}", "denied")
             case QuestionAsked():
                 self._out.settle()
-            case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel"):
+            case QuestionAnswered(verdict="answer", text=text) if self._folded:
+                for line in text.splitlines():
+                    self._say(f"? {line.replace(' -> ', ' → ')}")
+            case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel") if not self._folded:
                 # The call fails with the user's own words, which are already shown.
                 self._summaries.pop(call_id, None)
             case PlanContinued():

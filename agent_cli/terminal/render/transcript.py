@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.events import (
+    AnswerRestarted,
     ApprovalRequested,
     Compacted,
     Compacting,
@@ -247,7 +248,7 @@ class Transcript(EventRenderer):
                 self.plan_touched = False
                 self._agents.clear()
                 self.turn, self._streamed, self.doing = Usage(), 0, "working"
-            case RoundStarted():
+            case RoundStarted() | AnswerRestarted():
                 self.doing = "waiting for the model"
             case PromptRead(read=read, total=total):
                 self.doing = f"reading the prompt, {100 * read // total} % of {short_count(total)}"
