@@ -27,6 +27,10 @@ DECEIVING = {
     "rm –rf x": r"rm \u2013rf x",
     "rm −rf x": r"rm \u2212rf x",
     "rm\u00a0-rf x": r"rm\xa0-rf x",
+    # A blank of braille, music and Khitan script.
+    "./cat\u2800a.txt": r"./cat\u2800a.txt",
+    "cat\U0001d159a.txt": r"cat\U0001d159a.txt",
+    "cat\U00016fe4a.txt": r"cat\U00016fe4a.txt",
     "rm\u3000x": r"rm\u3000x",
     "a\u200db": r"a\u200db",
     "a\u200cb": r"a\u200cb",

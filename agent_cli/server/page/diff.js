@@ -2,7 +2,8 @@
 
 import { button, h } from "./dom.js";
 import { highlighted, languageOf } from "./highlight.js";
-import { exact, visible } from "./text.js";
+import { exact } from "./lookalikes.js";
+import { visible } from "./text.js";
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$/;
 // More rows than this are shown when asked for.

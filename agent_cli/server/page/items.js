@@ -3,7 +3,8 @@
 import { copyButton, h, icon } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { fileView } from "./diff.js";
-import { exact, oneLine, relative, shorten, shortDuration, shortCount, visible, whenExactly } from "./text.js";
+import { exact, exactLine } from "./lookalikes.js";
+import { oneLine, relative, shorten, shortDuration, shortCount, visible, whenExactly } from "./text.js";
 import { filesOf, shortResult } from "./transcript.js";
 
 const MARKS = {
@@ -114,7 +115,7 @@ function call(item, view) {
   const brief = briefOf(item);
   const line = [
     h("span", { class: `mark ${item.state}`, role: "img", "aria-label": words }, icon(drawn)),
-    h("span", { class: "summary-text" }, exact(oneLine(item.summary))),
+    h("span", { class: "summary-text" }, exactLine(item.summary)),
     brief ? h("span", { class: `brief ${item.state}` }, brief) : null,
   ];
   const said = decisionWords(item);

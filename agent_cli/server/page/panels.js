@@ -3,7 +3,8 @@
 import { button, dialog, h, labelled, toast } from "./dom.js";
 import { get, getText, post } from "./api.js";
 import { changeCount, fileView } from "./diff.js";
-import { ago, counted, dollars, exact, modeWords, oneLine, shortCount, visible, whenExactly } from "./text.js";
+import { exact } from "./lookalikes.js";
+import { ago, counted, dollars, modeWords, oneLine, shortCount, visible, whenExactly } from "./text.js";
 
 const base = (session) => `/v1/sessions/${encodeURIComponent(session.id)}`;
 

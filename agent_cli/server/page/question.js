@@ -4,7 +4,8 @@ import { announce, append, button, copyButton, dialog, h, icon, labelled } from 
 import { changeCount, fileView, patchView } from "./diff.js";
 import { codeBlock, markdown } from "./markdown.js";
 import { filesOf } from "./transcript.js";
-import { counted, exact, MODES, oneLine, relative, ruleWords, visible, whenExactly } from "./text.js";
+import { exact, exactLine, ruleWords } from "./lookalikes.js";
+import { counted, MODES, oneLine, relative, visible, whenExactly } from "./text.js";
 
 // A key or a click right after a question appears was meant for something else.
 export const GUARD = 600;
@@ -17,7 +18,7 @@ export function headline(item) {
   if (item.kind === "plan") return "Approve the plan";
   if (item.kind === "review") return oneLine(item.review?.title || "Review the changes");
   if (item.kind === "question") return oneLine(item.questions?.[0]?.question || "A question");
-  return exact(oneLine(item.summary));
+  return exactLine(item.summary);
 }
 
 const FIELDS = ".question-body :is(input, textarea), .question-foot :is(input, textarea)";
@@ -205,7 +206,7 @@ class Approval {
   }
 
   title() {
-    return this.command ? "Run a command" : exact(oneLine(this.item.summary));
+    return this.command ? "Run a command" : exactLine(this.item.summary);
   }
 
   about() {

@@ -6,7 +6,8 @@ import { itemView, todoList } from "./items.js";
 import { showChanges, showExport, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
 import { stateTag } from "./sessions.js";
-import { costWords, exact, modelName, modeWords, oneLine, shortCount, visible } from "./text.js";
+import { exact } from "./lookalikes.js";
+import { costWords, modelName, modeWords, oneLine, shortCount, visible } from "./text.js";
 import { Transcript } from "./transcript.js";
 import { VirtualList } from "./virtual.js";
 

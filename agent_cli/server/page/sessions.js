@@ -2,7 +2,8 @@
 
 import { button, h, icon, labelled, toast } from "./dom.js";
 import { get, query, sharedStream } from "./api.js";
-import { ago, costWords, exact, oneLine, STATES, visible, whenExactly } from "./text.js";
+import { exact } from "./lookalikes.js";
+import { ago, costWords, oneLine, STATES, visible, whenExactly } from "./text.js";
 
 const RANK = { waiting: 0, running: 1, queued: 2 };
 const GROUPS = [["waiting", "Waiting for you"], ["running", "Running"], ["queued", "Queued"], ["", "Earlier"]];

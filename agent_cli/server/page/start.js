@@ -2,7 +2,8 @@
 
 import { button, dialog, h, labelled } from "./dom.js";
 import { get, post, query } from "./api.js";
-import { exact, MODES, shortCount, visible } from "./text.js";
+import { exact } from "./lookalikes.js";
+import { MODES, shortCount, visible } from "./text.js";
 
 const LAST = "agent.start";
 

@@ -1,22 +1,24 @@
 // Words, numbers and times, as the terminal writes them.
 
-const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 // eslint-disable-next-line no-control-regex
 const ANSI = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
-const WORD = /[\p{L}\p{M}\p{N}]+/gu;
-const LATIN = /\p{Script=Latin}/u;
-const ALIKE = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}\p{Script=Lisu}]/gu;
 
-const code = (char) => `\\u${char.codePointAt(0).toString(16).padStart(4, "0")}`;
-
-/** Return text with controls and invisible characters written out: nothing can reorder or hide what is read. */
-export function visible(text) {
-  return String(text ?? "").replace(/\r\n/g, "\n").replace(ANSI, "").replace(INVISIBLE, code);
+/** Return the escape of a character, as the terminal writes it. */
+export function code(char) {
+  const point = char.codePointAt(0);
+  const [letter, width] = point < 0x100 ? ["x", 2] : point < 0x10000 ? ["u", 4] : ["U", 8];
+  return `\\${letter}${point.toString(16).padStart(width, "0")}`;
 }
 
-/** As `visible`; letters that pass for Latin ones inside a Latin word are written out, too. For what is approved. */
-export function exact(text) {
-  return visible(text).replace(WORD, (word) => (LATIN.test(word) ? word.replace(ALIKE, code) : word));
+/** Return text with controls and invisible characters written out: nothing can reorder or hide what is read. */
+export function spelled(text) {
+  return String(text ?? "").replace(/\r\n/g, "\n").replace(INVISIBLE, code);
+}
+
+/** As `spelled`, without the escape sequences that colour output. For what was said and printed. */
+export function visible(text) {
+  return spelled(String(text ?? "").replace(ANSI, ""));
 }
 
 export function oneLine(text) {
@@ -109,22 +111,4 @@ export function relative(path, folder) {
 
 export function baseName(path) {
   return path.replace(/\/+$/, "").split("/").pop() || path;
-}
-
-/** Return a permission rule as a choice names it: of commands what they allow, of files the path. */
-export function ruleWords(rules, cwd) {
-  const found = rules.match(/\w+\((?:[^()]|\([^()]*\))*\)|[^,]+/g) || [rules];
-  return found.map((rule) => oneRule(rule.trim(), cwd)).filter(Boolean).join(", ");
-}
-
-function oneRule(rule, cwd) {
-  const parts = /^(\w+)\((.*)\)$/s.exec(rule);
-  if (!parts) return exact(oneLine(rule));
-  const [, tool, spec] = parts;
-  if (spec.startsWith("//")) {
-    const verb = ["Read", "Grep", "Glob", "LS"].includes(tool) ? "reading" : "changes to";
-    return `${verb} ${exact(oneLine(relative(spec.slice(1), cwd)))}`;
-  }
-  if (spec.startsWith("domain:")) return exact(oneLine(spec.slice(7)));
-  return exact(oneLine(tool === "Bash" ? spec : rule));
 }

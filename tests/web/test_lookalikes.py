@@ -1,0 +1,28 @@
+"""The page writes out what the terminal writes out in a question, and hides nothing of what is to be approved."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, expect
+
+from tests.support.scripts import bash
+from tests.support.web_page import DESK, Served, press, reading
+from tests.tools.test_lookalikes import DECEIVING, HONEST
+
+SHOWN = "async texts => { const { exact } = await import('/page/lookalikes.js'); return texts.map(exact); }"
+
+
+def test_the_page_writes_out_what_the_terminal_does(browser: Browser, served: Served) -> None:
+    with reading(browser, served, DESK) as reader:
+        assert reader.page.evaluate(SHOWN, list(DECEIVING)) == list(DECEIVING.values())
+        assert reader.page.evaluate(SHOWN, HONEST) == HONEST
+
+
+def test_a_command_with_escape_sequences_is_shown_whole(browser: Browser, served: Served) -> None:
+    """A sequence that the page takes for a window title must not take the command in it away."""
+    session = served.start([bash("ls \x1b]; touch hidden; echo \x07"), {"text": "Over."}])
+    with reading(browser, served, session=session) as reader:
+        shown = reader.page.locator(".question pre")
+        expect(shown).to_have_text(r"ls \x1b]; touch hidden; echo \x07")
+        press(reader.page, "Reject")
+        expect(reader.page.get_by_text("Over.")).to_be_visible()
+    assert not (served.work / "hidden").exists()
