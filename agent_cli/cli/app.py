@@ -40,7 +40,7 @@ Calls = Annotated[
         autocompletion=completion.complete_waiting_sessions,
     ),
 ]  # fmt: skip
-EveryCall = Annotated[bool, typer.Option("--all", help="All open calls of the session.")]
+EveryCall = Annotated[bool, typer.Option("--all", help="Decide all open calls of the session.")]
 Session = Annotated[
     str,
     typer.Argument(

@@ -92,7 +92,7 @@ class RunOptions(Value):
               metavar="KIND"),
     ] = None  # fmt: skip
     max_thinking_tokens: Annotated[
-        int | None, _flag("--max-thinking-tokens", MODEL, "Tokens to think with; 0: none.", metavar="N")
+        int | None, _flag("--max-thinking-tokens", MODEL, "Thinking budget in tokens; 0: none.", metavar="N")
     ] = None
     thinking_display: Annotated[
         str | None,
@@ -101,7 +101,7 @@ class RunOptions(Value):
     ] = None  # fmt: skip
     betas: Annotated[
         tuple[str, ...],
-        _flag("--betas", MODEL, "Beta features to ask of Anthropic's API.", setting="betas", metavar="NAMES"),
+        _flag("--betas", MODEL, "Beta features to request from Anthropic's API.", setting="betas", metavar="NAMES"),
     ] = ()
     task_budget: Annotated[
         int | None,

@@ -21,10 +21,23 @@ from agent_tools.registry import SHELL
 from agent_tools.text import escape_controls, short_duration, shorten
 
 HookEvent = Literal[
-    "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "UserPromptSubmit",
-    "UserPromptExpansion", "Stop", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "Setup",
-    "SessionStart", "SessionEnd", "Notification",
-]  # fmt: skip
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "UserPromptSubmit",
+    "UserPromptExpansion",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "Setup",
+    "SessionStart",
+    "SessionEnd",
+    "Notification",
+]
 HookVerdict = Literal["", "allow", "ask", "defer", "deny"]
 CALL_FIELDS = ("tool_name", "tool_input", "tool_use_id", "effects")
 

@@ -77,7 +77,7 @@ def batch(
         int, typer.Option("--retries", help="How often to run a task again whose host or provider failed.", min=0)
     ] = 2,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run those again that have failed before.")
+        bool, typer.Option("--retry-failed", help="Also run tasks again that failed before.")
     ] = False,
     scheduler: Annotated[
         str, typer.Option("--scheduler", help="Run on the Dask cluster of this scheduler.", metavar="ADDRESS")

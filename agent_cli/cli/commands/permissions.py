@@ -306,7 +306,7 @@ def learn_rules(
     as_json: AsJsonObject = False,
     days: Annotated[int, typer.Option(min=1, help="Days to look back.")] = 30,
 ) -> int:
-    """Propose the narrowest rules that would have avoided the questions that you answered with yes."""
+    """Suggest the narrowest rules that would have allowed the calls you approved."""
     run_env = find_environment(os.environ)
     rules = read_settings(RunOptions(), run_env).rules
     since = time.time() - days * 86_400

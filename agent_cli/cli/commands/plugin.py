@@ -76,7 +76,7 @@ def add_plugin(
     ],
     yes: Yes = False,
 ) -> int:
-    """Show the contents of a plugin, ask, and add it. Nothing of it runs meanwhile."""
+    """Show the contents of a plugin, ask, and add it. Nothing in it runs before that."""
     run_env, store = _open_store()
     _check_policy(run_env, source)
     return _install(store, source, run_env, yes=yes)
@@ -190,7 +190,7 @@ def show_plugin(name: Name) -> int:
 
 @app.command("trust", epilog=examples("agent plugin trust hookify"))
 def trust_again(name: Name, yes: Yes = False) -> int:
-    """Trust a plugin again whose files changed since you added it."""
+    """Trust a plugin again after its files changed."""
     _, store = _open_store()
     name = _plugin_name(store, name)
     entry = store.plugins[name]
@@ -248,13 +248,13 @@ def remove_one(
 
 @app.command("enable", epilog=examples("agent plugin enable hookify"))
 def enable_plugin(name: Name) -> int:
-    """Use a plugin again that was switched off."""
+    """Enable a plugin that was disabled."""
     return _switch(name, on=True)
 
 
 @app.command("disable", epilog=examples("agent plugin disable hookify"))
 def disable_plugin(name: Name) -> int:
-    """Switch a plugin off without removing it."""
+    """Disable a plugin without removing it."""
     return _switch(name, on=False)
 
 

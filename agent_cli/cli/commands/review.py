@@ -58,8 +58,8 @@ _MAX_DIFF_CHARS, _MAX_FILE_CHARS, _CHARS_PER_WINDOW_TOKEN = 240_000, 60_000, 1.2
 
 
 @app.command(
-    epilog="Exit codes:\n0 reviewed, 1 failed, 2 usage, 4 stopped by a limit, 7 a finding as bad as --fail-on, "
-    "75 worth trying again, 130 interrupted.\n\n"
+    epilog="Exit codes:\n0 reviewed, 1 failed, 2 usage, 4 stopped by a limit, "
+    "7 a finding at least as severe as --fail-on, 75 worth trying again, 130 interrupted.\n\n"
     + examples(
         "agent review                        what is not committed",
         "agent review --base main            this branch, as a pull request",
@@ -77,17 +77,17 @@ def review(
     options: RunOptions,
     words: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]...", help="What to look for.")] = None,
     base: Annotated[
-        str, typer.Option("--base", metavar="REF", help="Review what this branch has since it left REF.")
+        str, typer.Option("--base", metavar="REF", help="Review the changes of this branch since it diverged from REF.")
     ] = "",
     commit: Annotated[str, typer.Option("--commit", metavar="REF", help="Review one commit.")] = "",
     range_: Annotated[str, typer.Option("--range", metavar="A..B", help="Review a range of commits.")] = "",
     uncommitted: Annotated[bool, typer.Option("--uncommitted", help="Review what is not committed.")] = False,
     comments: Annotated[
-        str, typer.Option("--comments", metavar="FILE", help="Write comments as GitHub's API takes them.")
+        str, typer.Option("--comments", metavar="FILE", help="Write the findings as comments for GitHub's API.")
     ] = "",
     fail_on: Annotated[
         str, typer.Option("--fail-on", metavar="SEVERITY", callback=check_choice(("", *SEVERITIES)), show_default=False,
-                          help=f"Exit 7 if a finding is as bad as this: {one_of(SEVERITIES)}.",
+                          help=f"Exit with 7 if a finding is at least this severe: {one_of(SEVERITIES)}.",
                           autocompletion=completion.one_of_choices(SEVERITIES))
     ] = "",
     output_format: Annotated[

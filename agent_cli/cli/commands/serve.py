@@ -40,21 +40,21 @@ def serve_sessions(
     port: Annotated[int, typer.Option("--port", metavar="N", help="Port; 0: any free one.", min=0, max=65535)] = 4096,
     project: Annotated[
         list[str] | None,
-        typer.Option("--project", metavar="DIR", help="A folder to start sessions in; default: the setting."),
+        typer.Option("--project", metavar="DIR", help="A folder to start sessions in (default: from the settings)."),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
             "--workers",
             metavar="N",
-            help="Sessions that work at the same time; default: one for each processor.",
+            help="How many sessions run at the same time (default: one for each processor).",
             min=1,
         ),
     ] = None,
     certfile: Annotated[str, typer.Option("--certfile", metavar="FILE", help="Certificate chain (PEM), for TLS.")] = "",
     keyfile: Annotated[str, typer.Option("--keyfile", metavar="FILE", help="Its private key (PEM).")] = "",
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen on another address than this machine's own without TLS.")
+        bool, typer.Option("--insecure", help="Allow an address other than loopback without TLS.")
     ] = False,
     allowed_host: Annotated[
         list[str] | None,
