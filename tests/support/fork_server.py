@@ -6,7 +6,8 @@ and the imports, it shares with the others; of what Python does at the end, thre
 the streams are written out. A test of all that (of imports, /proc/PID/environ, the command line) starts the program as
 a user does; with STARTS=exec every test does, as in `make versions`.
 
-`start_worker` is the same for the process in which LiteLLM runs, whose imports take seconds.
+`start_worker` is the same for the process in which LiteLLM runs, whose imports take seconds; `mcp_command` is the
+command of a server with the MCP SDK, which takes one.
 
 The workers of pytest-xdist share the processes that are forked: FORK_SERVERS names a folder with a socket for each.
 """
@@ -43,6 +44,7 @@ SHARED = "FORK_SERVERS"
 _READ_AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ")
 PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tools'}"
 _PROGRAM, _WORKER = "agent_cli", "agent_cli.providers.litellm_worker"
+_MCP_SERVER = "tests.support.mcp.full_server"
 # Imported before the fork: all of the program, and what a session loads of libraries by and by.
 _OF_THE_PROGRAM = (
     "anyio._backends._asyncio",
@@ -107,6 +109,14 @@ def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subpr
     return _Forked((_WORKER, env.get("LANG")), command, terminal=False, cwd=Path.cwd(), env=env, **popen)
 
 
+def mcp_command() -> list[str]:
+    """The command that starts `full_server.py`; its arguments may follow."""
+    if _is_by_exec():
+        return [sys.executable, str(Path(__file__).with_name("mcp") / "full_server.py")]
+    server = _server(_MCP_SERVER, os.environ.get("LANG"))
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("joined_fork.py")), str(server.path)]
+
+
 def _server(module: str, language: str | None) -> _Server:
     kind = (module, language)
     server = _servers.get(kind)
@@ -140,7 +150,7 @@ class _Server:
     def __init__(self, module: str, language: str | None) -> None:
         folder = os.environ.get(SHARED) or _own_folder()
         # Tests of a copy of the repository run its program.
-        path = Path(folder, f"{module.rpartition('.')[2]}-{language}-{crc32(os.fsencode(ROOT)):08x}")
+        self.path = path = Path(folder, f"{module.rpartition('.')[2]}-{language}-{crc32(os.fsencode(ROOT)):08x}")
         with _locked(folder):
             self._control = socket.socket(socket.AF_UNIX)
             try:
@@ -243,7 +253,8 @@ def _serve(module: str, listener: socket.socket, path: Path) -> None:
     if module == _WORKER:
         # Read by LiteLLM when it is imported.
         os.environ.update(importlib.import_module(_WORKER).ENVIRONMENT)
-    for name in _OF_THE_WORKER if module == _WORKER else (*_modules_of_the_program(), *_OF_THE_PROGRAM):
+    others = {_WORKER: _OF_THE_WORKER, _MCP_SERVER: (_MCP_SERVER, "anyio._backends._asyncio")}
+    for name in others[module] if module in others else (*_modules_of_the_program(), *_OF_THE_PROGRAM):
         importlib.import_module(name)
     if module == _PROGRAM:
         sys.modules["agent_cli.cli.app"].build_command_tree()
