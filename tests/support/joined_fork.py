@@ -1,4 +1,4 @@
-"""A command that becomes a process of a fork server: `python -I -S joined_fork.py SOCKET ARGUMENTS`.
+"""A command that becomes a process of a fork server: `python -I -S joined_fork.py SOCKET MODULE ARGUMENTS`.
 
 For programs that the program under test starts itself. It hands over its standard streams, its folder and its
 environment, and ends as the forked process does; that one ends when its standard input does.
@@ -15,8 +15,9 @@ with socket.socket(socket.AF_UNIX) as control:
     with theirs:
         socket.send_fds(control, [b"."], [theirs.fileno(), 0, 1, 2])
     os.umask(mask := os.umask(0))
-    request = {"args": sys.argv[2:], "session": False, "terminal": False, "cwd": os.getcwd(), "umask": mask}  # noqa: PTH109
-    ours.sendall(json.dumps({**request, "env": dict(os.environ)}).encode())
+    request = {"module": sys.argv[2], "args": sys.argv[3:], "session": False, "terminal": False}
+    here = {"cwd": os.getcwd(), "env": dict(os.environ), "umask": mask}  # noqa: PTH109
+    ours.sendall(json.dumps({**request, **here}).encode())
     ours.shutdown(socket.SHUT_WR)
     with ours.makefile("rb") as answers:
         answers.readline()
