@@ -200,8 +200,10 @@ class ModelInfo(Value):
 def lookup(provider: str, model: str) -> ModelInfo | None:
     """Return what is known of `model` as `provider` calls it, or None. A dated release falls back on its undated name.
 
-    Models of a local provider are always found, and free.
+    Models of a local provider are always found, and free; a script is no model, and the files are not read for it.
     """
+    if provider == "scripted":
+        return None
     known = find_provider(provider)
     local = known is not None and known.local
     # LiteLLM's name for a provider, if ours differs.

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from acp.schema import (
 )
 
 from tests.support.editor_client import FakeEditor, connected
-from tests.support.fork_server import ROOT
+from tests.support.fork_server import mcp_command
 from tests.support.scripts import call
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -252,11 +251,9 @@ def test_images_linked_files_and_embedded_ones_reach_the_model(tmp_path: Path) -
 
 def test_servers_of_the_editor_give_tools(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    server = ROOT / "tests/support/mcp/full_server.py"
+    command, *args = mcp_command()
     replies = [{"calls": [{"name": "mcp__mine__env", "arguments": {"name": "X"}}]}, {"text": "ok"}]
-    declared = McpServerStdio(
-        name="mine", command=sys.executable, args=[str(server)], env=[EnvVariable(name="X", value="hello there")]
-    )
+    declared = McpServerStdio(name="mine", command=command, args=args, env=[EnvVariable(name="X", value="hello there")])
 
     async def story() -> FakeEditor:
         async with connected(work, replies) as here:

@@ -119,7 +119,7 @@ def test_other_shells_get_values_with_titles(tmp_path: Path, shell: str) -> None
         assert done.stdout.rstrip().endswith('":"it s a test touch pwned"))\'')
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.skipif(shutil.which("bash") is None, reason="NOT TESTED: there is no bash")
 def test_tab_in_a_real_bash(tmp_path: Path) -> None:
     env = clean_env(tmp_path / "home", PATH=f"{AGENT.parent}:{os.environ['PATH']}", PS1="ready> ", TERM="dumb")
     shell = pexpect.spawn(

@@ -278,7 +278,7 @@ def test_without_a_sandbox_and_outside_a_container_the_mode_must_be_named(
         command.app([str(tasks), "--model", models[0]], standalone_mode=False)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is for Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: the sandbox is for Linux")
 def test_in_the_sandbox_commands_run_unasked_and_stay_in_the_work_tree(
     work: Path, evaluate: Evaluate, make: Make
 ) -> None:

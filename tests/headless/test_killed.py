@@ -65,7 +65,7 @@ def nothing_left(work: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: there is no /proc here")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGQUIT])
 def test_nothing_of_what_it_ran_is_left(work: Path, kind: str, how: signal.Signals) -> None:
@@ -81,7 +81,7 @@ def test_nothing_of_what_it_ran_is_left(work: Path, kind: str, how: signal.Signa
     nothing_left(work)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: there is no /proc here")
 @pytest.mark.parametrize("moment", range(6))
 def test_nor_at_any_moment_of_the_beginning(work: Path, moment: int) -> None:
     """Killed as soon as there is something of it to be seen, and a little later each time."""

@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.config.schema import McpServer
 from tests.support.fork_server import ROOT
-from tests.support.mcp.running import GOOD, ask, company, config, eventually, raw, text_of
+from tests.support.mcp.running import ask, company, config, eventually, forked, raw, text_of
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
 
@@ -172,7 +172,7 @@ def test_servers_are_added_listed_tested_and_removed(place: Path) -> None:
 
 def test_keys_of_the_environment_reach_a_server_only_where_they_are_declared(place: Path) -> None:
     env = {"SOME_API_KEY": "sesame", "HARMLESS": "yes"}
-    table = config("good", GOOD)
+    table = config("good", forked())
     table["good"]["env"] = {"GIVEN": "${SOME_API_KEY}"}
     names = ("SOME_API_KEY", "HARMLESS", "GIVEN")
     calls = [{"name": "mcp__good__env", "arguments": {"name": name}} for name in names]

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_cli.mcp.tools import resource_text
 from agent_tools.results import Media
-from tests.support.mcp.running import GOOD, config, raw
+from tests.support.mcp.running import config, forked, raw
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.tool_bench import Bench
@@ -35,7 +35,7 @@ def test_resources_are_listed_and_read(work: Path) -> None:
         call("ReadMcpResourceTool", server="good", uri="note://one"),
         call("ReadMcpResourceTool", server="bad", uri="note://one"),
     ]
-    lines = run(work, config("good", GOOD), *({"calls": [c]} for c in calls), allow="ReadMcpResourceTool")
+    lines = run(work, config("good", forked()), *({"calls": [c]} for c in calls), allow="ReadMcpResourceTool")
     assert {"ListMcpResourcesTool", "ReadMcpResourceTool"} <= set(lines[0]["tools"])
     listed, read, wrong = results(lines)
     entry = json.loads(listed)
@@ -45,7 +45,9 @@ def test_resources_are_listed_and_read(work: Path) -> None:
 
 
 def test_reading_asks_as_a_call_of_the_server_does(work: Path) -> None:
-    lines = run(work, config("good", GOOD), {"calls": [call("ReadMcpResourceTool", server="good", uri="note://one")]})
+    lines = run(
+        work, config("good", forked()), {"calls": [call("ReadMcpResourceTool", server="good", uri="note://one")]}
+    )
     assert "buy milk" not in results(lines)[0]
 
 

@@ -15,7 +15,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.mcp import stdio
 from agent_cli.mcp.catalog import McpRequestError, offers_of
 from agent_cli.mcp.server import Loop
-from tests.support.mcp.running import GOOD, PATIENCE, alive, ask, company, eventually, raw, text_of
+from tests.support.mcp.running import GOOD, PATIENCE, alive, ask, company, eventually, forked, raw, text_of
 
 
 def test_a_server_of_the_sdk_from_its_start_to_its_end(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_question_goes_to_the_newest_call_that_still_runs(tmp_path: Path) -> N
     def second(kind: str, what: Any) -> None:
         heard.append("second")
 
-    with company(tmp_path, good=GOOD) as servers:
+    with company(tmp_path, good=forked()) as servers:
         good = servers.all["good"]
         one = good.call("slow", {}, first)
         eventually(lambda: "first" in heard)
@@ -229,7 +229,7 @@ def test_tools_that_change_are_withheld_until_a_person_agrees(tmp_path: Path) ->
 
 
 def test_a_server_of_the_newest_protocol_tells_of_changes_on_a_stream_of_its_own(tmp_path: Path) -> None:
-    with company(tmp_path, good=GOOD) as servers:
+    with company(tmp_path, good=forked()) as servers:
         good = servers.all["good"]
         assert good.protocol > "2026"
         before = set(good.tools)

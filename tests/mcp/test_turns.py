@@ -24,7 +24,7 @@ from agent_cli.mcp.manager import Servers, ToolSearch, UseTool
 from agent_cli.mcp.tools import prompts_of, with_resources
 from agent_tools.base import ToolError
 from agent_tools.registry import BUILTIN
-from tests.support.mcp.running import GOOD, company, eventually, raw
+from tests.support.mcp.running import company, eventually, forked, raw
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import story
 from tests.support.turns import World
@@ -87,7 +87,7 @@ def test_plan_mode_lets_no_server_do_anything(tmp_path: Path) -> None:
 
 
 def test_a_tool_is_found_by_words_and_used_by_name(tmp_path: Path) -> None:
-    with company(tmp_path, good=GOOD, many=raw("many")) as servers:
+    with company(tmp_path, good=forked(), many=raw("many")) as servers:
         calls = [
             call("ToolSearch", query="add two numbers"),
             call("ToolSearch", query="select:mcp__many__tool_7,greet"),
@@ -140,7 +140,7 @@ def test_a_sub_agent_has_the_tools_of_servers_that_its_type_names(
 
 def test_progress_is_reported_and_an_interrupt_reaches_the_server(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    with company(tmp_path, good=GOOD) as servers:
+    with company(tmp_path, good=forked()) as servers:
         made = world(servers, tmp_path, [call("mcp__good__slow", mark=str(mark))], allow=("mcp__good",))
         lines: list[str] = []
         original = made.events.append
@@ -197,7 +197,7 @@ def test_a_server_may_ask_the_person_while_its_tool_runs(tmp_path: Path, found: 
 
 def test_a_server_of_the_newest_protocol_asks_the_person_too(tmp_path: Path) -> None:
     asker, asked = answering("Ada", "Yes")
-    with company(tmp_path, good=GOOD) as servers:
+    with company(tmp_path, good=forked()) as servers:
         assert servers.all["good"].protocol > "2026"
         made = world(servers, tmp_path, [call("mcp__good__greet")], allow=("mcp__good",), asker=asker)
         made.turn("go")
@@ -206,7 +206,7 @@ def test_a_server_of_the_newest_protocol_asks_the_person_too(tmp_path: Path) -> 
 
 
 def test_images_pass_to_a_model_that_takes_them(tmp_path: Path) -> None:
-    with company(tmp_path, good=GOOD) as servers:
+    with company(tmp_path, good=forked()) as servers:
         for takes, words in (
             (frozenset({"image"}), "[image 1: PNG image"),
             (frozenset(), "this model takes no images"),
@@ -234,7 +234,7 @@ def test_a_tool_that_changed_meanwhile_does_not_run(tmp_path: Path) -> None:
 
 
 def test_resources_and_prompts_are_at_hand_by_name(tmp_path: Path) -> None:
-    with company(tmp_path, good=GOOD) as servers:
+    with company(tmp_path, good=forked()) as servers:
         ctx = world(servers, tmp_path, []).deps.context
         text, media = with_resources("Look at @good:note://one, and at @nobody:note://one.", servers.all, ctx)
         assert text.endswith('<resource server="good" uri="note://one">\nbuy milk\n</resource>')

@@ -135,7 +135,7 @@ def programs_of(case: Case, root: Path) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: what runs unasked is NOT watched")
+@pytest.mark.skipif(shutil.which("strace") is None, reason="NOT TESTED: there is no strace to watch what runs unasked")
 @pytest.mark.parametrize("part", range(4))
 def test_what_runs_unasked_only_reads(root: Path, tmp_path: Path, part: int) -> None:
     mistakes = []
@@ -151,7 +151,7 @@ def test_what_runs_unasked_only_reads(root: Path, tmp_path: Path, part: int) -> 
     assert not mistakes, "\n".join(mistakes)
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.skipif(shutil.which("strace") is None, reason="NOT TESTED: there is no strace")
 def test_the_watching_sees_writes(root: Path, tmp_path: Path) -> None:
     for command in ("echo x > /tmp/agent-proof-$$; rm /tmp/agent-proof-$$", "git status & touch a.txt", "rm nothing"):
         calls = watch(Case("", "ask", command), root, tmp_path / "log")

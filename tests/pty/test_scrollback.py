@@ -13,7 +13,7 @@ import pytest
 from tests.pty.tmux_session import PATIENCE, Tmux
 from tests.support.scripts import script
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="NOT TESTED: there is no tmux")
 
 LINES = 1_000
 SIZES = [(80, 24), (120, 35), (45, 12), (100, 30), (60, 20), (110, 14), (52, 33), (90, 25)]

@@ -85,7 +85,9 @@ def test_one_server_for_a_state_folder(work: Path) -> None:
         assert f"is running: http://127.0.0.1:{server.port}/" in same.stderr
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is missing: TLS of agent serve was not tried")
+@pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="NOT TESTED: there is no openssl, so TLS of agent serve was not tried"
+)
 def test_tls(work: Path) -> None:
     key, cert = work.parent / "key.pem", work.parent / "cert.pem"
     subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]

@@ -6,7 +6,8 @@ and the imports, it shares with the others; of what Python does at the end, thre
 the streams are written out. A test of all that (of imports, /proc/PID/environ, the command line) starts the program as
 a user does; with STARTS=exec every test does, as in `make versions`.
 
-`start_worker` is the same for the process in which LiteLLM runs, whose imports take seconds.
+`start_worker` is the same for the process in which LiteLLM runs, whose imports take seconds; `mcp_command` is the
+command of a server with the MCP SDK, which takes one. The workers of `agent serve` are forked too.
 
 The workers of pytest-xdist share the processes that are forked: FORK_SERVERS names a folder with a socket for each.
 """
@@ -34,6 +35,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -43,6 +45,8 @@ SHARED = "FORK_SERVERS"
 _READ_AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ")
 PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tools'}"
 _PROGRAM, _WORKER = "agent_cli", "agent_cli.providers.litellm_worker"
+_MCP_SERVER = "tests.support.mcp.full_server"
+_TASK_WORKER, _POOL = "agent_cli.server.worker", "agent_cli.server.pool"
 # Imported before the fork: all of the program, and what a session loads of libraries by and by.
 _OF_THE_PROGRAM = (
     "anyio._backends._asyncio",
@@ -96,7 +100,7 @@ def start(
         if not odd:
             _servers[kind] = None
         return subprocess.Popen(command, cwd=cwd, env=env, preexec_fn=_own_terminal if terminal else None, **popen)
-    return _Forked(kind, command, terminal=terminal, cwd=cwd, env=env, **popen)
+    return _Forked(kind, _PROGRAM, command, args, terminal=terminal, cwd=cwd, env=env, **popen)
 
 
 def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subprocess.Popen[bytes]:
@@ -104,7 +108,15 @@ def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subpr
     popen["start_new_session"] = True
     if _is_by_exec():
         return subprocess.Popen(command, env=env, **popen)
-    return _Forked((_WORKER, env.get("LANG")), command, terminal=False, cwd=Path.cwd(), env=env, **popen)
+    return _Forked((_WORKER, env.get("LANG")), _WORKER, command, [], cwd=Path.cwd(), env=env, **popen)
+
+
+def mcp_command() -> list[str]:
+    """The command that starts `full_server.py`; its arguments may follow."""
+    if _is_by_exec():
+        return [sys.executable, str(Path(__file__).with_name("mcp") / "full_server.py")]
+    server = _server(_MCP_SERVER, os.environ.get("LANG"))
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("joined_fork.py")), str(server.path), _MCP_SERVER]
 
 
 def _server(module: str, language: str | None) -> _Server:
@@ -137,12 +149,15 @@ def _own_terminal() -> None:
 class _Server:
     """The process that is forked, as the tests see it. It ends when they do, or all that share it."""
 
-    def __init__(self, module: str, language: str | None) -> None:
+    def __init__(self, module: str, language: str | None, path: Path | None = None) -> None:
+        self._control = socket.socket(socket.AF_UNIX)
+        if path:
+            self._control.connect(str(path))
+            return
         folder = os.environ.get(SHARED) or _own_folder()
         # Tests of a copy of the repository run its program.
-        path = Path(folder, f"{module.rpartition('.')[2]}-{language}-{crc32(os.fsencode(ROOT)):08x}")
+        self.path = path = Path(folder, f"{module.rpartition('.')[2]}-{language}-{crc32(os.fsencode(ROOT)):08x}")
         with _locked(folder):
-            self._control = socket.socket(socket.AF_UNIX)
             try:
                 self._control.connect(str(path))
             except OSError:
@@ -197,10 +212,20 @@ def _locked(folder: str) -> Iterator[None]:
 class _Forked(subprocess.Popen[bytes]):
     """A process that the server has forked: its parent is the server, which says how it has ended."""
 
-    def __init__(self, kind: tuple[str, str | None], args: list[str], *, terminal: bool, **popen: Any) -> None:
+    def __init__(
+        self,
+        kind: tuple[str, str | None],
+        module: str,
+        command: list[str],
+        args: Sequence[str],
+        *,
+        terminal: bool = False,
+        **popen: Any,
+    ) -> None:
         self._kind = kind
-        self._request = {"args": args[3:], "session": popen.pop("start_new_session"), "terminal": terminal}
-        super().__init__(args, **popen)  # type: ignore[misc]
+        session = popen.pop("start_new_session")
+        self._request = {"module": module, "args": [*args], "session": session, "terminal": terminal}
+        super().__init__(command, **popen)
 
     def _execute_child(self, args: object, *given: Any) -> None:
         cwd, env = given[4:6]
@@ -238,12 +263,16 @@ class _Forked(subprocess.Popen[bytes]):
         return self.returncode
 
 
-def _serve(module: str, listener: socket.socket, path: Path) -> None:
-    """Fork for each request, and return in the new process; the server itself ends here when the tests have."""
+def _serve(module: str, listener: socket.socket, path: Path) -> str:
+    """Fork for each request, and return in the new process, with the module that it is to run.
+
+    The server itself ends here when the tests have.
+    """
     if module == _WORKER:
         # Read by LiteLLM when it is imported.
         os.environ.update(importlib.import_module(_WORKER).ENVIRONMENT)
-    for name in _OF_THE_WORKER if module == _WORKER else (*_modules_of_the_program(), *_OF_THE_PROGRAM):
+    others = {_WORKER: _OF_THE_WORKER, _MCP_SERVER: (_MCP_SERVER, "anyio._backends._asyncio")}
+    for name in others[module] if module in others else (*_modules_of_the_program(), *_OF_THE_PROGRAM):
         importlib.import_module(name)
     if module == _PROGRAM:
         sys.modules["agent_cli.cli.app"].build_command_tree()
@@ -307,7 +336,10 @@ def _serve(module: str, listener: socket.socket, path: Path) -> None:
             if not pid:
                 for other in (listener, *controls, connection, *connections.values()):
                     other.close()
-                return _become(request, fds[1:])
+                _become(request, fds[1:])
+                if module == _PROGRAM:
+                    _fork_task_workers((module, request["env"].get("LANG")), path)
+                return str(request["module"])
             for fd in fds[1:]:
                 os.close(fd)
 
@@ -348,6 +380,17 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
         sys.__dict__[name] = sys.__dict__[f"__{name}__"] = _stream(sys.__dict__[name], mode)
 
 
+def _fork_task_workers(kind: tuple[str, str | None], path: Path) -> None:
+    """Have `agent serve`, should this process be one, fork its workers of the server of which it is a fork itself."""
+
+    def start_worker(command: list[str], **popen: Any) -> subprocess.Popen[bytes]:
+        if kind not in _servers:
+            _servers[kind] = _Server(*kind, path)
+        return _Forked(kind, _TASK_WORKER, command, command[4:], **{**popen, "cwd": Path(popen["cwd"])})
+
+    vars(sys.modules[_POOL])["subprocess"] = SimpleNamespace(Popen=start_worker, DEVNULL=subprocess.DEVNULL)
+
+
 def _stream(before: TextIOWrapper, mode: str) -> TextIOWrapper:
     """A standard stream as Python makes it."""
     raw = open(before.fileno(), mode + "b", closefd=False)  # noqa: SIM115
@@ -362,7 +405,7 @@ def _run(module: str) -> None:
     which takes twice as long as a short run."""
     main = importlib.import_module(f"{_PROGRAM}.__main__" if module == _PROGRAM else module).main
     try:
-        main()
+        main() if module != _TASK_WORKER else sys.exit(main(sys.argv[1]))
     except SystemExit as end:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
@@ -374,6 +417,4 @@ def _run(module: str) -> None:
 
 
 if __name__ == "__main__":
-    run = sys.argv[1]
-    _serve(run, socket.socket(fileno=int(sys.argv[2])), Path(sys.argv[3]))
-    _run(run)
+    _run(_serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])), Path(sys.argv[3])))

@@ -84,15 +84,12 @@ class Served:
         return Path(self.env["AGENT_STATE_DIR"]) / "serve/tasks"
 
     def workers(self) -> list[int]:
-        """The processes of the workers of this server's tasks."""
+        """The processes of the workers of this server's tasks: their errors go to the folders of the tasks."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"agent_cli.server.worker" in words and os.fsencode(self.tasks) in b" ".join(words):
-                found.append(int(folder.name))
+            with suppress(OSError):
+                if (folder / "fd/2").readlink().is_relative_to(self.tasks):
+                    found.append(int(folder.name))
         return found
 
     def request(

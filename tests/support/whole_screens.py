@@ -84,7 +84,7 @@ def rows_of(screen: Drawn, masks: Sequence[tuple[re.Pattern[str], str]] = MASKS)
     How far the screen has scrolled depends on what stood below for a moment, so it is not looked at.
     """
     drawn = screen.screen
-    lines = [*drawn.history.top, *(drawn.buffer[y] for y in range(drawn.lines))]
+    lines = [*drawn.above, *(drawn.buffer[y] for y in range(drawn.lines))]
     rows = [row_of([line[x] for x in range(drawn.columns)], masks) for line in lines]
     while rows and not rows[-1].text and not any(rows[-1].styles):
         rows.pop()

@@ -13,7 +13,10 @@ import pytest
 from tests.support.model_server import ModelServer, Reply
 from tests.support.pty_session import Terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: there is no /proc here"),
+]
 
 
 def workers_of(parent: int) -> Iterator[int]:

@@ -29,15 +29,23 @@ def size(request: pytest.FixtureRequest) -> tuple[int, int]:
     return found
 
 
-# What takes long is tried at one size and in one theme each, unless WEB=all (`make web`).
+# Each flow is tried at one size, and what takes long in one theme each, unless WEB=all (`make web`).
 _SOME = {
+    "test_a_rejection_takes_its_words_to_the_model": ("desk",),
+    "test_a_task_is_started_and_steered_on_the_page": ("phone",),
+    "test_an_answer_streams_and_its_end_is_followed": ("desk",),
+    "test_changes_are_shown_and_undone_after_a_preview": ("desk",),
+    "test_one_hunk_of_two_is_allowed": ("phone",),
+    "test_questions_are_answered_with_an_option_and_with_words": ("phone",),
+    "test_what_a_model_writes_is_never_html": ("desk",),
+    "test_without_a_token_there_is_a_field_for_it": ("phone",),
     "test_ten_thousand_records_scroll_with_few_elements": ("phone",),
     "test_axe_finds_nothing": ("phone-dark", "dark-phone", "desk-light", "light-desk"),
 }
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the other sizes of the slow tests."""
+    """Leave out the other sizes."""
     if os.environ.get("WEB") == "all":
         return
     left = [item for item in items if not _is_chosen(item)]

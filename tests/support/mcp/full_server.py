@@ -125,7 +125,7 @@ def review(file: str, tone: str = "kind") -> str:
     return f"Review {file} and be {tone}."
 
 
-if __name__ == "__main__":
+def main() -> None:
     if len(sys.argv) > 2 and sys.argv[1] == "--http":
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
@@ -134,3 +134,7 @@ if __name__ == "__main__":
         server.run("sse" if sys.argv[3:] == ["sse"] else "streamable-http", port=port)
     else:
         server.run("stdio")
+
+
+if __name__ == "__main__":
+    main()

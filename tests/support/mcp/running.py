@@ -16,10 +16,18 @@ from agent_cli.mcp.config import DeclaredServer, Scope
 from agent_cli.mcp.manager import Servers
 from agent_cli.mcp.server import Server
 from agent_cli.mcp.server_state import ServerSettings
+from tests.support.fork_server import mcp_command
 
 HERE = Path(__file__).parent
+# `full_server.py`, started as a user's server is.
 GOOD = McpServer(command=sys.executable, args=(str(HERE / "full_server.py"),))
 PATIENCE = 30.0
+
+
+def forked() -> McpServer:
+    """The same, forked of a process that has imported the MCP SDK."""
+    command, *args = mcp_command()
+    return McpServer(command=command, args=tuple(args))
 
 
 def raw(mode: str = "plain", file: Path | None = None, **more: Any) -> McpServer:

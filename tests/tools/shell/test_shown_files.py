@@ -60,30 +60,6 @@ def test_files_whose_lines_a_command_prints(command: str, names: list[str]) -> N
 
 
 @pytest.mark.usefixtures("older")
-def test_a_printed_file_can_be_edited(root: Path) -> None:
-    world = World(
-        root,
-        [{"calls": [call("Bash", command="cat a.txt && ls")]}, {"calls": [EDIT]}, {"text": "Done."}],
-        mode="bypassPermissions",
-    )
-    world.turn()
-    assert (root / "a.txt").read_text() == "bye world\n"
-
-
-@pytest.mark.usefixtures("older")
-@pytest.mark.parametrize("command", ["cat a.txt | wc -l", "cat a.txt; sed -i p a.txt"])
-def test_a_file_of_which_little_or_nothing_is_known_cannot(root: Path, command: str) -> None:
-    world = World(
-        root,
-        [{"calls": [call("Bash", command=command)]}, {"calls": [EDIT]}, {"text": "Done."}],
-        mode="bypassPermissions",
-    )
-    world.turn()
-    assert "was not read in this conversation" in world.results[-1].text
-    assert "bye" not in (root / "a.txt").read_text()
-
-
-@pytest.mark.usefixtures("older")
 def test_a_file_that_changed_after_it_was_printed_is_read_again(root: Path) -> None:
     calls = [call("Bash", command="cat a.txt"), call("Bash", command="echo hello you > a.txt")]
     world = World(root, [{"calls": calls}, {"calls": [EDIT]}, {"text": "Done."}], mode="bypassPermissions")
@@ -103,6 +79,7 @@ def edited_after(root: Path, looked: dict[str, Any], edit: dict[str, Any] = EDIT
 @pytest.mark.parametrize(
     "looked",
     [
+        call("Bash", command="cat a.txt && ls"),
         call("Bash", command="grep -n hello a.txt"),
         call("Bash", command="grep -rn hello ."),
         call("Bash", command="cat a.txt; false"),
@@ -120,6 +97,8 @@ def test_lines_that_a_result_showed_can_be_edited(root: Path, looked: dict[str, 
 @pytest.mark.parametrize(
     "looked",
     [
+        call("Bash", command="cat a.txt | wc -l"),
+        call("Bash", command="cat a.txt; sed -i p a.txt"),
         call("Bash", command="grep -c hello a.txt"),
         call("Bash", command="echo hello"),
         call("Bash", command="grep -n hello a.txt && touch a.txt"),
@@ -129,6 +108,7 @@ def test_lines_that_a_result_showed_can_be_edited(root: Path, looked: dict[str, 
 )
 def test_lines_that_no_result_showed_cannot(root: Path, looked: dict[str, Any]) -> None:
     assert "was not read in this conversation" in edited_after(root, looked)
+    assert "bye" not in (root / "a.txt").read_text()
 
 
 def test_shown_lines_that_are_in_the_file_twice_need_a_read(root: Path) -> None:
