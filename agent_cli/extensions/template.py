@@ -1,8 +1,8 @@
 """Expand the text of a prompt: insert arguments, append the text of mentioned files, split off commands.
 
-A file is mentioned as `@path` or `@path:10-40`. Only text files of the workspace that may be read without a question
-count; anything else after an @ stays plain text. A path is relative to the commands' working directory, or else to the
-folder where the session started, which is the user's.
+A file is mentioned as `@path`, `@path:10-40` or `@"a path with spaces"`. Only text files of the workspace that
+may be read without a question count; anything else after an @ stays plain text. A path is relative to the commands'
+working directory, or else to the folder where the session started, which is the user's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_TOTAL_CHARS = 90_000
 MAX_FILE_BYTES = 10_000_000
 IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 # Compiled on first use: most prompts mention no files.
-_MENTION = r"(?<![\w@`])@([^\s`'\"<>|*]+)"
+_MENTION = r"(?<![\w@`])@(?:\"([^\"\n]+)\"|([^\s`'\"<>|*]+))"
 _PUNCTUATION = ".,;:!?)]}"
 _FILE_LIKE = (
     r"[^:]*\w\.(?:py|js|jsx|ts|tsx|md|txt|json|toml|ya?ml|rs|go|c|h|cc|cpp|java|rb|php|sh|html|css|sql|cfg|ini|xml|csv)"
@@ -43,8 +43,8 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
     """
     left = MAX_TOTAL_CHARS
     seen: set[str] = set()
-    for mention in re.finditer(_MENTION, prompt):
-        name, lines = _resolve_mention(mention[1], ctx)
+    for mention in _mentions(prompt):
+        name, lines = _resolve_mention(mention, ctx)
         if not name or f"{name}{lines}" in seen:
             continue
         seen.add(f"{name}{lines}")
@@ -59,11 +59,15 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
         yield block
 
 
+def _mentions(prompt: str) -> Iterator[str]:
+    return (quoted or bare for quoted, bare in re.findall(_MENTION, prompt))
+
+
 def mentioned_images(prompt: str, ctx: ToolContext) -> list[str]:
     """Return the paths of images that a prompt mentions, for a model that accepts them."""
     if "image" not in ctx.input_modalities:
         return []
-    names = (_resolve_mention(mention[1], ctx)[0] for mention in re.finditer(_MENTION, prompt))
+    names = (_resolve_mention(mention, ctx)[0] for mention in _mentions(prompt))
     return list(dict.fromkeys(name for name in names if name and _is_image(name)))
 
 
@@ -78,7 +82,7 @@ def with_files(prompt: str, ctx: ToolContext) -> str:
 
 def missing_files(prompt: str, ctx: ToolContext) -> list[str]:
     """Return mentions spelled like files (not like decorators or packages) that name no readable file."""
-    names = (m.rstrip(_PUNCTUATION) for m in re.findall(_MENTION, prompt) if not _resolve_mention(m, ctx)[0])
+    names = (m.rstrip(_PUNCTUATION) for m in _mentions(prompt) if not _resolve_mention(m, ctx)[0])
     return [name for name in dict.fromkeys(names) if re.fullmatch(_FILE_LIKE, name)]
 
 

@@ -14,6 +14,7 @@ from agent_tools.fs.workspace import Workspace
 
 def context(root: Path) -> ToolContext:
     (root / "n.txt").write_text("".join(f"line {n}\n" for n in range(1, 21)))
+    (root / "my notes.txt").write_text("mine\n")
     return ToolContext(Workspace(root))
 
 
@@ -24,6 +25,8 @@ def context(root: Path) -> ToolContext:
         ("(@n.txt:20).", '<file path="n.txt" lines="20-20">\nline 20\n</file>'),
         ("@n.txt:19-40", '<file path="n.txt" lines="19-40">\nline 19\nline 20\n[the file has 20 lines]\n</file>'),
         ("@n.txt:9-2", '<file path="n.txt" lines="9-9">\nline 9\n</file>'),
+        ('@"my notes.txt", @"none.txt"', '<file path="my notes.txt">\nmine\n</file>'),
+        ('@"my notes.txt:1"', '<file path="my notes.txt" lines="1-1">\nmine\n</file>'),
         ("@n.txt:1 and @n.txt:1", '<file path="n.txt" lines="1-1">\nline 1\n</file>'),
     ],
 )
@@ -37,8 +40,8 @@ def test_a_name_with_a_colon_counts_before_a_range(tmp_path: Path) -> None:
 
 
 def test_what_is_spelled_like_a_file_and_is_none_is_reported(tmp_path: Path) -> None:
-    words = "@none.py and @src/none.md:1-3, @pytest.fixture @types/node a@b.py @docs:x.md @n.txt, `@in.py`"
-    assert missing_files(words, context(tmp_path)) == ["none.py", "src/none.md:1-3"]
+    words = '@none.py and @src/none.md:1-3, @pytest.fixture @types/node a@b.py @docs:x.md @n.txt, `@in.py` @"a b.md"'
+    assert missing_files(words, context(tmp_path)) == ["none.py", "src/none.md:1-3", "a b.md"]
 
 
 def test_a_path_from_where_the_session_began_is_found_wherever_commands_run_now(tmp_path: Path) -> None:

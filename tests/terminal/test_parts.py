@@ -16,7 +16,7 @@ from rich.console import Console
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.core.run_environment import UsageError
 from agent_cli.terminal.app.attachments import ImageAttachments
-from agent_cli.terminal.app.completion import CommandEntry, complete, fuzzy_matches
+from agent_cli.terminal.app.completion import CommandEntry, FileNames, complete, fuzzy_matches
 from agent_cli.terminal.app.input_line import MAX_ENTRIES, InputLine, Pastes, ProjectHistory
 from agent_cli.terminal.app.layout import (
     key_rows,
@@ -32,6 +32,8 @@ from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import cells, clip, fragments, supports_links, with_links
 from agent_cli.terminal.render.console import prose
+from agent_tools.base import ToolContext
+from agent_tools.fs.workspace import Workspace
 from agent_tools.results import TodoItem
 from agent_tools.text import short_count, short_duration
 from tests.support.hypothesis_examples import examples
@@ -87,6 +89,24 @@ def test_commands_and_files_complete_best_first() -> None:
     assert names("see @sapy") == ["@src/app.py "]
     assert names("mail me@ap") == []
     assert names("@src/app.py more") == []
+
+
+def test_a_file_with_spaces_completes_in_quotes() -> None:
+    def names(before: str) -> list[str]:
+        return [choice.text for choice in complete(before, (), lambda: ("my shot.png", "my.md"))]
+
+    assert names("see @my") == ["@my.md ", '@"my shot.png" ']
+    assert names('see @"my sh') == ['@"my shot.png" '] == names('see @"my shot.png')
+    assert names('see @"my shot.png" ') == []
+
+
+def test_files_with_spaces_are_listed(tmp_path: Path) -> None:
+    for name in ("my shot.png", 'a "quoted" one', "tab\tin", "plain.txt"):
+        (tmp_path / name).write_text("x")
+    read = threading.Event()
+    names = FileNames(tmp_path, ToolContext(Workspace(tmp_path)), read.set)
+    names()
+    assert read.wait(20) and sorted(names()) == ["my shot.png", "plain.txt"]
 
 
 def entered(text: str) -> tuple[str, bool]:
@@ -243,6 +263,14 @@ def test_a_path_that_cannot_be_is_no_image(name: str, tmp_path: Path) -> None:
     pictures = ImageAttachments()
     assert pictures.from_paste(name) is None
     assert pictures.images_in(f"see @{name}", tmp_path) == []
+
+
+def test_an_image_is_mentioned_with_its_path_or_in_quotes(tmp_path: Path) -> None:
+    for name in ("my shot.png", "a.png"):
+        (tmp_path / name).write_bytes(b"x")
+    pictures = ImageAttachments()
+    text = 'see @"my shot.png", @a.png and @none.png'
+    assert pictures.images_in(text, tmp_path) == [tmp_path / "my shot.png", tmp_path / "a.png"]
 
 
 def test_keys_of_the_user_are_read_and_shown() -> None:

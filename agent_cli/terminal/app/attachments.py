@@ -15,7 +15,8 @@ from agent_tools.text import one_line
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _PLACEHOLDER = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
-_MENTION = re.compile(r"(?<![\w@`])@(\S+\.(?:png|jpe?g|gif|webp))(?![\w.])", re.IGNORECASE)
+_SUFFIX = r"\.(?:png|jpe?g|gif|webp)"
+_MENTION = re.compile(rf"""(?<![\w@`])@(?:"([^"\n]+{_SUFFIX})"|([^\s"]\S*{_SUFFIX})(?![\w.]))""", re.IGNORECASE)
 _SECONDS, _MAX_BYTES = 5.0, 20_000_000
 # Commands that write the clipboard image as PNG to stdout, by the variable of the display they need.
 _CLIPBOARDS = (
@@ -68,8 +69,9 @@ class ImageAttachments:
     def images_in(self, text: str, *folders: Path) -> list[Path]:
         """Return the images of a message: by placeholder, and mentioned as `@path` in the first folder that has it."""
         found = [self._paths[int(n)] for n in _PLACEHOLDER.findall(text) if int(n) in self._paths]
-        for name in _MENTION.findall(text):
-            paths = [path for folder in folders if _is_file(path := folder / os.path.expanduser(name))]
+        for quoted, bare in _MENTION.findall(text):
+            name = os.path.expanduser(quoted or bare)
+            paths = [path for folder in folders if _is_file(path := folder / name)]
             found += paths[:1]
         return list(dict.fromkeys(found))
 

@@ -16,7 +16,7 @@ from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import escape_controls, one_line
 
 MAX_ENTRIES, MAX_FILES = 50, 100_000
-_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+_MENTION = re.compile(r"""(?:^|(?<=\s))@(?:"([^"\n]*)|([^\s@"]*))$""")
 _COMMAND = re.compile(r"/([\w:.-]*)$")
 _MAX_LIST_BYTES = 64 << 20
 # Folders of generated files, which nobody mentions.
@@ -71,8 +71,12 @@ def complete(before: str, commands: Iterable[CommandEntry], files: Callable[[], 
     if match := _ARGUMENT.fullmatch(before):
         return _values(match[1], match[2], match.start(2), commands)[:MAX_ENTRIES]
     if match := _MENTION.search(before):
-        start = match.start(1) - 1
-        return [Completion(f"@{name} ", "", start) for name in fuzzy_matches(match[1], files()) if name != match[1]]
+        typed = match[1] or match[2] or ""
+        return [
+            Completion(f'@"{name}" ' if " " in name else f"@{name} ", "", match.start())
+            for name in fuzzy_matches(typed, files())
+            if name != typed or " " in name
+        ]
     return []
 
 
@@ -156,7 +160,9 @@ class FileNames:
 
     def _read(self) -> None:
         found = tuple(
-            name for name in self._list()[:MAX_FILES] if escape_controls(name) == name and not re.search(r"\s", name)
+            name
+            for name in self._list()[:MAX_FILES]
+            if escape_controls(name) == name and not re.search(r'[^\S ]|"', name)
         )
         self._names, self._is_fresh, self._is_reading = tuple(n for n in found if not _CACHES.search(n)), True, False
         self._ready()
