@@ -91,11 +91,13 @@ def limit_message(reason: str) -> str:
     return f'{text} Say "continue" to continue, or raise the limit.'
 
 
-def approval_words(event: ApprovalResolved) -> str:
-    """Describe a user's approval in a few words."""
+def approval_words(event: ApprovalResolved, summary: str = "") -> str:
+    """Describe a user's approval in a few words. summary: of the call, next to which its command is not repeated."""
     if event.mode:
         return "✓ allowed, and all edits this session"
-    text = f", always: {event.rule}" if event.rule else ""
+    command = summary.partition(": ")[2]
+    what = "exactly this" if command and (event.rule or "").partition("(")[2] == f"{command})" else event.rule
+    text = f", always: {what}" if event.rule else ""
     return f"✓ allowed{text}{f' ({event.reason})' if event.reason else ''}"
 
 
@@ -179,7 +181,7 @@ class EventRenderer:
                 if preview is not None and self.questions_stay:
                     self._shown[call_id] = preview
             case ApprovalResolved(decision="approve", by="person", call_id=call_id) if not self.questions_stay:
-                self._decided[call_id] = f" {approval_words(event)}"
+                self._decided[call_id] = f" {approval_words(event, self._summaries.get(call_id, ''))}"
             case ApprovalResolved(decision="reject", by="person", reason=reason) if reason == EDITED:
                 # The call is requested again; in a resumed session that request is not shown.
                 pass
