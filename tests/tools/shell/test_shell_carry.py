@@ -188,6 +188,12 @@ def test_a_git_configuration_in_variables_is_not_written_down(bench: Bench) -> N
     assert carried_state(bench.ctx).variables == {"A": "1"}
 
 
+def test_a_prompt_that_the_user_exports_is_no_change_by_a_command(bench: Bench) -> None:
+    bench.ctx.env = {**bench.ctx.env, "PS1": "(venv) $ ", "PS2": "> "}
+    bench("Bash", command="true")
+    assert carried_state(bench.ctx).variables == {}
+
+
 def test_what_an_earlier_version_wrote_down_by_mistake_is_dropped(bench: Bench) -> None:
     leaked: dict[str, str | None] = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     leaked |= {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_VALUE_0": "false", "GIT_CONFIG_VALUE_1": "/dev/null"}

@@ -106,12 +106,13 @@ _CARRY_SCRIPT = str(Path(__file__).with_name("carry.bash")).translate({ord(char)
 # Far above the descriptors that commands use.
 _MIN_DESCRIPTOR = 200
 _MAX_REPORT_BYTES = 4_000_000
-# Ours, bash's own, HOME (permissions resolve `~` with it), and those that inject code into every program.
+# Ours, bash's own (it unsets the prompts), HOME (permissions resolve `~` with it), and those that inject code into
+# every program.
 _NEVER_CARRIED = (
     frozenset(
         (
-            MARK_VARIABLE, CHANNEL_VARIABLE, "PWD", "OLDPWD", "SHLVL", "_", "HOME", "LD_PRELOAD", "LD_AUDIT",
-            "DYLD_INSERT_LIBRARIES",
+            MARK_VARIABLE, CHANNEL_VARIABLE, "PWD", "OLDPWD", "SHLVL", "_", "PS1", "PS2", "HOME", "LD_PRELOAD",
+            "LD_AUDIT", "DYLD_INSERT_LIBRARIES",
         )
     )
     | STARTUP_VARIABLES
