@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, expect
 
+from tests.support.lookalike_texts import DECEIVING, HONEST
 from tests.support.scripts import bash
 from tests.support.web_page import DESK, Served, press, reading
-from tests.tools.test_lookalikes import DECEIVING, HONEST
 
 SHOWN = "async texts => { const { exact } = await import('/page/lookalikes.js'); return texts.map(exact); }"
 
