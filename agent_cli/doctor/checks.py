@@ -194,7 +194,7 @@ def check_shell_state(run_env: RunEnvironment) -> list[Finding]:
         return []
     if shell is None:
         return []
-    names = sorted(shell.variables)
+    names = sorted({*shell.variables, *shell.confined})
     text = f"in the latest session here ({latest[:8]}) commands start in {shell.cwd}"
     carried = f", with {', '.join(names)} as commands before them set it" if names else ""
     data = {"session": latest, "cwd": shell.cwd, "variables": names}

@@ -33,6 +33,7 @@ from agent_tools.text import shorten
 
 # How much a compressed answer may grow; compression is never requested.
 _MAX_COMPRESSION_RATIO = 1_000
+_UNPACKED = ("gzip", "deflate")
 _CONNECT_SECONDS = 30.0
 
 
@@ -58,9 +59,12 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
 
 async def _limit_response(response: httpx2.Response) -> None:
+    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+    if packed and response.headers["content-encoding"].strip().lower() not in _UNPACKED:
+        # Other encodings, or several at once, grow without such a limit: the answer stays packed, and is no JSON.
+        del response.headers["content-encoding"]
     if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
         return
-    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _LimitedStream(
         response.stream, MAX_LINE_BYTES // _MAX_COMPRESSION_RATIO if packed else MAX_LINE_BYTES

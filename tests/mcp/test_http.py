@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import threading
@@ -123,6 +124,35 @@ def test_an_answer_without_end_is_dropped(tmp_path: Path, packed: bool) -> None:
             assert (web.status, "more than 16 MB" in web.reason) == ("failed", True), web.reason
         http.shutdown()
     assert sent < (4 << 20 if packed else 200 << 20)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_an_answer_that_is_packed_twice_is_not_unpacked(tmp_path: Path, kind: str) -> None:
+    """Twice packed, a gigabyte is two kilobytes."""
+    once, twice = zlib.compressobj(wbits=31), zlib.compressobj(wbits=31)
+    bomb = b"".join(twice.compress(once.compress(b" " * (1 << 20))) for _ in range(1_000))
+    bomb += twice.compress(once.flush()) + twice.flush()
+
+    class Packed(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Encoding", "gzip, gzip")
+            self.send_header("Content-Length", str(len(bomb)))
+            self.end_headers()
+            self.wfile.write(bomb)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Packed) as http:
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with company(tmp_path, web=McpServer(url=f"http://127.0.0.1:{http.server_port}/mcp")) as servers:
+            assert servers.all["web"].status == "failed"
+        http.shutdown()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
 
 
 def test_a_silent_answer_is_not_given_up_by_the_client_itself() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
-from tests.support.lookalikes import DECEIVING, HONEST
+from tests.support.lookalike_texts import DECEIVING, HONEST
 
 
 @pytest.mark.parametrize("text", DECEIVING)

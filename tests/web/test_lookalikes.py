@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, expect
 
-from tests.support.lookalikes import DECEIVING, HONEST
+from tests.support.lookalike_texts import DECEIVING, HONEST
 from tests.support.scripts import bash
 from tests.support.web_page import DESK, Served, press, reading
 

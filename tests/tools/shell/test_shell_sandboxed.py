@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,7 +17,10 @@ from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.jobs import Jobs
+from agent_tools.shell.state import ShellState, carried_state, restore_carried
 from tests.support.program import agent
+from tests.support.repositories import git
+from tests.support.sandboxes import missing
 from tests.support.scripts import call, script
 from tests.support.tool_bench import Bench
 from tests.support.turns import World
@@ -57,6 +61,46 @@ def test_state_carries_over_and_temporary_files_stay(bench: Bench) -> None:
     shown = bench("Bash", command="pwd; echo $COLOUR; cat ${TMPDIR:-/tmp}/note")
     assert shown.text.splitlines()[:3] == [str(bench.root / "sub"), "green", "kept"]
     sandbox.close()
+
+
+def test_what_is_exported_in_it_is_not_set_outside(bench: Bench) -> None:
+    """GIT_SSH_COMMAND or NODE_OPTIONS would let a command in the sandbox run something outside of it."""
+    confine(bench)
+    bench.ctx.env["GIVEN"] = "given"
+    bench("Bash", command="export A=outside", dangerouslyDisableSandbox=True)
+    note = "[exported variables carry over to commands in the sandbox only"
+    assert note in bench("Bash", command="export A=inside B=inside; unset GIVEN").text
+    look = "echo $A ${B-unset} ${GIVEN-unset}"
+    outside = bench("Bash", command=look, dangerouslyDisableSandbox=True).text
+    assert outside.startswith("outside unset given\n")
+    assert "[not as the sandbox has them: A, B, GIVEN, which a command in it changed]" in outside
+    assert bench("Bash", command=look).text.startswith("inside inside unset\n")
+    bench("Bash", command="export B=2", dangerouslyDisableSandbox=True)
+    assert bench("Bash", command=look).text.startswith("inside 2 unset\n")
+    carried = carried_state(bench.ctx)
+    bench.ctx.state(ShellState).reset()
+    restore_carried(bench.ctx, carried)
+    assert bench("Bash", command=look).text.startswith("inside 2 unset\n")
+    assert bench("Bash", command=look, dangerouslyDisableSandbox=True).text.startswith("outside 2 given\n")
+    bench("Bash", command="export A=outside GIVEN=given")
+    assert "not as the sandbox" not in bench("Bash", command=look, dangerouslyDisableSandbox=True).text
+
+
+def test_the_sandbox_cannot_be_left_by_a_variable(work: Path) -> None:
+    if reason := missing("bubblewrap"):
+        pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
+    git(work, "init")
+    git(work, "remote", "add", "origin", "ssh://nowhere.invalid/x")
+    proof = work.parent / "proof"
+    calls = [f"export GIT_SSH_COMMAND='touch {proof};'", "git ls-remote origin"]
+    replies = [{"calls": [call("Bash", command=command)]} for command in calls]
+    model = script(work.parent / "s.toml", [*replies, {"text": "Ok."}])
+    settings = ["--settings", "sandbox = {mode = 'require', auto_allow = true}", "--trust"]
+    allowed = ["--allowedTools", "Bash(git ls-remote:*)", "--output-format", "json"]
+    done = agent(["-p", "--model", model, *settings, *allowed, "go"], work, env={"AGENT_SANDBOX_MODE": ""})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["permission_denials"] == []
+    assert not proof.exists()
 
 
 def test_exit_codes_signals_and_time_outs_are_reported(bench: Bench) -> None:

@@ -45,6 +45,12 @@ MAX_TIMEOUT_SECONDS = 600.0
 BACKGROUND_WAIT_SECONDS = 0.5
 # Seconds to wait for the first output of a command with a terminal.
 TERMINAL_WAIT_SECONDS = 5.0
+# Variables named in a note.
+_MAX_NAMED = 5
+_CONFINED_NOTE = (
+    "[exported variables carry over to commands in the sandbox only; for one that runs outside, set them in the same "
+    "command]"
+)
 OUTPUT_HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
 
@@ -134,8 +140,9 @@ def _run_foreground(
     with suppress(OSError):
         channel = ReportChannel()
     try:
-        env = ctx.state(ShellState).applied(base) | (channel.env if channel else {})
         conditions = ctx.run_conditions(args.command)
+        inside = _is_inside(args, ctx, conditions)
+        env = ctx.state(ShellState).applied(base, inside=inside) | (channel.env if channel else {})
         wrapped = _wrap(argv, args, env | conditions.env, ctx, conditions)
 
         def hand_over(running: RunningProcess, started: float) -> bool:
@@ -166,7 +173,9 @@ def _run_foreground(
         finally:
             if job is None:
                 wrapped.close()
-        carried = carry_over(channel, base, imposed_names, ctx) if channel and ending.cause == "exit" else []
+        carried = _confined_variables(ctx, inside=inside)
+        if channel and ending.cause == "exit":
+            carried += carry_over(channel, base, imposed_names, ctx, inside=inside)
     finally:
         buffer.close()
         if channel:
@@ -194,7 +203,7 @@ def _run_background(
 ) -> Generator[Progress, None, ToolResult]:
     base, _ = command_env(ctx)
     conditions = ctx.run_conditions(args.command)
-    env = ctx.state(ShellState).applied(base) | conditions.env
+    env = ctx.state(ShellState).applied(base, inside=_is_inside(args, ctx, conditions)) | conditions.env
     if args.pty:
         env["TERM"] = "xterm"
         argv = _with_terminal(argv, _sandbox_of(args, ctx, conditions))
@@ -285,6 +294,12 @@ def _sandbox_of(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> 
     return None if args.dangerouslyDisableSandbox or conditions.outside else ctx.supplied(SandboxRunner)
 
 
+def _is_inside(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> bool:
+    """Return True if the command runs in a sandbox."""
+    sandbox = _sandbox_of(args, ctx, conditions)
+    return sandbox is not None and sandbox.is_active
+
+
 # Opening a terminal makes it the controlling one of a session without one.
 _OPEN_TERMINAL = 'T=$(tty) && exec 0<>"$T" 1>&0 2>&0; exec "$@"'
 
@@ -342,23 +357,33 @@ def ensure_working_directory(ctx: ToolContext) -> str:
     return f"[{one_line(str(gone))} no longer exists: this ran in {one_line(str(ctx.workspace.cwd))}]"
 
 
+def _confined_variables(ctx: ToolContext, *, inside: bool) -> list[str]:
+    """Return a note for the model on the variables that a command did not get, because it ran outside the sandbox."""
+    names = [] if inside else sorted(ctx.state(ShellState).confined)
+    listed = ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else "")
+    return [f"[not as the sandbox has them: {listed}, which a command in it changed]"] if names else []
+
+
 def carry_over(
-    channel: ReportChannel, base: dict[str, str], imposed_names: frozenset[str], ctx: ToolContext
+    channel: ReportChannel, base: dict[str, str], imposed_names: frozenset[str], ctx: ToolContext, *, inside: bool
 ) -> list[str]:
     """Carry over the directory and exported variables of a command; return notes for the model.
 
     imposed_names: variables that were set by the program for this command only.
+    inside: the command ran in the sandbox.
     """
     data = channel.read()
-    if not data or (data, imposed_names) == ctx.state(ShellState).known:
+    if not data or (data, imposed_names, inside) == ctx.state(ShellState).known:
         return []
     where, exported = parse_exports(data)
     before = ctx.workspace.cwd
     lines = []
-    if not ctx.state(ShellState).learn(exported, base, imposed_names):
+    if not ctx.state(ShellState).learn(exported, base, imposed_names, inside=inside):
         lines.append(f"[exported variables not carried over: more than {MAX_EXPORT_CHARS:,} characters]")
     elif where == before:
-        ctx.state(ShellState).known = (data, imposed_names)
+        ctx.state(ShellState).known = (data, imposed_names, inside)
+    if inside and ctx.state(ShellState).confined:
+        lines += filter(None, [ctx.once(_CONFINED_NOTE)])
     if where == before:
         return lines
     if where is not None and where.is_dir() and ctx.workspace.inside(where):

@@ -126,85 +126,123 @@ _LEAKED_HARDENING = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GI
 _SANDBOX_TEMP = r".*/agent-sandbox-[^/]*"
 
 
-_NO_REPORT: tuple[bytes, frozenset[str]] = (b"", frozenset())
+Variables = dict[str, str | None]
+_NO_REPORT: tuple[bytes, frozenset[str], bool] = (b"", frozenset(), False)
 
 
 class ShellSnapshot(Value, tag="Carried"):
-    """State for the next command. variables: those that differ from the initial ones; None if unset."""
+    """State for the next command. variables: those that differ from the initial ones; None if unset.
+
+    confined: those that differ from these in the sandbox.
+    """
 
     cwd: str
-    variables: dict[str, str | None] = {}  # noqa: RUF012 - never changed
+    variables: Variables = {}  # noqa: RUF012 - never changed
+    confined: Variables = {}  # noqa: RUF012 - never changed
 
 
 class ShellState(ToolState):
-    """Exported variables that commands of a conversation have changed; a sub-agent has its own."""
+    """Exported variables that commands of a conversation have changed; a sub-agent has its own.
+
+    confined: those that commands in the sandbox have changed, which apply only there: programs outside run what some
+    variables name.
+    """
 
     def __init__(self) -> None:
-        self.variables: dict[str, str | None] = {}
-        # Report of the last command and variables imposed on it, if it changed nothing; most reports are the same.
-        self.known: tuple[bytes, frozenset[str]] = _NO_REPORT
+        self.variables: Variables = {}
+        self.confined: Variables = {}
+        # Report of the last command, variables imposed on it, and whether it ran in the sandbox, if it changed nothing;
+        # most reports are the same.
+        self.known = _NO_REPORT
 
     def nested(self) -> ShellState:
         other = ShellState()
-        other.variables = dict(self.variables)
+        other.variables, other.confined = dict(self.variables), dict(self.confined)
         return other
 
     def reset(self) -> None:
         """Start the next command with the initial environment."""
-        self.variables, self.known = {}, _NO_REPORT
+        self.variables, self.confined, self.known = {}, {}, _NO_REPORT
 
-    def restore(self, variables: Mapping[str, str | None]) -> None:
+    def restore(self, variables: Mapping[str, str | None], confined: Mapping[str, str | None]) -> None:
         """Restore the variables that `public` wrote to a log; drop those that earlier versions wrote by mistake."""
         self.reset()
-        leaked = _LEAKED_HARDENING if "GIT_CONFIG_COUNT" in variables else {}
-        self.variables = {
-            name: value
-            for name, value in variables.items()
-            if _is_storable(name, value)
-            and not (name in leaked and leaked[name] == value)
-            and not (name == "TMPDIR" and re.fullmatch(_SANDBOX_TEMP, value or ""))
-        }
+        self.variables, self.confined = _without_leaked(variables), _without_leaked(confined)
 
-    def public(self) -> dict[str, str | None]:
-        """Return the variables that may be stored: none with a secret, nor any that depends on one."""
-        return {name: value for name, value in self.variables.items() if _is_storable(name, value)}
+    def public(self) -> tuple[Variables, Variables]:
+        """Return the variables that may be stored, and those of the sandbox: none with a secret, nor any from one."""
+        found = ({n: v for n, v in some.items() if _is_storable(n, v)} for some in (self.variables, self.confined))
+        return next(found), next(found)
 
     def exported(self) -> dict[str, str]:
         """Return the changed variables, for permission checks; an unset one counts as empty."""
-        return {name: value or "" for name, value in self.variables.items()}
+        return {name: value or "" for name, value in self._changed(inside=True).items()}
 
-    def applied(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the next command, from the initial one."""
-        env = {**base, **{n: v for n, v in self.variables.items() if v is not None}}
-        for name in [n for n, v in self.variables.items() if v is None]:
+    def applied(self, base: Mapping[str, str], *, inside: bool = False) -> dict[str, str]:
+        """Return the environment of the next command, from the initial one. inside: it runs in the sandbox."""
+        changed = self._changed(inside=inside)
+        env = {**base, **{n: v for n, v in changed.items() if v is not None}}
+        for name in [n for n, v in changed.items() if v is None]:
             env.pop(name, None)
         return env
 
+    def _changed(self, *, inside: bool) -> Variables:
+        return {**self.variables, **self.confined} if inside else self.variables
+
     def learn(
-        self, exported: Mapping[str, str], base: Mapping[str, str], imposed: frozenset[str] = frozenset()
+        self,
+        exported: Mapping[str, str],
+        base: Mapping[str, str],
+        imposed: frozenset[str] = frozenset(),
+        *,
+        inside: bool = False,
     ) -> bool:
         """Store the variables that a command exported at its end. Return False, with no change, if they are too large.
 
         base: the initial environment of commands.
         imposed: variables set or unset by the program for just this command; ignored.
+        inside: the command ran in the sandbox.
         """
         self.known = _NO_REPORT
         apart = _NEVER_CARRIED | imposed
-        changed: dict[str, str | None] = {
+        changed: Variables = {
             n: v for n, v in exported.items() if n not in apart and not n.startswith("BASH_FUNC_") and base.get(n) != v
         }
         # Bash passes on invalid variable names without reporting them.
         changed |= {n: None for n in base if n not in exported and n not in apart and re.fullmatch(r"[A-Za-z_]\w*", n)}
-        changed |= {n: v for n, v in self.variables.items() if n in imposed}
+        changed |= {n: v for n, v in self._changed(inside=inside).items() if n in imposed}
         if sum(len(n) + len(v or "") for n, v in changed.items()) > MAX_EXPORT_CHARS:
             return False
-        self.variables = changed
+        # What this command made of the variables outside.
+        new = _differing(changed, self.variables, base)
+        if inside:
+            self.confined = new
+        else:
+            self.variables = changed
+            self.confined = {n: v for n, v in self.confined.items() if n not in new}
         return True
+
+
+def _differing(some: Variables, others: Variables, base: Mapping[str, str]) -> Variables:
+    """Return the variables that differ from others; both are changes of the initial ones."""
+    names = some.keys() | others.keys()
+    return {n: v for n in sorted(names) if (v := some.get(n, base.get(n))) != others.get(n, base.get(n))}
+
+
+def _without_leaked(variables: Mapping[str, str | None]) -> Variables:
+    leaked = _LEAKED_HARDENING if "GIT_CONFIG_COUNT" in variables else {}
+    return {
+        name: value
+        for name, value in variables.items()
+        if _is_storable(name, value)
+        and not (name in leaked and leaked[name] == value)
+        and not (name == "TMPDIR" and re.fullmatch(_SANDBOX_TEMP, value or ""))
+    }
 
 
 def carried_state(ctx: ToolContext) -> ShellSnapshot:
     """Return the state for the next command, as it may be stored."""
-    return ShellSnapshot(str(ctx.workspace.cwd), ctx.state(ShellState).public())
+    return ShellSnapshot(str(ctx.workspace.cwd), *ctx.state(ShellState).public())
 
 
 def restore_carried(ctx: ToolContext, carried: ShellSnapshot) -> None:
@@ -212,7 +250,7 @@ def restore_carried(ctx: ToolContext, carried: ShellSnapshot) -> None:
     cwd = Path(carried.cwd)
     if os.path.isdir(cwd) and ctx.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed
         ctx.workspace.cwd = cwd
-    ctx.state(ShellState).restore(carried.variables)
+    ctx.state(ShellState).restore(carried.variables, carried.confined)
 
 
 class ReportChannel:

@@ -1,4 +1,4 @@
-"""Texts that look like something else, as a question writes them, and others that are left alone."""
+"""Texts that pass for others, with what a question shows instead of them; and honest texts, which stay as they are."""
 
 from __future__ import annotations
 
