@@ -13,7 +13,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker, Level, is_approval
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import SUSPENDED, USAGE, print_notice
+from agent_cli.headless.output import SUSPENDED, USAGE, print_notice, print_warning
 from agent_cli.headless.pending import decide_commands, headline, print_pending, report_expired
 from agent_cli.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
 from agent_cli.runtime.agent import Agent
@@ -81,7 +81,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         fails.append(failing)
         return approver, asker
 
-    agent = reopen(target.session_id, target.run_env, options, answering, lambda line: print_notice(f"agent: {line}"))
+    agent = reopen(target.session_id, target.run_env, options, answering, print_warning)
     asked = headless_options(options, agent.settings).replace(
         structured=agent.structured, fails=fails[-1], progress=True
     )
@@ -287,7 +287,7 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
     why = f"in the mode {policy.mode} its writes would be denied ({escape_controls(denied[0])})"
     if not mode:
         raise UsageError(f"The plan was not approved: {why}. Name a mode: agent approve {short} --mode acceptEdits")
-    print_notice(f"agent: warning: {why}")
+    print_warning(f"warning: {why}")
 
 
 def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions) -> int:

@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.config.schema import McpServer
 from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_notice
+from agent_cli.headless.output import echo, print_notice, print_warning
 from agent_cli.mcp.approvals import may_start
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
@@ -259,10 +259,10 @@ def log_in_to(found: DeclaredServer, run_env: RunEnvironment, *, browser: bool) 
     try:
         LoginStore(logins_folder(run_env)).save(server, log_in(server, show, print_notice, typed))
     except McpRequestError as refused:
-        print_notice(f"agent: The login to {name} failed: {one_line(str(refused))}.")
+        print_warning(f"The login to {name} failed: {one_line(str(refused))}.")
         return 1
     except LoginStoreError as unkept:
-        print_notice(f"agent: The login to {name} cannot be stored: {one_line(str(unkept))}.")
+        print_warning(f"The login to {name} cannot be stored: {one_line(str(unkept))}.")
         return 1
     echo(f"Logged in to {name}. To list its tools: agent mcp test {name}")
     return 0

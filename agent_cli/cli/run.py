@@ -19,7 +19,7 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError, is_dumb
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
 from agent_cli.extensions.loader import Embedded
-from agent_cli.headless.output import FAILED, print_line, print_notice
+from agent_cli.headless.output import FAILED, print_ignored, print_line, print_notice, print_warning
 from agent_cli.headless.run import (
     FailOnQuestion,
     HeadlessOptions,
@@ -36,7 +36,6 @@ from agent_cli.runtime.session import open_session
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_cli.cli import (
@@ -140,8 +139,7 @@ def run_one_shot(options: RunOptions) -> int:
     """Run `agent -p` and return the exit code."""
     run_env = find_environment(os.environ)
     layers = read_settings(options, run_env)
-    for text in layers.ignored:
-        print_notice(f"agent: {one_line(text)}.")
+    print_ignored(layers.ignored)
     approver, asker, fails = headless_approver(options.on_ask)
     if options.on_ask == "suspend" and not layers.settings().save_sessions:
         raise UsageError(
@@ -161,7 +159,7 @@ def run_one_shot(options: RunOptions) -> int:
             _refuse_fork_if_waiting(options, layers.settings(), run_env)
         agent = build_agent(
             options, run_env, layers, tool.approve if tool is not None else approver,
-            lambda text: print_notice(f"agent: {text}"), asker=asker, embedded=embedded,
+            print_warning, asker=asker, embedded=embedded,
         )  # fmt: skip
         built.append(agent)
         if tool is not None:

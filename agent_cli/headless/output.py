@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from agent_cli.core.events import (
@@ -38,7 +38,7 @@ from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Susp
 from agent_cli.core.run_environment import OutputError
 from agent_cli.core.window import compacted_line
 from agent_tools.results import CommandOutput, Diff, Diffs
-from agent_tools.text import counted, escape_controls, short_duration, tokens_used
+from agent_tools.text import counted, escape_controls, one_line, short_duration, tokens_used
 
 
 def echo(text: str) -> None:
@@ -68,6 +68,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset
         .rstrip()
         for row in cells
     ]  # fmt: skip
+
+
+def print_warning(text: str) -> None:
+    """Print a notice that names the program, which other programs print beside it."""
+    print_notice(f"agent: {text}")
+
+
+def print_ignored(texts: Iterable[str]) -> None:
+    """Print what was ignored in settings and the like, a sentence each."""
+    for text in texts:
+        print_warning(f"{one_line(text)}.")
 
 
 def print_notice(text: str) -> None:

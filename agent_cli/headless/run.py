@@ -16,6 +16,7 @@ from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage
 from agent_cli.headless.input import NotTextError, Signals, compose_prompt, read_stdin
 from agent_cli.headless.output import (
     FAILED,
+    Outcome,
     ProgressPrinter,
     ResultBuilder,
     exit_code,
@@ -73,7 +74,7 @@ class RunReport(Value, tag="Report"):
     mode: str
     memory: tuple[str, ...]
     main_memory_files: tuple[tuple[str, str], ...]
-    windows: tuple[int | None, ...]
+    windows: tuple[int | None, int | None]
     agents: Collection[str] = ()
     commands: Collection[str] = ()
     skills: tuple[str, ...] = ()
@@ -366,27 +367,13 @@ def finish(
     written = not options.last_message or _write_answer(options.last_message, result)
     fields: dict[str, Any] = {}
     if options.output_format != "text" or options.reports is not None:
-        windows = (report.windows[0], report.windows[1])
         fields = result_object.result_object(
-            result, outcome, report.session_id, builder, windows, structured=options.structured, pending=pending
+            result, outcome, report.session_id, builder, report.windows, structured=options.structured, pending=pending
         )
     if options.reports is not None:
         options.reports.finish(fields)
     if options.output_format == "text":
-        text = getattr(result, "text", "")
-        if outcome == "interrupted":
-            print_notice(f"Interrupted.{resume}")
-        elif outcome in ("failed", "retryable", "differs"):
-            if message := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
-                hint = failure_hint(getattr(result, "failure", None))
-                print_notice(f"{message} {hint}".rstrip())
-        elif isinstance(result, Complete) and result.return_value is not None:
-            print_line(result.return_value)
-        elif text:
-            print_text(text if text.endswith("\n") else f"{text}\n")
-        # A denial without a call is that of the prompt, which has been reported.
-        for denial in (d for d in result.end.denials if d.call_id):
-            print_notice(f"Denied: {denial.tool}: {denial.reason}")
+        _print_as_text(result, outcome, resume)
     else:
         fields |= {"origin": line["origin"]} if isinstance(line.get("origin"), dict) else {}
         fields |= {"user_message_uuid": line["uuid"]} if line.get("uuid") else {}
@@ -399,13 +386,8 @@ def finish(
                 stream.close()
             stream.line(fields)
             stream.state("idle")
-    if isinstance(result, Complete) and result.plan_unfinished:
-        print_notice("The plan has open steps." + (f"{resume} -p 'continue the plan'" if resume else ""))
-    if outcome == "degraded":
-        print_notice(f"The model failed after tools had run: {result.failure.message}")  # type: ignore[union-attr]
-    elif outcome == "limit":
-        print_notice(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}).{resume}")
-    elif outcome == "suspended":
+    _print_next_steps(result, outcome, resume)
+    if outcome == "suspended":
         in_text = options.output_format == "text"
         headless_pending.print_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
         if report.folder is not None and pending and pending[0]["kind"] == "plan":
@@ -413,6 +395,34 @@ def finish(
             pending_plans.save_plan(report.folder, plan)
     code = exit_code(outcome, fail_on_degraded=options.fail_on_degraded, signal_number=caught)
     return code if written else code or FAILED
+
+
+def _print_as_text(result: TurnResult, outcome: Outcome, resume: str) -> None:
+    """Print the answer, or why there is none, and the calls that were denied."""
+    text = getattr(result, "text", "")
+    if outcome == "interrupted":
+        print_notice(f"Interrupted.{resume}")
+    elif outcome in ("failed", "retryable", "differs"):
+        if message := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
+            hint = failure_hint(getattr(result, "failure", None))
+            print_notice(f"{message} {hint}".rstrip())
+    elif isinstance(result, Complete) and result.return_value is not None:
+        print_line(result.return_value)
+    elif text:
+        print_text(text if text.endswith("\n") else f"{text}\n")
+    # A denial without a call is that of the prompt, which has been reported.
+    for denial in (d for d in result.end.denials if d.call_id):
+        print_notice(f"Denied: {denial.tool}: {denial.reason}")
+
+
+def _print_next_steps(result: TurnResult, outcome: Outcome, resume: str) -> None:
+    """Print why the task may be incomplete, and how to continue it."""
+    if isinstance(result, Complete) and result.plan_unfinished:
+        print_notice("The plan has open steps." + (f"{resume} -p 'continue the plan'" if resume else ""))
+    if outcome == "degraded":
+        print_notice(f"The model failed after tools had run: {result.failure.message}")  # type: ignore[union-attr]
+    elif outcome == "limit":
+        print_notice(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}).{resume}")
 
 
 def _check_answer_file(path: Path) -> None:

@@ -20,7 +20,14 @@ from agent_cli.core.run_environment import OutputError, UsageError
 from agent_cli.core.version import CLAUDE_CODE_VERSION
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.input import Signals
-from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
+from agent_cli.headless.output import (
+    ProgressPrinter,
+    ResultBuilder,
+    print_ignored,
+    print_line,
+    print_notice,
+    print_warning,
+)
 from agent_cli.headless.pending import pending_items
 from agent_cli.headless.result_object import result_object
 from agent_cli.headless.run import HeadlessOptions, InputMessage, announce_turn, finish, open_lines, without_model
@@ -38,7 +45,6 @@ from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.pending import deferred_step
 from agent_tools.base import ToolError
 from agent_tools.record import Value
-from agent_tools.text import one_line
 
 
 class UserLine(Value):
@@ -226,8 +232,7 @@ class HostSession(OpenSession):
 
     def _build(self, options: RunOptions) -> None:
         layers = read_settings(options, self.run_env)
-        for text in layers.ignored:
-            print_notice(f"agent: {one_line(text)}.")
+        print_ignored(layers.ignored)
         asks_host = options.permission_prompt_tool == "stdio"
         approver, asker = (self.callbacks.approve, self.callbacks.ask) if asks_host else self.setup.unattended
         tool = PromptTool(options.permission_prompt_tool) if options.permission_prompt_tool and not asks_host else None
@@ -244,7 +249,7 @@ class HostSession(OpenSession):
             mirror=self._mirror,
         )  # fmt: skip
         agent = build_agent(
-            options, self.run_env, layers, approver, lambda text: print_notice(f"agent: {text}"),
+            options, self.run_env, layers, approver, print_warning,
             asker=asker, embedded=embedded,
         )  # fmt: skip
         self._agent = agent

@@ -15,7 +15,7 @@ from agent_cli.config.prompts import git_branch
 from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, Rewound, SessionNamed
-from agent_cli.core.messages import ToolMessage, UserMessage
+from agent_cli.core.messages import ToolMessage, UserMessage, new_uuid
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Listener
@@ -249,8 +249,7 @@ def lost_jobs(restored: Restored | None) -> list[str]:
 
 def _session_id(chosen: str | None) -> str:
     if chosen is None:
-        digits = os.urandom(16).hex()
-        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+        return new_uuid()
     bare = chosen.replace("-", "").lower()
     if len(bare) != 32 or any(c not in "0123456789abcdef" for c in bare):
         raise UsageError(f"--session-id: {chosen} is not a UUID.")

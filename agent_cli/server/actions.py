@@ -15,6 +15,7 @@ from starlette.requests import Request
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.core.messages import new_uuid
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode, read_settings
@@ -24,7 +25,7 @@ from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.queries import checkpoints_of, session_environment, session_log, session_not_found, token_of
 from agent_cli.server.schemas import DecisionBody, DecisionFields, EmptyBody, MessageBody, StartBody, UndoBody
-from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry, new_session_id
+from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry
 from agent_cli.session.pending_plans import expired_words
 from agent_cli.session.summary import first_words
 from agent_tools.process.child import CompletedChild, run_child
@@ -59,7 +60,7 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
         settings=(json.dumps({"max_seconds": body.budget.seconds}),) if body.budget.seconds else (),
         on_ask="suspend",
     )
-    session_id = new_session_id()
+    session_id = new_uuid()
     cwd = folder
     try:
         await asyncio.to_thread(_check_model, hub, folder, options)

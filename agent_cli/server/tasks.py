@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.run_options import RunOptions
+from agent_cli.core.messages import new_uuid
 from agent_cli.session.files import sync_folder
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import is_id
@@ -64,12 +65,6 @@ class InboxEntry(Value, tag="Entry"):
     text: str = ""
     how: str = "queue"
     data: dict[str, Any] = {}  # noqa: RUF012 - never changed
-
-
-def new_session_id() -> str:
-    """Return a random UUID of version 4."""
-    digits = os.urandom(16).hex()
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
 
 class ServerTask:
@@ -247,4 +242,4 @@ def new_entry(
     kind: str, user: str, text: str = "", how: str = "queue", data: Mapping[str, Any] | None = None
 ) -> InboxEntry:
     """Return a new entry, made now."""
-    return InboxEntry(new_session_id(), kind, user, utc_stamp(), text, how, dict(data or {}))
+    return InboxEntry(new_uuid(), kind, user, utc_stamp(), text, how, dict(data or {}))

@@ -33,7 +33,7 @@ from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.core.results import Suspended, TurnResult
 from agent_cli.core.run_environment import UsageError
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
-from agent_cli.headless.output import echo, print_notice
+from agent_cli.headless.output import echo, print_notice, print_warning
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import build_agent
@@ -262,7 +262,7 @@ class TaskWorker:
             chosen: dict[str, Any] = {"resume" if old else "session_id": self.spec.session_id}
             options = self.spec.options.replace(prompt=(), on_ask="suspend", **chosen)
             layers = read_settings(options, run_env)
-            self.agent = build_agent(options, run_env, layers, self._approve, _warn, asker=self._answer)
+            self.agent = build_agent(options, run_env, layers, self._approve, print_warning, asker=self._answer)
         return self.agent
 
     def _reopen_agent(self) -> Agent:
@@ -273,7 +273,7 @@ class TaskWorker:
         run_env = find_environment(self.env, self.spec.cwd)
         options = self.spec.options.replace(prompt=(), model=None)
         pair = self._approve, self._answer
-        self.agent = reopen(self.spec.session_id, run_env, options, lambda on_ask: pair, _warn)
+        self.agent = reopen(self.spec.session_id, run_env, options, lambda on_ask: pair, print_warning)
         return self.agent
 
     def _approve(self, request: ApprovalRequested) -> Answer:
@@ -303,10 +303,6 @@ class TaskWorker:
 
     def _find_decision(self, asked: ApprovalRequested | QuestionAsked) -> tuple[InboxEntry, UserVerdict] | None:
         return find_decision(asked, self.task.open_entries())
-
-
-def _warn(text: str) -> None:
-    print_notice(f"agent: {text}")
 
 
 def make_worktree(folder: str, name: str) -> int:

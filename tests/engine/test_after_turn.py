@@ -9,7 +9,7 @@ from agent_cli.core.events import HookFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete
 from tests.support.scripts import call, task
-from tests.support.subagent_turns import Split
+from tests.support.subagent_turns import SplitScripts
 from tests.support.turns import World
 
 CHECK = "grep -q good a.txt || { echo 'not good'; exit 3; }"
@@ -90,7 +90,7 @@ def test_it_is_ended_after_its_time(tmp_path: Path) -> None:
 def test_it_is_run_for_what_a_sub_agent_changed_once_the_turn_ends(tmp_path: Path) -> None:
     nested = [{"calls": [call("Write", file_path="a.txt", content="x")]}, {"text": "done"}]
     world = World(tmp_path, [{"calls": [task()]}, {"text": "ok"}], allow=("Edit", "Task"))
-    world.deps = world.deps.replace(client=Split(world, nested))
+    world.deps = world.deps.replace(client=SplitScripts(world, nested))
     world.turn(after_turn="echo x >> ran")
     assert world.results[0].text == "done"
     assert (tmp_path / "a.txt").exists()

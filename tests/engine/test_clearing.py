@@ -19,7 +19,7 @@ from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
 from agent_tools.registry import BUILTIN
-from tests.support.narrow_model import Narrow
+from tests.support.narrow_model import NarrowModel
 from tests.support.scripts import call
 from tests.support.turns import World
 
@@ -40,8 +40,8 @@ def printing(number: int, more: str = "") -> dict[str, Any]:
     return call("Bash", command=f"seq -f 'line %g of {number}, and a few words' 200{more}")
 
 
-def world_with(root: Path, *calls: dict[str, Any], **options: Any) -> tuple[World, Narrow]:
-    model = Narrow(saying(*calls), 10 * SIZE, bytes_per_token=3.5)
+def world_with(root: Path, *calls: dict[str, Any], **options: Any) -> tuple[World, NarrowModel]:
+    model = NarrowModel(saying(*calls), 10 * SIZE, bytes_per_token=3.5)
     world = World(root, [], allow=("Bash",))
     world.deps = world.deps.replace(client=model)
     result = world.turn(**{"context_window": SIZE, "clear_at": STEPS, **options})
@@ -53,7 +53,7 @@ def results(request: Request) -> list[str]:
     return [m.text for m in request.messages if isinstance(m, ToolMessage)]
 
 
-def breaks(model: Narrow) -> int:
+def breaks(model: NarrowModel) -> int:
     pairs = zip(model.requests, model.requests[1:], strict=False)
     return sum(b.messages[: len(a.messages)] != a.messages for a, b in pairs)
 
@@ -127,7 +127,7 @@ def test_a_resumed_session_is_shown_the_same(tmp_path: Path) -> None:
     log = SessionLog(path, lambda text: None)
     log.create(Header("s", str(tmp_path), str(tmp_path), "m", "You are a test.", (), "1"))
     world = World(tmp_path, [], allow=("Bash",))
-    model = Narrow(saying(*map(printing, range(16))), 10 * SIZE, bytes_per_token=3.5)
+    model = NarrowModel(saying(*map(printing, range(16))), 10 * SIZE, bytes_per_token=3.5)
     world.deps = world.deps.replace(client=model)
     world.turn(context_window=SIZE, clear_at=STEPS)
     log.record(MessageAdded(world.history[0]))
@@ -154,7 +154,7 @@ def test_what_the_user_pinned_stays(tmp_path: Path) -> None:
     world, _ = world_with(tmp_path, printing(0))
     pinned = world.history[2].text
     world.deps.state.window.pins.append(pinned)
-    model = Narrow(saying(*map(printing, range(1, 13))), 10 * SIZE, bytes_per_token=3.5)
+    model = NarrowModel(saying(*map(printing, range(1, 13))), 10 * SIZE, bytes_per_token=3.5)
     world.deps = world.deps.replace(client=model)
     world.turn("go on", context_window=SIZE, clear_at=STEPS)
     last = results(model.requests[-1])
@@ -163,7 +163,7 @@ def test_what_the_user_pinned_stays(tmp_path: Path) -> None:
 
 def test_without_a_tool_for_files_the_line_says_to_call_again(tmp_path: Path) -> None:
     world = World(tmp_path, [], allow=("Bash",), tools=tuple(t for t in BUILTIN if t.name == "Bash"))
-    model = Narrow(saying(*map(printing, range(12))), 10 * SIZE, bytes_per_token=3.5)
+    model = NarrowModel(saying(*map(printing, range(12))), 10 * SIZE, bytes_per_token=3.5)
     world.deps = world.deps.replace(client=model)
     world.turn(context_window=SIZE, clear_at=STEPS)
     assert results(model.requests[-1])[0] == f"{CLEARED}201 lines of Bash. Make the call again if you need them.]"

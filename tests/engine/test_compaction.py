@@ -22,7 +22,7 @@ from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
 from agent_tools.results import TodoItem
-from tests.support.narrow_model import SUMMARY, Narrow, whole
+from tests.support.narrow_model import SUMMARY, NarrowModel, whole
 from tests.support.scripts import call
 from tests.support.turns import World
 
@@ -38,7 +38,7 @@ def reading(*names: str, then: str = "Done.") -> Any:
     return answer
 
 
-def world_with(root: Path, model: Narrow, files: int = 9, **deps: Any) -> World:
+def world_with(root: Path, model: NarrowModel, files: int = 9, **deps: Any) -> World:
     for number in range(files):
         (root / f"f{number}.txt").write_text(f"file {number} has this line\n" * 110)
     world = World(root, [], **deps)
@@ -48,7 +48,7 @@ def world_with(root: Path, model: Narrow, files: int = 9, **deps: Any) -> World:
 
 @pytest.mark.parametrize("tag", ["", "<li>"])
 def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: Path, tag: str) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     world.deps.context.plan = (TodoItem("read it all", "in_progress"), TodoItem("say what it is"))
     result = world.turn(f"{tag}Read all nine, and mind the semicolons.", context_window=SIZE, plan_nudges=0)
@@ -81,7 +81,7 @@ def test_old_results_that_were_replaced_are_cut_first_and_no_model_is_asked(tmp_
         (tmp_path / "f0.txt").write_text(f"version {number} of this line\n" * 110)
         return {"calls": [call("Read", file_path="f0.txt")]}
 
-    model = Narrow(answer, SIZE)
+    model = NarrowModel(answer, SIZE)
     world = world_with(tmp_path, model)
     assert isinstance(world.turn("Watch f0.txt.", context_window=SIZE), Complete)
     made = world.of(Compacted)
@@ -99,7 +99,7 @@ def test_old_results_that_were_replaced_are_cut_first_and_no_model_is_asked(tmp_
 
 
 def test_a_provider_that_refuses_shows_how_large_a_window_is_that_nobody_knew(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     assert isinstance(world.turn("Read all nine."), Complete)
     made = world.of(Compacted)
@@ -112,7 +112,7 @@ def test_a_provider_that_refuses_shows_how_large_a_window_is_that_nobody_knew(tm
 
 @pytest.mark.parametrize("summary", [None, "", "short"])
 def test_without_a_summary_of_a_model_the_program_writes_one(tmp_path: Path, summary: str | None) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE, summary=summary)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE, summary=summary)
     world = world_with(tmp_path, model)
     assert isinstance(world.turn("Read all nine.", context_window=SIZE), Complete)
     made = world.of(Compacted)
@@ -127,7 +127,7 @@ def test_without_a_summary_of_a_model_the_program_writes_one(tmp_path: Path, sum
 def test_the_small_model_writes_the_summary_and_the_turn_pays(tmp_path: Path) -> None:
     tiny = ScriptedClient([], small=[{"text": SUMMARY, "usage": {"input": 900, "output": 90}}] * 9)
     opened = ModelHandle("tiny", "tiny", tiny, lambda usage: usage.replace(cost=0.25), window=4_000)
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model, small=lambda: opened)
     result = world.turn("Read all nine.", context_window=SIZE)
     made = world.of(Compacted)
@@ -144,7 +144,7 @@ def test_the_small_model_writes_the_summary_and_the_turn_pays(tmp_path: Path) ->
 
 
 def test_the_model_itself_is_asked_at_the_end_of_what_its_provider_has_cached(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(36))), 4 * SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(36))), 4 * SIZE)
     world = world_with(tmp_path, model, files=36)
     world.turn("Read them all.", context_window=4 * SIZE)
     aside = model.asides[0]
@@ -154,7 +154,7 @@ def test_the_model_itself_is_asked_at_the_end_of_what_its_provider_has_cached(tm
 
 
 def test_what_is_wanted_of_the_answer_is_left_free(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     world.turn("Read all nine.", context_window=SIZE, max_tokens=3_000)
     assert model.largest < SIZE - 2_900
@@ -174,7 +174,7 @@ def test_results_that_are_together_larger_than_the_window_are_shortened(tmp_path
     def answer(number: int, request: Request) -> dict[str, Any]:
         return {"calls": [call("Read", file_path=f"f{n}.txt") for n in range(9)]} if not number else {"text": "Done."}
 
-    model = Narrow(answer, SIZE)
+    model = NarrowModel(answer, SIZE)
     world = world_with(tmp_path, model)
     for number in range(9):
         (tmp_path / f"f{number}.txt").write_text("".join(f"line {n} of a large file\n" for n in range(3_000)))
@@ -186,7 +186,7 @@ def test_results_that_are_together_larger_than_the_window_are_shortened(tmp_path
 
 
 def test_a_message_that_is_larger_than_the_window_is_reported_to_be(tmp_path: Path) -> None:
-    model = Narrow(reading(), SIZE)
+    model = NarrowModel(reading(), SIZE)
     world = world_with(tmp_path, model)
     result = world.turn("word " * 20_000, context_window=SIZE)
     assert isinstance(result, Failed)
@@ -201,7 +201,7 @@ def test_a_message_that_is_larger_than_the_window_is_reported_to_be(tmp_path: Pa
 
 
 def test_a_prompt_that_fills_the_window_alone_is_not_compacted_in_circles(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(4))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(4))), SIZE)
     world = world_with(tmp_path, model)
     result = world.turn("Read.", context_window=SIZE, system="rules " * 4_000)
     assert isinstance(result, Failed)
@@ -211,7 +211,7 @@ def test_a_prompt_that_fills_the_window_alone_is_not_compacted_in_circles(tmp_pa
 
 
 def test_a_provider_that_refuses_everything_is_asked_three_times_at_most(tmp_path: Path) -> None:
-    model = Narrow(reading(), 10)
+    model = NarrowModel(reading(), 10)
     world = world_with(tmp_path, model)
     world.history = [UserMessage("Earlier."), AssistantMessage((Text("Yes."),))] * 6
     result = world.turn("Now.")
@@ -230,7 +230,7 @@ def test_a_sub_agent_compacts_its_own_conversation(tmp_path: Path) -> None:
             return {"calls": [call("Read", file_path=names[number - 1])]}
         return {"text": "It is all the same." if number == 10 else "Done."}
 
-    model = Narrow(answer, SIZE)
+    model = NarrowModel(answer, SIZE)
     world = world_with(tmp_path, model)
     assert isinstance(world.turn("Have it read.", context_window=SIZE), Complete)
     assert not world.of(Compacted)
@@ -243,7 +243,7 @@ def test_a_sub_agent_compacts_its_own_conversation(tmp_path: Path) -> None:
 
 def test_a_skipped_call_is_made_again_once_its_result_is_gone(tmp_path: Path) -> None:
     names = ["f0.txt", *(f"f{n}.txt" for n in range(1, 9)), "f0.txt"]
-    model = Narrow(reading(*names), SIZE)
+    model = NarrowModel(reading(*names), SIZE)
     world = world_with(tmp_path, model)
     world.turn("Read.", context_window=SIZE)
     assert world.of(Compacted)
@@ -251,7 +251,7 @@ def test_a_skipped_call_is_made_again_once_its_result_is_gone(tmp_path: Path) ->
 
 
 def test_a_window_that_is_large_enough_is_left_alone(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), 100_000)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), 100_000)
     world = world_with(tmp_path, model)
     world.turn("Read all nine.", context_window=100_000)
     assert not world.of(Compacted)
@@ -259,7 +259,7 @@ def test_a_window_that_is_large_enough_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_with_compact_at_0_only_a_refusal_compacts(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     assert isinstance(world.turn("Read all nine.", context_window=SIZE, compact_at=0.0), Complete)
     assert {e.trigger for e in world.of(Compacted)} == {"too_long"}
@@ -272,7 +272,7 @@ def test_hooks_are_asked_before_and_may_say_what_to_mind(tmp_path: Path) -> None
         asked.append(data)
         return {"hookSpecificOutput": {"hookEventName": "PreCompact", "additionalContext": "Mind the umlauts."}}
 
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     world.deps = world.deps.replace(hooks=HookRegistry(functions=[PythonHook("PreCompact", hook)]))
     assert isinstance(world.turn("Read all nine.", context_window=SIZE), Complete)
@@ -282,7 +282,7 @@ def test_hooks_are_asked_before_and_may_say_what_to_mind(tmp_path: Path) -> None
 
 
 def test_a_hook_may_keep_a_conversation_from_being_compacted(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     hooks = HookRegistry(
         functions=[PythonHook("PreCompact", lambda data: {"decision": "block", "reason": "not while I watch"})]
@@ -307,7 +307,7 @@ def test_a_sub_agent_that_waited_goes_on_from_what_it_had_compacted(tmp_path: Pa
             return {"calls": [call("Bash", command="touch made")]}
         return {"text": "Made." if number == 9 else "Done."}
 
-    model = Narrow(answer, SIZE)
+    model = NarrowModel(answer, SIZE)
     log = SessionLog(tmp_path / "log.jsonl", lambda text: None)
     log.create(Header("s", str(tmp_path), str(tmp_path), "narrow", "", (), ""))
     world = world_with(tmp_path, model, answers=[Defer()])
@@ -335,7 +335,7 @@ def test_a_sub_agent_that_waited_goes_on_from_what_it_had_compacted(tmp_path: Pa
 
 
 def test_the_hooks_of_the_start_run_again_behind_a_compaction(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     seen: list[str] = []
 

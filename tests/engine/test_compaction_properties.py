@@ -28,7 +28,7 @@ from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
 from agent_tools.record import Value
 from tests.support.hypothesis_examples import examples
-from tests.support.narrow_model import SUMMARY, Narrow, whole
+from tests.support.narrow_model import SUMMARY, NarrowModel, whole
 
 
 class BlobArgs(Value):
@@ -79,7 +79,7 @@ KEPT = "This very sentence is pinned, with its number 90817."
 class Life:
     """A conversation over several processes, whose log is all that they share."""
 
-    def __init__(self, root: Path, model: Narrow, size: int | None) -> None:
+    def __init__(self, root: Path, model: NarrowModel, size: int | None) -> None:
         self.root, self.model, self.size = root, model, size
         self.path = root / "log.jsonl"
         self.events: list[Event] = []
@@ -158,7 +158,7 @@ def test_whatever_is_compacted_the_conversation_goes_on(
         root = Path(folder)
         for number in range(3):
             (root / f"f{number}.txt").write_text(f"file {number}\n" * (50 + 300 * number))
-        model = Narrow(answer, size, bytes_per_token=density, reports=reports, summary=summary)
+        model = NarrowModel(answer, size, bytes_per_token=density, reports=reports, summary=summary)
         life = Life(root, model, size if known else None)
         pinned_at = None
         for number, (made, what) in enumerate(story):

@@ -20,9 +20,9 @@ from agent_cli.core.events import (
 from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
-from tests.support.hooked_turns import Hooked, Said
+from tests.support.hooked_turns import HookedTurns, Said
 from tests.support.scripts import call, task
-from tests.support.subagent_turns import Split
+from tests.support.subagent_turns import SplitScripts
 
 
 def pre(**fields: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ BASH = [{"calls": [call("Bash", command="touch made")]}, {"text": "ok"}]
 
 
 def test_a_hook_refuses_a_call_that_a_rule_allows(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, BASH, allow=("Bash",)).hook("PreToolUse", DENY, matcher="Bash")
+    world = HookedTurns(tmp_path, BASH, allow=("Bash",)).hook("PreToolUse", DENY, matcher="Bash")
     result = world.turn()
     assert world.results[0].text == "Permission was denied: the call was refused by a hook: not today."
     assert [(r.decision, r.by) for r in world.of(ApprovalResolved)] == [("reject", "hook")]
@@ -54,13 +54,13 @@ def test_a_hook_refuses_a_call_that_a_rule_allows(tmp_path: Path) -> None:
 def test_a_hook_has_a_person_asked_about_what_would_just_run(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     replies = [{"calls": [call("Read", file_path="a")]}, {"text": "ok"}]
-    world = Hooked(tmp_path, replies, answers=[Approve()]).hook("PreToolUse", ASK)
+    world = HookedTurns(tmp_path, replies, answers=[Approve()]).hook("PreToolUse", ASK)
     world.turn()
     assert [r.reason for r in world.asked] == ["needs approval according to a hook: it is late"]
     assert world.asked[0].always == ""
     assert not world.results[0].is_error
     assert len(world.given) == 1
-    strict = Hooked(tmp_path, replies, mode="dontAsk").hook("PreToolUse", ASK)
+    strict = HookedTurns(tmp_path, replies, mode="dontAsk").hook("PreToolUse", ASK)
     strict.turn()
     assert "the mode dontAsk denies that" in strict.results[0].text
 
@@ -82,7 +82,7 @@ def test_a_hook_allows_only_over_a_question_that_nothing_stands_behind(
 ) -> None:
     (tmp_path / ".env").write_text("KEY=1")
     replies = [{"calls": [call("Bash", command=command)]}, {"text": "ok"}]
-    world = Hooked(tmp_path, replies, answers=[Reject("no")], **more).hook("PreToolUse", ALLOW, from_user=own)
+    world = HookedTurns(tmp_path, replies, answers=[Reject("no")], **more).hook("PreToolUse", ALLOW, from_user=own)
     world.turn()
     assert len(world.asked) == asked
     assert (tmp_path / "made").exists() == ran
@@ -94,12 +94,12 @@ def test_a_hook_does_not_open_a_protected_file_or_an_ask_rule(tmp_path: Path) ->
         {"calls": [call("Write", file_path="plain.txt", content="x")]},
         {"text": "ok"},
     ]
-    world = Hooked(tmp_path, replies, answers=[Reject("no")]).hook("PreToolUse", ALLOW)
+    world = HookedTurns(tmp_path, replies, answers=[Reject("no")]).hook("PreToolUse", ALLOW)
     world.turn()
     assert len(world.asked) == 1
     assert (tmp_path / "plain.txt").exists()
     assert not (tmp_path / ".agentrc").exists()
-    asks = Hooked(tmp_path, BASH, answers=[Reject("no")]).hook("PreToolUse", ALLOW)
+    asks = HookedTurns(tmp_path, BASH, answers=[Reject("no")]).hook("PreToolUse", ALLOW)
     asks.policy._rules += asks._rules("ask", ("Bash(touch:*)",))
     asks.turn()
     assert len(asks.asked) == 1
@@ -107,22 +107,22 @@ def test_a_hook_does_not_open_a_protected_file_or_an_ask_rule(tmp_path: Path) ->
 
 def test_a_changed_input_is_decided_from_the_start(tmp_path: Path) -> None:
     change = pre(permissionDecision="allow", updatedInput={"command": "touch other"})
-    world = Hooked(tmp_path, BASH).hook("PreToolUse", change)
+    world = HookedTurns(tmp_path, BASH).hook("PreToolUse", change)
     world.turn()
     assert (tmp_path / "other").exists()
     assert not (tmp_path / "made").exists()
     assert "[A hook changed the arguments to {'command': 'touch other'}.]" in world.results[0].text
     assert world.of(ToolRequested)[0].summary == "Run: touch other"
-    denied = Hooked(tmp_path, BASH, deny=("Bash(touch other:*)",)).hook("PreToolUse", change)
+    denied = HookedTurns(tmp_path, BASH, deny=("Bash(touch other:*)",)).hook("PreToolUse", change)
     denied.turn()
     assert denied.of(ToolStarted) == []
     assert denied.results[0].text.endswith("[A hook changed the arguments to {'command': 'touch other'}.]")
     shown = pre(updatedInput={"command": "touch third"})
-    asked = Hooked(tmp_path, BASH, answers=[Approve()]).hook("PreToolUse", shown)
+    asked = HookedTurns(tmp_path, BASH, answers=[Approve()]).hook("PreToolUse", shown)
     asked.turn()
     assert asked.asked[0].summary == "Run: touch third"
     assert (tmp_path / "third").exists()
-    wrong = Hooked(tmp_path, BASH).hook("PreToolUse", pre(updatedInput={"words": 5}))
+    wrong = HookedTurns(tmp_path, BASH).hook("PreToolUse", pre(updatedInput={"words": 5}))
     wrong.turn()
     assert wrong.results[0].text.startswith("A hook changed the arguments of this call, and they cannot be used:")
     assert wrong.results[0].is_error
@@ -138,7 +138,7 @@ def test_the_effects_are_those_of_the_changed_input(tmp_path: Path) -> None:
         return pre(updatedInput={"command": "touch other"})
 
     for functions in ((guard, change), (change, guard)):
-        world = Hooked(tmp_path, BASH, allow=("Bash",))
+        world = HookedTurns(tmp_path, BASH, allow=("Bash",))
         for function in functions:
             world.function("PreToolUse", function)
         world.turn()
@@ -153,7 +153,9 @@ def test_paths_are_absolute_for_hooks_and_unchanged_input_is_no_change(tmp_path:
         assert data["tool_input"] == {"file_path": str(tmp_path / "a")}
         return pre(updatedInput=data["tool_input"])
 
-    world = Hooked(tmp_path, [{"calls": [call("Read", file_path="a")]}, {"text": "ok"}]).function("PreToolUse", same)
+    world = HookedTurns(tmp_path, [{"calls": [call("Read", file_path="a")]}, {"text": "ok"}]).function(
+        "PreToolUse", same
+    )
     world.turn()
     assert "changed the arguments" not in world.results[0].text
 
@@ -167,7 +169,7 @@ def test_calls_side_by_side_are_each_asked_about_once(tmp_path: Path) -> None:
         world.given.append(data)
         return DENY if data["tool_input"]["file_path"].endswith("b") else None
 
-    world = Hooked(tmp_path, [{"calls": calls}, {"text": "ok"}])
+    world = HookedTurns(tmp_path, [{"calls": calls}, {"text": "ok"}])
     world.function("PreToolUse", guard).turn()
     assert [r.is_error for r in world.results] == [False, True, False]
     assert len(world.given) == 3
@@ -175,7 +177,7 @@ def test_calls_side_by_side_are_each_asked_about_once(tmp_path: Path) -> None:
 
 def test_what_a_hook_says_about_a_result_goes_to_the_model(tmp_path: Path) -> None:
     replies = [{"calls": [call("Bash", command="echo hi")]}, {"calls": [call("Bash", command="false")]}, {"text": "ok"}]
-    world = Hooked(tmp_path, replies, allow=("Bash",))
+    world = HookedTurns(tmp_path, replies, allow=("Bash",))
     more = {"decision": "block", "reason": "hi is rude", "hookSpecificOutput": {"additionalContext": "Be kind."}}
     world.hook("PostToolUse", more).turn()
     assert world.results[0].text.endswith("\n\n[A hook says about this call:]\nhi is rude\n\nBe kind.")
@@ -188,7 +190,7 @@ def test_what_a_hook_says_about_a_result_goes_to_the_model(tmp_path: Path) -> No
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
 def test_a_hook_ends_the_turn(tmp_path: Path, event: HookEvent) -> None:
     calls = [call("Bash", command="touch made"), call("Bash", command="touch second")]
-    world = Hooked(tmp_path, [{"calls": calls}], allow=("Bash",))
+    world = HookedTurns(tmp_path, [{"calls": calls}], allow=("Bash",))
     result = world.hook(event, {"continue": False, "stopReason": "Lunch"}).turn()
     assert isinstance(result, Complete)
     assert result.end.diagnostics.terminal_reason == "stopped_by_hook"
@@ -203,19 +205,19 @@ def behavior(**decision: Any) -> dict[str, Any]:
 
 
 def test_a_hook_answers_a_question_for_the_person(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, BASH).hook("PermissionRequest", behavior(behavior="allow"))
+    world = HookedTurns(tmp_path, BASH).hook("PermissionRequest", behavior(behavior="allow"))
     world.turn()
     assert world.asked == []
     assert [(r.decision, r.by) for r in world.of(ApprovalResolved)] == [("approve", "hook")]
     assert (tmp_path / "made").exists()
-    denied = Hooked(tmp_path, BASH).hook("PermissionRequest", behavior(behavior="deny", message="never"))
+    denied = HookedTurns(tmp_path, BASH).hook("PermissionRequest", behavior(behavior="deny", message="never"))
     denied.turn()
     assert denied.results[0].text == "Permission was denied: the call was refused by a hook: never."
 
 
 def test_a_hook_answers_with_a_changed_call(tmp_path: Path) -> None:
     change = behavior(behavior="allow", updatedInput={"command": "touch other"})
-    world = Hooked(tmp_path, BASH).hook("PermissionRequest", change)
+    world = HookedTurns(tmp_path, BASH).hook("PermissionRequest", change)
     world.turn()
     assert (tmp_path / "other").exists()
     assert "[The hook changed the arguments to {'command': 'touch other'}.]" in world.results[0].text
@@ -223,23 +225,23 @@ def test_a_hook_answers_with_a_changed_call(tmp_path: Path) -> None:
     def again(data: dict[str, Any]) -> Said:
         return behavior(behavior="allow", updatedInput={"command": f"{data['tool_input']['command']}!"})
 
-    restless = Hooked(tmp_path, BASH, answers=[Reject("no")]).function("PermissionRequest", again)
+    restless = HookedTurns(tmp_path, BASH, answers=[Reject("no")]).function("PermissionRequest", again)
     restless.turn()
     assert [r.summary for r in restless.asked] == ["Run: touch made!!!"]
 
 
 def test_a_question_about_a_protected_file_is_the_persons_alone(tmp_path: Path) -> None:
     replies = [{"calls": [call("Write", file_path=".agentrc", content="x")]}, {"text": "ok"}]
-    world = Hooked(tmp_path, replies, answers=[Reject("no")])
+    world = HookedTurns(tmp_path, replies, answers=[Reject("no")])
     world.hook("PermissionRequest", behavior(behavior="allow")).turn()
     assert len(world.asked) == 1
-    theirs = Hooked(tmp_path, BASH, answers=[Reject("no")])
+    theirs = HookedTurns(tmp_path, BASH, answers=[Reject("no")])
     theirs.hook("PermissionRequest", behavior(behavior="allow"), from_user=False).turn()
     assert len(theirs.asked) == 1
 
 
 def test_the_person_is_called_when_a_question_waits(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, BASH, answers=[Approve()], attended=True).hook("Notification")
+    world = HookedTurns(tmp_path, BASH, answers=[Approve()], attended=True).hook("Notification")
     world.turn()
     kinds = [(g["notification_type"], g["message"]) for g in world.given]
     assert kinds == [("permission_prompt", "The agent needs your permission to use Bash")]
@@ -247,29 +249,29 @@ def test_the_person_is_called_when_a_question_waits(tmp_path: Path) -> None:
 
 def test_nobody_is_notified_of_what_is_decided_without_them(tmp_path: Path) -> None:
     ask = call("AskUserQuestion", questions=[{"question": "Which?"}])
-    alone = Hooked(tmp_path, [{"calls": [ask]}, *BASH], answers=[Reject("nobody is there", by="default")])
+    alone = HookedTurns(tmp_path, [{"calls": [ask]}, *BASH], answers=[Reject("nobody is there", by="default")])
     alone.deps = alone.deps.replace(asker=lambda asked: QuestionReply("answer", "Decide for yourself.", by="default"))
     alone.hook("Notification").turn()
-    recorded = Hooked(tmp_path, BASH, answers=[Approve()], attended=True).hook("Notification")
+    recorded = HookedTurns(tmp_path, BASH, answers=[Approve()], attended=True).hook("Notification")
     recorded.deps = recorded.deps.replace(recorded=lambda asked: True)
     recorded.turn()
-    hooked = Hooked(tmp_path, BASH, attended=True).hook("Notification")
+    hooked = HookedTurns(tmp_path, BASH, attended=True).hook("Notification")
     hooked.hook("PermissionRequest", behavior(behavior="deny")).turn()
-    ruled = Hooked(tmp_path, BASH, attended=True, deny=("Bash",)).hook("Notification")
+    ruled = HookedTurns(tmp_path, BASH, attended=True, deny=("Bash",)).hook("Notification")
     ruled.turn()
     lines = [g["hook_event_name"] for world in (alone, recorded, hooked, ruled) for g in world.given]
     assert lines == ["PermissionRequest"]
 
 
 def test_the_user_is_notified_when_a_turn_is_suspended_for_them(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, BASH, answers=[Defer()]).hook("Notification")
+    world = HookedTurns(tmp_path, BASH, answers=[Defer()]).hook("Notification")
     assert isinstance(world.turn(), Suspended)
     assert [g["notification_type"] for g in world.given] == ["permission_prompt"]
 
 
 def test_a_stop_hook_sends_the_turn_on_and_is_bounded(tmp_path: Path) -> None:
     replies = [{"text": f"Done {n}."} for n in range(9)]
-    world = Hooked(tmp_path, replies).hook("Stop", {"decision": "block", "reason": "Write tests."})
+    world = HookedTurns(tmp_path, replies).hook("Stop", {"decision": "block", "reason": "Write tests."})
     result = world.turn(hook_continues=2)
     assert isinstance(result, Complete)
     assert result.text == "Done 2."
@@ -282,18 +284,18 @@ def test_a_stop_hook_sends_the_turn_on_and_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_stop_hook_that_is_content_lets_the_turn_end(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}])
+    world = HookedTurns(tmp_path, [{"text": "a"}, {"text": "b"}])
     result = world.hook("Stop", {"decision": "block", "reason": "more"}, None).turn()
     assert isinstance(result, Complete)
     assert result.text == "b"
-    ended = Hooked(tmp_path, [{"text": "a"}]).hook("Stop", {"decision": "block", "reason": "x", "continue": False})
+    ended = HookedTurns(tmp_path, [{"text": "a"}]).hook("Stop", {"decision": "block", "reason": "x", "continue": False})
     assert isinstance(ended.turn(), Complete)
 
 
 def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path: Path) -> None:
     nested = [{"calls": [call("Bash", command="touch made")]}, {"text": "half"}, {"text": "whole"}]
-    world = Hooked(tmp_path, [{"calls": [task()]}, {"text": "ok"}], allow=("Bash", "Task"))
-    world.deps = world.deps.replace(client=Split(world, nested))
+    world = HookedTurns(tmp_path, [{"calls": [task()]}, {"text": "ok"}], allow=("Bash", "Task"))
+    world.deps = world.deps.replace(client=SplitScripts(world, nested))
     world.hook("SubagentStop", {"decision": "block", "reason": "go on"}, None, matcher="general")
     world.hook("Stop").hook("PreToolUse", DENY, matcher="Bash").turn()
     events = [(g["hook_event_name"], g.get("agent_type")) for g in world.given]
@@ -313,7 +315,9 @@ def test_a_suspended_call_is_hooked_again_when_it_goes_on(tmp_path: Path) -> Non
     from agent_cli.core.decisions import Defer
 
     answers: list[Answer] = [Defer(), Approve()]
-    world = Hooked(tmp_path, BASH, answers=answers).hook("PreToolUse", pre(updatedInput={"command": "touch other"}))
+    world = HookedTurns(tmp_path, BASH, answers=answers).hook(
+        "PreToolUse", pre(updatedInput={"command": "touch other"})
+    )
     assert isinstance(world.turn(), Suspended)
     world.turn(None)
     assert [r.summary for r in world.of(ApprovalRequested)] == ["Run: touch other"] * 2
@@ -326,7 +330,7 @@ def test_an_interrupt_while_a_hook_runs_ends_the_turn(tmp_path: Path) -> None:
     def interrupted(data: dict[str, Any]) -> Said:
         raise CancelledError
 
-    world = Hooked(tmp_path, BASH, allow=("Bash",)).function("PreToolUse", interrupted)
+    world = HookedTurns(tmp_path, BASH, allow=("Bash",)).function("PreToolUse", interrupted)
     result = world.turn()
     assert isinstance(result, Failed)
     assert result.end.diagnostics.terminal_reason == "interrupted"

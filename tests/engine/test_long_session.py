@@ -15,7 +15,7 @@ from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
 from agent_tools.registry import BUILTIN
 from agent_tools.write import Write
-from tests.support.narrow_model import Narrow, whole
+from tests.support.narrow_model import NarrowModel, whole
 from tests.support.turns import World
 
 ROUNDS, SIZE, STEPS = 1_000, 32_000, 10
@@ -52,7 +52,7 @@ def test_a_thousand_rounds_in_a_narrow_window(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"part{number}.txt").write_text(f"line of part {number}, with words\n" * (20 + 12 * (number % 13)))
     world = World(tmp_path, [], mode="acceptEdits", tools=(Read(), Write(), TodoWrite()))
-    model = Narrow(answer, SIZE)
+    model = NarrowModel(answer, SIZE)
     world.deps = world.deps.replace(client=model)
     world.deps.state.window.pins = [RULE]
     world.history = [UserMessage(RULE), AssistantMessage((Text("I will."),), model="narrow")]

@@ -17,7 +17,7 @@ from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.results import ExpandedPrompt, TurnOverrides
-from tests.support.hooked_turns import Hooked, Said
+from tests.support.hooked_turns import HookedTurns, Said
 from tests.support.turns import World
 
 
@@ -37,7 +37,7 @@ def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
             return {"decision": "block", "reason": "no secrets"}
         return {"hookSpecificOutput": {"additionalContext": "It is Monday."}}
 
-    world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}]).function("UserPromptSubmit", guard)
+    world = HookedTurns(tmp_path, [{"text": "a"}, {"text": "b"}]).function("UserPromptSubmit", guard)
     talk, events = conversation(world)
     blocked = talk.send("my secret", events.append)
     assert isinstance(blocked, Failed) and blocked.failure is not None
@@ -53,7 +53,7 @@ def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
 
 
 def test_a_message_that_looks_like_one_of_ours_is_looked_at_too(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, []).function("UserPromptSubmit", lambda data: {"decision": "block", "reason": "no"})
+    world = HookedTurns(tmp_path, []).function("UserPromptSubmit", lambda data: {"decision": "block", "reason": "no"})
     talk, events = conversation(world)
     assert isinstance(talk.send("<plan_change> the secret", events.append), Failed)
     assert talk.history == []
@@ -63,7 +63,7 @@ def test_what_is_typed_while_a_turn_runs_is_a_prompt_too(tmp_path: Path) -> None
     def guard(data: dict[str, Any]) -> Said:
         return {"decision": "block", "reason": "no secrets"} if "secret" in data["prompt"] else None
 
-    world = Hooked(tmp_path, [{"text": "a"}]).function("UserPromptSubmit", guard)
+    world = HookedTurns(tmp_path, [{"text": "a"}]).function("UserPromptSubmit", guard)
     talk, events = conversation(world)
     talk.inbox.extend(["a secret", "<plan_change>\nthe secret plan\n</plan_change>"])
     talk.send("hello", events.append)
@@ -72,7 +72,7 @@ def test_what_is_typed_while_a_turn_runs_is_a_prompt_too(tmp_path: Path) -> None
 
 
 def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}])
+    world = HookedTurns(tmp_path, [{"text": "a"}, {"text": "b"}])
     world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}}).hook("SessionEnd")
     talk, events = conversation(world)
     talk.end("other")
@@ -86,7 +86,7 @@ def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
 
 
 def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, [{"text": "a"}])
+    world = HookedTurns(tmp_path, [{"text": "a"}])
     world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}})
     talk, events = conversation(world)
     world.deps.tools.replace({name: tool for name, tool in world.deps.tools.items() if name != "Bash"})
@@ -98,16 +98,16 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
     assert words(talk) == ['<hook_context event="SessionStart">\nHello.\n</hook_context>', "one"]
 
 
-def began(world: Hooked) -> Turn:
+def began(world: HookedTurns) -> Turn:
     return Turn([], world.deps, TurnOptions(model="scripted", label="scripted", system=""), run_turn)
 
 
 def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, [])
+    world = HookedTurns(tmp_path, [])
     world.hook("PreCompact", {"hookSpecificOutput": {"additionalContext": "Keep the plan."}}, matcher="manual")
     events: list[Event] = []
     assert consume(pre_compact(began(world), "manual", "tests"), events.append).context == ("Keep the plan.",)
     assert world.given[0]["custom_instructions"] == "tests"
     assert consume(pre_compact(began(world), "auto"), events.append).verdict == ""
-    blocked = Hooked(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
+    blocked = HookedTurns(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
     assert consume(pre_compact(began(blocked), "auto"), events.append).verdict == "deny"

@@ -16,7 +16,7 @@ from agent_tools.net.http_connection import HttpError
 from tests.support import model_server as scripted
 from tests.support.http_proxy import Proxy
 from tests.support.model_server import ModelServer
-from tests.support.stalled_ports import BODY, PROMPT, Door, body_of, cancelled_within, http, silent_port
+from tests.support.stalled_ports import BODY, PROMPT, HttpDoor, body_of, cancelled_within, http, silent_port
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -69,7 +69,7 @@ def test_no_proxy_domains(host: str, no_proxy: str, bypassed: bool) -> None:
 def test_a_proxy_of_another_kind_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:1080")
     with pytest.raises(HttpError, match="socks5:// is not supported"):
-        Door("http://api.example.com/", Timeouts()).post({}, BODY, CancelToken())
+        HttpDoor("http://api.example.com/", Timeouts()).post({}, BODY, CancelToken())
 
 
 # TLS.
@@ -126,7 +126,7 @@ def test_a_proxy_that_is_not_there_is_called_the_proxy(variable: str, monkeypatc
     monkeypatch.setenv(variable, "http://me:s3cret@127.0.0.1:1")
     url = "http://llm.example.org/v1" if variable == "HTTP_PROXY" else "https://llm.example.org/v1"
     with pytest.raises(HttpError, match=r"Could not connect to 127\.0\.0\.1:1: connection refused") as caught:
-        Door(url, Timeouts()).post({}, BODY, CancelToken())
+        HttpDoor(url, Timeouts()).post({}, BODY, CancelToken())
     assert "the proxy that the environment sets" in str(caught.value) and "NO_PROXY" in str(caught.value)
     assert caught.value.retryable and "s3cret" not in str(caught.value)
 
@@ -142,7 +142,7 @@ def test_a_server_without_tls_is_named_and_not_tried_again() -> None:
         port = listener.getsockname()[1]
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(HttpError, match=f"127.0.0.1:{port} does not speak TLS; .* http://") as caught:
-            Door(f"https://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
+            HttpDoor(f"https://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
     assert not caught.value.retryable
 
 
@@ -150,17 +150,17 @@ def test_a_proxy_that_refuses_the_tunnel(monkeypatch: pytest.MonkeyPatch) -> Non
     with Proxy(refuse="407 Proxy Authentication Required") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
         with pytest.raises(HttpError, match=r"refused to connect to api\.example\.com: 407 Proxy Auth"):
-            Door("https://api.example.com/v1", Timeouts()).post({}, BODY, CancelToken())
+            HttpDoor("https://api.example.com/v1", Timeouts()).post({}, BODY, CancelToken())
 
 
 def test_cancelling_ends_a_tls_handshake() -> None:
     with silent_port() as (port, came):
-        door = Door(f"https://127.0.0.1:{port}/", Timeouts())
+        door = HttpDoor(f"https://127.0.0.1:{port}/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), came.wait) < PROMPT
 
 
 def test_cancelling_ends_waiting_for_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     with silent_port() as (port, came):
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
-        door = Door("https://api.example.com/", Timeouts())
+        door = HttpDoor("https://api.example.com/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), came.wait) < PROMPT

@@ -20,7 +20,7 @@ from agent_tools.net.http_connection import HttpError
 from agent_tools.net.web_client import PrivateAddressGuard
 from tests.support import model_server as scripted
 from tests.support.model_server import ModelServer
-from tests.support.stalled_ports import BODY, PROMPT, Door, body_of, cancelled_within, full_port, http
+from tests.support.stalled_ports import BODY, PROMPT, HttpDoor, body_of, cancelled_within, full_port, http
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -95,7 +95,7 @@ def test_nothing_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     with pytest.raises(HttpError, match=rf"Could not connect to 127.0.0.1:{port}: connection refused") as caught:
-        Door(f"http://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
+        HttpDoor(f"http://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
     assert caught.value.retryable
 
 
@@ -105,20 +105,20 @@ def test_a_name_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(HttpError, match=r"Could not find the host nowhere\.invalid: Name or service not known"):
-        Door("http://nowhere.invalid/v1", Timeouts()).post({}, BODY, CancelToken())
+        HttpDoor("http://nowhere.invalid/v1", Timeouts()).post({}, BODY, CancelToken())
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "api.example.com/v1", "", "http://", "http://x:notaport/"])
 def test_what_is_not_a_web_address_is_refused_in_a_sentence(url: str) -> None:
     with pytest.raises(ModelError, match="is not an http or https address") as caught:
-        Door(url, Timeouts()).post({}, BODY, CancelToken())
+        HttpDoor(url, Timeouts()).post({}, BODY, CancelToken())
     assert caught.value.failure.kind == "bad_request"
 
 
 @pytest.mark.parametrize("value", ["two\r\nlines: 1", "non-latin …", "\x00"])
 def test_a_header_that_http_cannot_carry_is_refused(value: str) -> None:
     with pytest.raises(HttpError, match="characters that cannot be sent"):
-        Door("http://127.0.0.1:9/", Timeouts()).post({"Authorization": value}, BODY, CancelToken())
+        HttpDoor("http://127.0.0.1:9/", Timeouts()).post({"Authorization": value}, BODY, CancelToken())
 
 
 @contextmanager
@@ -152,19 +152,19 @@ def answering(answer: bytes, read: int = 65536) -> Iterator[str]:
 )
 def test_every_way_to_end_a_body(answer: bytes) -> None:
     with answering(answer) as url:
-        assert body_of(Door(url, Timeouts()).post({}, BODY, CancelToken())) == b"hello"
+        assert body_of(HttpDoor(url, Timeouts()).post({}, BODY, CancelToken())) == b"hello"
 
 
 def test_a_body_that_is_shorter_than_its_length_is_an_error() -> None:
     with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello") as url:
-        reply = Door(url, Timeouts()).post({}, BODY, CancelToken())
+        reply = HttpDoor(url, Timeouts()).post({}, BODY, CancelToken())
         with pytest.raises(HttpError, match="was lost in the middle"):
             body_of(reply)
 
 
 def test_a_refusal_of_a_request_that_was_not_read_to_its_end_is_heard() -> None:
     with answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", read=1000) as url:
-        reply = Door(url, Timeouts()).post({}, b"x" * 20_000_000, CancelToken())
+        reply = HttpDoor(url, Timeouts()).post({}, b"x" * 20_000_000, CancelToken())
         assert (reply.status, body_of(reply)) == (413, b"big")
 
 
@@ -173,7 +173,7 @@ def test_something_else_than_http_answers() -> None:
         answering(b"220 smtp.example.com ESMTP\r\n") as url,
         pytest.raises(HttpError, match="did not answer in HTTP") as caught,
     ):
-        Door(url, Timeouts()).post({}, BODY, CancelToken())
+        HttpDoor(url, Timeouts()).post({}, BODY, CancelToken())
     assert caught.value.kind == "not_http"
 
 
@@ -217,7 +217,7 @@ def test_zero_means_no_limit() -> None:
 
 def test_connecting_ends_with_its_limit() -> None:
     with full_port() as port, pytest.raises(HttpError, match="no answer in time"):
-        Door(f"http://127.0.0.1:{port}/", Timeouts(connect=0.1)).post({}, BODY, CancelToken())
+        HttpDoor(f"http://127.0.0.1:{port}/", Timeouts(connect=0.1)).post({}, BODY, CancelToken())
 
 
 # Cancelling.
@@ -265,7 +265,7 @@ def test_cancelling_ends_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    door = Door("http://slow.example/", Timeouts())
+    door = HttpDoor("http://slow.example/", Timeouts())
     assert cancelled_within(lambda token: door.post({}, BODY, token), asked.wait) < PROMPT
     release.set()
 
@@ -280,7 +280,7 @@ def test_cancelling_ends_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(connect, "_connect_one", noted)
     with full_port() as port:
-        door = Door(f"http://127.0.0.1:{port}/", Timeouts())
+        door = HttpDoor(f"http://127.0.0.1:{port}/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), connecting.wait) < PROMPT
 
 
@@ -325,7 +325,7 @@ def test_a_guard_is_asked_about_each_new_connection_before_it_is_made() -> None:
 
 def test_what_stood_before_a_mistake_in_the_coding_is_given_out_first() -> None:
     with answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n") as url:
-        reply = Door(url, Timeouts()).post({}, BODY, CancelToken())
+        reply = HttpDoor(url, Timeouts()).post({}, BODY, CancelToken())
         assert reply.read() == b"abc"
         with pytest.raises(HttpError) as caught:
             reply.read()

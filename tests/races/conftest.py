@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.link_swaps import Ground
+from tests.support.link_swaps import SwapWorkspace
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    return Ground(tmp_path)
+def ground(tmp_path: Path) -> SwapWorkspace:
+    return SwapWorkspace(tmp_path)
 
 
 @pytest.fixture(params=["openat2", "step by step"])

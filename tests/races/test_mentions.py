@@ -6,11 +6,11 @@ import pytest
 
 from agent_cli.extensions import template
 from agent_cli.extensions.template import with_files
-from tests.support.link_swaps import SECRET, Ground
+from tests.support.link_swaps import SECRET, SwapWorkspace
 
 
 @pytest.mark.parametrize("victim", ["d", "d/a.txt"])
-def test_a_mentioned_file(way: str, ground: Ground, victim: str) -> None:
+def test_a_mentioned_file(way: str, ground: SwapWorkspace, victim: str) -> None:
     shown = with_files("@d/a.txt", ground.ctx)
     assert "needle" in shown
     with ground.swapper(victim) as swapper:
@@ -20,7 +20,7 @@ def test_a_mentioned_file(way: str, ground: Ground, victim: str) -> None:
 
 @pytest.mark.parametrize("victim", ["d", "d/a.txt"])
 def test_it_is_elsewhere_when_it_is_read(
-    way: str, ground: Ground, victim: str, monkeypatch: pytest.MonkeyPatch
+    way: str, ground: SwapWorkspace, victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really = template._content
 

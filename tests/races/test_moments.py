@@ -12,7 +12,7 @@ import pytest
 from agent_tools.fs import files
 from agent_tools.search import ripgrep
 from agent_tools.search.ripgrep import UnchangedFiles, find_rg
-from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, Ground
+from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, SwapWorkspace
 from tests.support.program import agent
 from tests.support.scripts import call, script
 
@@ -21,7 +21,7 @@ CHANGED = "changed after it was checked"
 
 @pytest.mark.parametrize("tool", WRITES)
 @pytest.mark.parametrize("victim", ["d", "file"])
-def test_a_file_to_be_changed_is_one_elsewhere_by_then(way: str, ground: Ground, tool: str, victim: str) -> None:
+def test_a_file_to_be_changed_is_one_elsewhere_by_then(way: str, ground: SwapWorkspace, tool: str, victim: str) -> None:
     victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookEdit" else "d/a.txt"
     found = ground.call(tool, lambda: ground.swap(victim), **WRITES[tool](0))
     assert CHANGED in found and "\n" not in found
@@ -30,7 +30,7 @@ def test_a_file_to_be_changed_is_one_elsewhere_by_then(way: str, ground: Ground,
 
 
 @pytest.mark.parametrize("tool", NEW)
-def test_a_file_to_be_created_would_be_elsewhere_by_then(way: str, ground: Ground, tool: str) -> None:
+def test_a_file_to_be_created_would_be_elsewhere_by_then(way: str, ground: SwapWorkspace, tool: str) -> None:
     found = ground.call(tool, lambda: ground.swap("d"), **NEW[tool](0))
     assert CHANGED in found
     ground.assert_untouched()
@@ -38,7 +38,7 @@ def test_a_file_to_be_created_would_be_elsewhere_by_then(way: str, ground: Groun
 
 @pytest.mark.parametrize("tool", ["Read", "NotebookRead"])
 @pytest.mark.parametrize("victim", ["d", "file"])
-def test_a_file_to_be_read_is_one_elsewhere_by_then(way: str, ground: Ground, tool: str, victim: str) -> None:
+def test_a_file_to_be_read_is_one_elsewhere_by_then(way: str, ground: SwapWorkspace, tool: str, victim: str) -> None:
     victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookRead" else "d/a.txt"
     found = ground.call(tool, lambda: ground.swap(victim), **READS[tool])
     assert CHANGED in found and SECRET not in found
@@ -55,19 +55,19 @@ def test_a_file_to_be_read_is_one_elsewhere_by_then(way: str, ground: Ground, to
     ],
 )
 def test_a_folder_to_be_looked_through_is_elsewhere_by_then(
-    way: str, searcher: str, ground: Ground, tool: str, arguments: dict[str, Any]
+    way: str, searcher: str, ground: SwapWorkspace, tool: str, arguments: dict[str, Any]
 ) -> None:
     found = ground.call(tool, lambda: ground.swap("d"), **arguments)
     assert CHANGED in found and SECRET not in found
 
 
-def test_where_a_path_is_missing_no_names_of_elsewhere_are_reported(way: str, ground: Ground) -> None:
+def test_where_a_path_is_missing_no_names_of_elsewhere_are_reported(way: str, ground: SwapWorkspace) -> None:
     found = ground.call("Read", lambda: ground.swap("d"), file_path=f"d/{SECRET}.tx")
     assert SECRET not in found.replace(f"d/{SECRET}.tx", "")
 
 
 def test_the_folder_becomes_another_while_the_file_is_written(
-    way: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
+    way: str, ground: SwapWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really = files._write_temporary
 
@@ -83,7 +83,7 @@ def test_the_folder_becomes_another_while_the_file_is_written(
     ground.assert_untouched()
 
 
-def swapped_under_ripgrep(ground: Ground, monkeypatch: pytest.MonkeyPatch, *, back: bool) -> None:
+def swapped_under_ripgrep(ground: SwapWorkspace, monkeypatch: pytest.MonkeyPatch, *, back: bool) -> None:
     """ripgrep finds the link; back: when it has ended, everything is as it was."""
     rg = find_rg(ground.ctx)
     d, link = ground.root / "d", ground.root.parent / "link"
@@ -107,7 +107,7 @@ def swapped_under_ripgrep(ground: Ground, monkeypatch: pytest.MonkeyPatch, *, ba
     ],
 )
 def test_what_ripgrep_finds_elsewhere_is_not_shown(
-    way: str, ground: Ground, monkeypatch: pytest.MonkeyPatch, mode: str, lines: list[str], back: bool
+    way: str, ground: SwapWorkspace, monkeypatch: pytest.MonkeyPatch, mode: str, lines: list[str], back: bool
 ) -> None:
     swapped_under_ripgrep(ground, monkeypatch, back=back)
     found = ground.call("Grep", pattern=f"needle|{OUTSIDE}", glob="*.txt", output_mode=mode)
@@ -117,14 +117,14 @@ def test_what_ripgrep_finds_elsewhere_is_not_shown(
     assert "[3 files skipped: changed during the search]" in found
 
 
-def test_a_match_that_is_only_elsewhere_is_not_reported(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_match_that_is_only_elsewhere_is_not_reported(ground: SwapWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     swapped_under_ripgrep(ground, monkeypatch, back=True)
     assert "d/" not in ground.call("Grep", pattern=OUTSIDE)
 
 
 @pytest.mark.parametrize("back", [True, False])
 def test_names_that_ripgrep_lists_elsewhere_are_not_shown(
-    way: str, ground: Ground, monkeypatch: pytest.MonkeyPatch, back: bool
+    way: str, ground: SwapWorkspace, monkeypatch: pytest.MonkeyPatch, back: bool
 ) -> None:
     swapped_under_ripgrep(ground, monkeypatch, back=back)
     found = ground.call("Glob", pattern="d/**/*.txt" if back else "**/*.txt")
@@ -134,7 +134,7 @@ def test_names_that_ripgrep_lists_elsewhere_are_not_shown(
     )
 
 
-def test_a_tree_at_rest_is_searched_once(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_at_rest_is_searched_once(ground: SwapWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
     really = ripgrep.run_rg
     monkeypatch.setattr(ripgrep, "run_rg", lambda *given, **more: ran.append(given) or really(*given, **more))  # type: ignore[func-returns-value]
@@ -145,7 +145,7 @@ def test_a_tree_at_rest_is_searched_once(ground: Ground, monkeypatch: pytest.Mon
     assert len(ran) == 3
 
 
-def test_what_is_at_rest(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_at_rest(ground: SwapWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     (ground.root / "link").symlink_to(ground.outside)
     top = os.open(ground.root, os.O_RDONLY)
     names = ["d/a.txt", "d/sub/b.txt", "link/a.txt", "d/none", "d/none/a", "d", "none/../d/a.txt"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, Ground
+from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, SwapWorkspace
 
 BELOW: dict[str, dict[str, Any]] = {
     "LS": {"path": "d"},
@@ -17,7 +17,7 @@ BELOW: dict[str, dict[str, Any]] = {
 }
 
 
-def race(ground: Ground, victim: str, call: Callable[[int], str]) -> None:
+def race(ground: SwapWorkspace, victim: str, call: Callable[[int], str]) -> None:
     """Calls while `victim` is swapped; then one more, which must work."""
     numbers = count()
     shown = 0
@@ -35,23 +35,23 @@ def race(ground: Ground, victim: str, call: Callable[[int], str]) -> None:
 
 @pytest.mark.parametrize("victim", ["d", "file"])
 @pytest.mark.parametrize("tool", WRITES)
-def test_a_file_is_changed(way: str, ground: Ground, tool: str, victim: str) -> None:
+def test_a_file_is_changed(way: str, ground: SwapWorkspace, tool: str, victim: str) -> None:
     victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookEdit" else "d/a.txt"
     race(ground, victim, lambda n: ground.call(tool, **WRITES[tool](n)))
 
 
 @pytest.mark.parametrize("tool", NEW)
-def test_a_file_is_created(way: str, ground: Ground, tool: str) -> None:
+def test_a_file_is_created(way: str, ground: SwapWorkspace, tool: str) -> None:
     race(ground, "d", lambda n: ground.call(tool, **NEW[tool](n)))
 
 
 @pytest.mark.parametrize("victim", ["d", "file"])
 @pytest.mark.parametrize("tool", READS)
-def test_a_file_is_shown(way: str, ground: Ground, tool: str, victim: str) -> None:
+def test_a_file_is_shown(way: str, ground: SwapWorkspace, tool: str, victim: str) -> None:
     victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookRead" else "d/a.txt"
     race(ground, victim, lambda n: ground.call(tool, **READS[tool]))
 
 
 @pytest.mark.parametrize("tool", BELOW)
-def test_a_folder_is_looked_through(searcher: str, ground: Ground, tool: str) -> None:
+def test_a_folder_is_looked_through(searcher: str, ground: SwapWorkspace, tool: str) -> None:
     race(ground, "d", lambda n: ground.call(tool, **BELOW[tool]))

@@ -16,18 +16,18 @@ from agent_cli.checkpoints.undo import UndoManager, restore_files
 from agent_cli.checkpoints.undo_plan import FileState, Item
 from agent_cli.core.messages import UserMessage
 from agent_tools.base import Effect
-from tests.support.link_swaps import SECRET, Ground
+from tests.support.link_swaps import SECRET, SwapWorkspace
 
 NAMES = ("a.txt", "sub/b.txt", "n.ipynb")
 
 
 @pytest.fixture
-def where(ground: Ground, tmp_path: Path) -> StoreConfig:
+def where(ground: SwapWorkspace, tmp_path: Path) -> StoreConfig:
     home, state = str(tmp_path / "home"), tmp_path / "state/snapshots/p"
     return StoreConfig(state, (ground.root,), os.environ["PATH"], home, "s", SizeLimits())
 
 
-def outside_in(store: Store, ground: Ground) -> list[Path]:
+def outside_in(store: Store, ground: SwapWorkspace) -> list[Path]:
     """The files of outside whose content the store has."""
     contents = {p: oid_of(p.read_bytes()) for p in ground.outside.rglob("*") if p.is_file() and SECRET in p.read_text()}
     kept = store.git.have(contents.values())
@@ -35,7 +35,7 @@ def outside_in(store: Store, ground: Ground) -> list[Path]:
 
 
 @pytest.mark.parametrize("victim", ["d", "d/a.txt"])
-def test_what_is_kept_before_a_write(way: str, ground: Ground, where: StoreConfig, victim: str) -> None:
+def test_what_is_kept_before_a_write(way: str, ground: SwapWorkspace, where: StoreConfig, victim: str) -> None:
     recorder = Recorder(where, str, lambda: "m")
     recorder.turn([UserMessage("go")], new=True)
     effects = [Effect("write", str(ground.root / "d" / name)) for name in NAMES]
@@ -52,7 +52,7 @@ def test_what_is_kept_before_a_write(way: str, ground: Ground, where: StoreConfi
 
 
 @pytest.mark.parametrize("victim", ["d", "d/a.txt"])
-def test_what_is_put_back(way: str, ground: Ground, where: StoreConfig, victim: str) -> None:
+def test_what_is_put_back(way: str, ground: SwapWorkspace, where: StoreConfig, victim: str) -> None:
     store = Store(where)
     states = [FileState(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n")]
     path = ground.root / "d/a.txt"
@@ -69,7 +69,7 @@ def test_what_is_put_back(way: str, ground: Ground, where: StoreConfig, victim: 
     print(f"{tried} tried, {done} done")
 
 
-def test_a_whole_undo(way: str, ground: Ground, where: StoreConfig) -> None:
+def test_a_whole_undo(way: str, ground: SwapWorkspace, where: StoreConfig) -> None:
     """A write and its undo, again and again."""
     recorder, undoing = Recorder(where, str, lambda: "m"), UndoManager(Store(where))
     path = ground.root / "d/a.txt"
@@ -88,7 +88,7 @@ def test_a_whole_undo(way: str, ground: Ground, where: StoreConfig) -> None:
 
 
 def test_the_folder_is_swapped_right_before_a_file_is_put_back(
-    way: str, ground: Ground, where: StoreConfig, monkeypatch: pytest.MonkeyPatch
+    way: str, ground: SwapWorkspace, where: StoreConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(where)
     now, want = (FileState(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n"))
@@ -109,7 +109,7 @@ def test_the_folder_is_swapped_right_before_a_file_is_put_back(
     ground.assert_untouched()
 
 
-def test_what_a_link_leads_to_is_not_kept(way: str, ground: Ground, where: StoreConfig) -> None:
+def test_what_a_link_leads_to_is_not_kept(way: str, ground: SwapWorkspace, where: StoreConfig) -> None:
     """A link that a call names is kept as a link; what lies behind one on the way is not kept."""
     ground.swap("d/a.txt")
     ground.swap("d/sub")

@@ -1,4 +1,4 @@
-"""Tasks of a batch, the command that runs them, and what it has left."""
+"""Tasks of a batch, the command that runs them, and its results."""
 
 from __future__ import annotations
 

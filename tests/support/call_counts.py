@@ -1,4 +1,4 @@
-"""How much work something is, counted: the same on every machine, however busy it is."""
+"""The number of calls that a piece of work makes: a measure that is the same on every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads transcripts in Claude Code's shape as its readers do, without a line of the program's own reader."""
+"""Read transcripts in Claude Code's format independently of the program's own reader."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def visible_lines(entries: list[Entry]) -> list[str]:
 
 
 def transcript(home: Path, session_id: str = "*") -> Path:
-    """The one transcript where Claude Code has its own."""
+    """Return the only transcript in the folder of Claude Code."""
     [path] = (home / ".claude/projects").glob(f"*/{session_id}.jsonl")
     return path
 
 
 def written(path: Path, lines: list[Entry]) -> Path:
-    """A transcript of these entries, each the child of the one before, unless it says otherwise."""
+    """Write a transcript of these entries; each is the child of the one before unless it names another parent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     parent = None
     whole = []

@@ -64,7 +64,7 @@ class Mark(Tool[MarkArgs]):
 
 
 def script(dice: random.Random) -> list[dict[str, Any]]:
-    """Replies with calls, each with a number of its own, and words; then words for ever."""
+    """Return replies with numbered calls and text; then replies of text alone."""
     number = 0
     replies: list[dict[str, Any]] = []
     for _ in range(ROUNDS):
@@ -77,8 +77,8 @@ def script(dice: random.Random) -> list[dict[str, Any]]:
     return replies + [{"text": "That is all."}] * 200
 
 
-class Armed:
-    """Kills this very process at a call of the system that the log makes: before, after, or in the middle of it."""
+class ProcessKiller:
+    """Kills this process before, after or in the middle of a system call of the log."""
 
     def __init__(self, dice: random.Random, kind: str, acks: int) -> None:
         self._left = dice.randrange(1, 90) if kind in ("call", "torn", "power") else -1
@@ -110,8 +110,8 @@ class Armed:
 
 
 def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random.Random, kind: str, acks: int) -> None:
-    """One run of the program over the session, as the front ends do it."""
-    armed = Armed(dice, kind, acks)
+    """Run the program once over the session, as the front ends do."""
+    armed = ProcessKiller(dice, kind, acks)
     log = SessionLog(path, lambda text: None)
     log._unfinished._seconds = 0.0005
     restored: Restored | None = None
@@ -156,7 +156,7 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
 
 
 def run_one(path: Path, marks: Path, replies: list[dict[str, Any]], seed: int, kind: str) -> tuple[bool, str]:
-    """Fork a process and see it to its end; whether it was killed, and what it acknowledged."""
+    """Fork a process and wait for its end; return whether it was killed, and what it acknowledged."""
     ear, mouth = os.pipe()
     dice = random.Random(seed)
     child = os.fork()
@@ -287,7 +287,7 @@ def lines(data: bytes) -> list[LogLine]:
 
 
 def main(points: int, seed: int, folder: Path) -> None:
-    """Tell stories until as many kills have hit."""
+    """Run sessions until as many kills have hit."""
     done = stories = 0
     while done < points:
         stories += 1

@@ -153,7 +153,7 @@ class FakeEditor:
         return found
 
 
-class Connected:
+class EditorConnection:
     """A connection to the program. agent: the methods of the protocol. process: the program."""
 
     def __init__(self, agent: Any, process: subprocess.Popen[bytes], editor: FakeEditor) -> None:
@@ -173,8 +173,8 @@ async def connected(
     editor: FakeEditor | None = None,
     capabilities: ClientCapabilities | None = None,
     **env: str,
-) -> AsyncIterator[Connected]:
-    """Start `agent acp` on a script, with an editor at the other end that said hello."""
+) -> AsyncIterator[EditorConnection]:
+    """Start `agent acp` on a script, and connect an editor that has sent initialize."""
     work.mkdir(exist_ok=True)
     model = ["--model", script(work.parent / "script.toml", replies)] if replies is not None else []
     environment = clean_env(work.parent / "home", IS_SANDBOX="1", **env)
@@ -190,7 +190,7 @@ async def connected(
         try:
             async with asyncio.timeout(WAIT):
                 shown = await agent.initialize(protocol_version=1, client_capabilities=capabilities)
-            found = Connected(agent, process, editor)
+            found = EditorConnection(agent, process, editor)
             found.offers = shown  # type: ignore[attr-defined]
             yield found
         finally:

@@ -1,4 +1,4 @@
-"""What the tests of the Python API share: a clean environment in this process, scripts, and the logs that are left."""
+"""Shared by the tests of the Python API: a clean environment in this process, scripts, and the logs of sessions."""
 
 from __future__ import annotations
 

@@ -36,16 +36,16 @@ _PRIVATE = (1 << 18) | 16384
 _READ_ONLY, _REMOUNT = 1, 32
 
 
-class Hung(BaseException):
-    """A call took longer than it may. No `Exception`, so that nothing takes it for an error of a tool."""
+class HungError(BaseException):
+    """A call took too long. Not an `Exception`, so that no handler treats it as an error of a tool."""
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """End what runs inside with Hung after `seconds`, also where it waits in the kernel."""
+    """Raise HungError in the block after `seconds`, also where it waits in the kernel."""
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise Hung(f"no answer within {seconds:g} s")
+        raise HungError(f"no answer within {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -58,7 +58,7 @@ def within(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """Be a user who owns nothing; root only. Any other user is one already."""
+    """Run the block as a user who owns nothing; only needed for root."""
     if os.geteuid() != 0:
         yield
         return
@@ -102,7 +102,7 @@ def _go_back(libc: ctypes.CDLL, namespace: int) -> None:
     """Enter the mount namespace behind a descriptor again. Raises OSError.
 
     setns(2) answers EINVAL while anything shares this thread's working directory; a thread that was joined still does
-    for a moment, and so does whoever reads it in /proc.
+    for a moment, and so does a reader of /proc.
     """
     end = time.monotonic() + WAY_BACK_SECONDS
     while libc.setns(namespace, _NEW_MOUNTS) != 0:
@@ -119,12 +119,12 @@ def mount_small(folder: Path, size: str) -> None:
 
 
 def make_read_only(folder: Path) -> None:
-    """Nothing can be written any more to what is mounted on a folder."""
+    """Remount a folder read-only."""
     _mount("tmpfs", folder, "tmpfs", _REMOUNT | _READ_ONLY, "")
 
 
 def fill(folder: Path) -> Path:
-    """Use up the last byte of a file system. Returns the file that does."""
+    """Fill a file system to its last byte; return the file that does."""
     rest = folder / ".rest"
     with rest.open("wb", buffering=0) as file:
         for piece in (65_536, 4_096, 1):

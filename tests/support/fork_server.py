@@ -1,4 +1,4 @@
-"""The program started by a fork of a process that has imported it, which takes a sixth of the time.
+"""Start the program by forking a process that has imported it, which takes a sixth of the time.
 
 `start` is `subprocess.Popen` for `python -m agent_cli ARGUMENTS`: a process of its own with its own folder,
 environment, streams and session, that is waited for and killed as any. What comes before `main()`, Python's own start
@@ -362,7 +362,7 @@ def _modules_of_the_program() -> Iterator[str]:
 
 
 def _become(request: dict[str, Any], streams: list[int]) -> None:
-    """Make of this process one that has just been started."""
+    """Reset this process to the state of one that has just been started."""
     for own, fd in enumerate(streams):
         os.dup2(fd, own)
         os.close(fd)

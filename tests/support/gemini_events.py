@@ -1,4 +1,4 @@
-"""A scripted answer in the forms of the Gemini API, and what that API would refuse in a request."""
+"""A scripted answer in the forms of the Gemini API, and the checks that this API makes of a request."""
 
 from __future__ import annotations
 

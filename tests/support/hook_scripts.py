@@ -1,4 +1,4 @@
-"""Hooks for tests: scripts written to files, a table made of them, and what came of a step."""
+"""Hooks for tests: scripts written to files, a registry of them, and the result of a step."""
 
 from __future__ import annotations
 

@@ -13,15 +13,15 @@ from tests.support.turns import World
 Said = dict[str, Any] | None
 
 
-class Hooked(World):
-    """A world with one hook: it gives the answers in order, the last of them from then on."""
+class HookedTurns(World):
+    """A world with one hook, which returns the answers in order and then repeats the last one."""
 
     def __init__(self, root: Path, replies: list[dict[str, Any]], **more: Any) -> None:
         super().__init__(root, replies, **more)
         self.given: list[dict[str, Any]] = []
         self._functions: list[PythonHook] = []
 
-    def hook(self, event: HookEvent, *answers: Said, matcher: str = "", from_user: bool = True) -> Hooked:
+    def hook(self, event: HookEvent, *answers: Said, matcher: str = "", from_user: bool = True) -> HookedTurns:
         left = list(answers)
 
         def answer(data: dict[str, Any]) -> Said:
@@ -30,7 +30,7 @@ class Hooked(World):
 
         return self.function(event, answer, matcher=matcher, from_user=from_user)
 
-    def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> Hooked:
+    def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> HookedTurns:
         self._functions.append(PythonHook(event, run, **more))
         self.deps = self.deps.replace(hooks=HookRegistry(functions=self._functions))
         return self

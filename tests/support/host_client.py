@@ -1,4 +1,4 @@
-"""A host program of the tests: it starts the real program and speaks the control protocol with it."""
+"""A host program of the tests: it starts the real program and speaks the control protocol."""
 
 from __future__ import annotations
 

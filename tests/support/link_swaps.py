@@ -1,4 +1,4 @@
-"""A folder or file that another process keeps swapping for a link to the outside, and what must stay true meanwhile."""
+"""A folder or file that another process keeps swapping for a link to the outside, and checks of what stays true."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ for _ in range(2 * swaps):
 """
 
 
-class Swapper:
+class LinkSwapper:
     """While it is entered, a process puts `link` in the place of `victim` and back, `SWAPS` times."""
 
     def __init__(self, victim: Path, link: Path) -> None:
         self._argv = [sys.executable, "-c", _SWAP, str(victim), str(link), str(SWAPS)]
 
-    def __enter__(self) -> Swapper:
+    def __enter__(self) -> LinkSwapper:
         self._process = subprocess.Popen(self._argv)
         return self
 
@@ -62,7 +62,7 @@ class Swapper:
         assert kind is not None or code == 0
 
 
-class Ground:
+class SwapWorkspace:
     """A workspace with `d/a.txt`, and beside it the same names with other content, which no call may touch or show."""
 
     def __init__(self, base: Path) -> None:
@@ -84,9 +84,9 @@ class Ground:
         self.turn = Turn([], deps, TurnOptions(model="none", label="none", system=""), run_turn)
         self.tried = self.done = 0
 
-    def swapper(self, victim: str) -> Swapper:
+    def swapper(self, victim: str) -> LinkSwapper:
         """Swaps a folder or a file of the workspace for a link to what has its name outside."""
-        return Swapper(self.root / victim, self._link(victim, f"{victim}.link"))
+        return LinkSwapper(self.root / victim, self._link(victim, f"{victim}.link"))
 
     def swap(self, victim: str) -> None:
         """Put the link in its place, once."""

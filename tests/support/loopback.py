@@ -1,4 +1,4 @@
-"""Connections on this machine: listening, answering, counting what is left of them."""
+"""Connections on this machine: listen, answer, and count those that are open."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def listener(backlog: int = 512) -> socket.socket:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for what threads bring about."""
+    """Wait for a condition that threads bring about."""
     end = monotonic() + 30
     while not holds():
         assert monotonic() < end

@@ -1,4 +1,4 @@
-"""What a scripted model server says: one neutral `Reply`, and its form in each protocol."""
+"""The answers of a scripted model server: a neutral `Reply`, and its form in each protocol."""
 
 from __future__ import annotations
 

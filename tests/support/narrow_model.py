@@ -48,7 +48,7 @@ none
 Answer = Callable[[int, Request], dict[str, Any]]
 
 
-class Narrow:
+class NarrowModel:
     """A model client. `answer` gives the reply to the n-th request of the conversation, from 0, as a script has it.
 
     bytes_per_token: its own tokenizer, which we do not know. reports: whether it tells what it counted. summary: what

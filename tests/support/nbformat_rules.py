@@ -1,4 +1,4 @@
-"""What makes a notebook valid, from the JSON schemas of nbformat 4.0 to 4.5."""
+"""The rules of valid notebooks, from the JSON schemas of nbformat 4.0 to 4.5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that does what it is asked in so many words, for the end-to-end tests of other programs.
+"""A model that makes the calls that a message asks for, for the end-to-end tests of other programs.
 
 It reads the user's last message, calls the tools that the message names, and answers when their results are there.
 """
@@ -16,7 +16,7 @@ _USAGE = Usage(input=900, output=40)
 Blocks = list[dict[str, Any]]
 
 
-def obey(received: Received) -> Reply:
+def answer_request(received: Received) -> Reply:
     """Return the answer to a request of the Messages API."""
     body = received.body
     if "nonexistent" in str(body.get("model")):

@@ -1,4 +1,4 @@
-"""Plans and what is said of them, for scripts."""
+"""Plans and answers to them, for scripts."""
 
 from __future__ import annotations
 

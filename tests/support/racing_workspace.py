@@ -1,4 +1,4 @@
-"""A workspace in which something happens while a call writes."""
+"""A workspace in which a function runs while a call writes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from agent_tools.fs.workspace import Workspace
 from tests.support.tool_bench import Bench
 
 
-class Racing(Workspace):
-    """A workspace in which something happens just before the nth file is written."""
+class RacingWorkspace(Workspace):
+    """A workspace that calls a function just before the nth file is written."""
 
     happens: Callable[[], object] = staticmethod(lambda: None)
     at = 0
@@ -23,5 +23,5 @@ class Racing(Workspace):
 
 
 def racing(bench: Bench, at: int, happens: Callable[[], object]) -> None:
-    bench.ctx.workspace = workspace = Racing(bench.root)
+    bench.ctx.workspace = workspace = RacingWorkspace(bench.root)
     workspace.at, workspace.happens = at, happens

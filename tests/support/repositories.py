@@ -1,4 +1,4 @@
-"""Real repositories, and git as their user starts it: without settings of this machine."""
+"""Real repositories, and git without the settings of this machine."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def tried(what, *words):
 
 
 class Done(Value):
-    """What came of a command. code: negative for a signal."""
+    """The result of a command. code: negative for a signal."""
 
     out: str
     code: int
@@ -48,7 +48,7 @@ class Done(Value):
     cause: str = "exit"
 
 
-class Cage:
+class SandboxTester:
     """Runs commands in one kind of sandbox, in a workspace `root`. `home` is beside it."""
 
     def __init__(self, kind: Kind, folder: Path) -> None:
@@ -136,7 +136,7 @@ def missing(kind: Kind) -> str:
 
 
 def tree(folder: Path) -> set[str]:
-    """Everything below a directory, to see whether something was left behind."""
+    """Return everything below a directory, to check that nothing was left behind."""
     return {str(p.relative_to(folder)) for p in folder.rglob("*") if ".git/objects/" not in f"{p}/"}
 
 

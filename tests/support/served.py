@@ -206,7 +206,7 @@ class EventStream:
 
 @contextmanager
 def served(work: Path, *args: str, **env: str) -> Iterator[Served]:
-    """Run a server for a test; nothing of it is left."""
+    """Run a server for a test, and stop it at its end."""
     server = Served(work, *args, **env)
     try:
         yield server

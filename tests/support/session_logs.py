@@ -64,7 +64,7 @@ def spent(cost: float = 0.0) -> UsageAdded:
 
 
 def log_bytes(header: Header, events: list[Event]) -> bytes:
-    """A log as it would be on disk, without one."""
+    """Return the bytes of a log without writing it."""
     lines = []
     for number, value in enumerate([header, *events], 1):
         record = {"v": 1, "seq": number, "id": str(number), "parent": str(number - 1), "type": type(value).__name__}
@@ -73,7 +73,7 @@ def log_bytes(header: Header, events: list[Event]) -> bytes:
 
 
 def keep(store: SessionStore, number: int, events: list[Event], name: str = "", **header: Any) -> Path:
-    """Write a session; its log. Later ones are newer."""
+    """Write a session and return its log. Later ones are newer."""
     path = store.path(session_id(number))
     log = SessionLog(path, lambda text: None)
     place = header.pop("root", "/nowhere")

@@ -1,4 +1,4 @@
-"""What the tests of the HTTP door share: doors, ports that stall in different ways, and a stopwatch for cancelling."""
+"""Shared by the tests of HTTP: clients, ports that stall in different ways, and a stopwatch for cancelling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 VARIABLES = (*PROXY_VARIABLES, "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 
 
-class Door:
+class HttpDoor:
     """POSTs to one URL."""
 
     def __init__(self, url: str, timeouts: Timeouts) -> None:
@@ -36,8 +36,8 @@ class Door:
         return self._client.send(endpoint_url(self._url), headers, body, cancel, no_idle_timeout=no_idle_timeout)
 
 
-def http(server: ModelServer, timeouts: Timeouts | None = None) -> Door:
-    return Door(server.openai_url + "/chat/completions", timeouts or Timeouts())
+def http(server: ModelServer, timeouts: Timeouts | None = None) -> HttpDoor:
+    return HttpDoor(server.openai_url + "/chat/completions", timeouts or Timeouts())
 
 
 def body_of(reply: HttpResponse) -> bytes:
@@ -88,7 +88,7 @@ def full_port() -> Iterator[int]:
 
 
 def cancelled_within(work: Callable[[CancelToken], object], ready: Callable[[], object]) -> float:
-    """Run `work`, cancel it from another thread once `ready` returns, and tell how long it then took to end."""
+    """Run `work`, cancel it from another thread once `ready` returns, and return how long it then took to end."""
     cancel = CancelToken()
     at: list[float] = []
 

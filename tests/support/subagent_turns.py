@@ -9,8 +9,8 @@ from agent_cli.core.messages import UserMessage
 from tests.support.turns import World
 
 
-class Split:
-    """One script for the parent, one for its sub-agents, told apart by what the first message says."""
+class SplitScripts:
+    """One script for the parent and one for its sub-agents, chosen by the first message."""
 
     def __init__(self, world: World, nested: list[dict[str, Any]]) -> None:
         from agent_cli.providers.scripted import ScriptedClient
@@ -26,8 +26,8 @@ class Split:
 
 def story(
     root: Path, parent: list[dict[str, Any]], nested: list[dict[str, Any]], *answers: Any, **more: Any
-) -> tuple[World, Split]:
+) -> tuple[World, SplitScripts]:
     world = World(root, parent, list(answers), **more)
-    models = Split(world, nested)
+    models = SplitScripts(world, nested)
     world.deps = world.deps.replace(client=models)
     return world, models

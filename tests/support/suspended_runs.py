@@ -45,7 +45,7 @@ def plan_run(work: Path, *more: dict[str, Any]) -> None:
 
 
 def printed(text: str) -> list[str]:
-    """The commands that a list offers, as they stand there."""
+    """Return the commands that a list offers."""
     return [line.strip(" >") for line in text.splitlines() if line.strip(" >").startswith("agent ")]
 
 

@@ -1,4 +1,4 @@
-"""The application without a terminal: keys from a pipe, a screen in memory, a session that does nothing."""
+"""The application without a terminal: keys from a pipe, a screen in memory, a session without a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Screen(AtomicOutput):
         return "".join(self.frames)
 
 
-class Idle:
+class IdleSession:
     """A session: a message is work until it is interrupted or `finish` is called."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Idle:
 class Stage:
     """The application while it runs on this thread; the story of a test runs on another."""
 
-    def __init__(self, live: TerminalApp, session: Idle, screen: Screen, keys: Any) -> None:
+    def __init__(self, live: TerminalApp, session: IdleSession, screen: Screen, keys: Any) -> None:
         self.live, self.session, self.screen, self._keys = live, session, screen, keys
         self.now = 1_000.0
 
@@ -165,7 +165,7 @@ class Stage:
 
 def play(story: Callable[[Stage], None], **size: int) -> Stage:
     """Run a story against the application; the story ends it, or it is ended then."""
-    session, screen = Idle(), Screen(**size)
+    session, screen = IdleSession(), Screen(**size)
     kept = io.StringIO()
     console = Console(file=kept, width=80, force_terminal=True, color_system="standard", soft_wrap=True)
     line = InputLine(

@@ -1,4 +1,4 @@
-"""The program under strace, and what it did by the trace."""
+"""Run the program under strace, and read the trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AGENT = [sys.executable, "-P", "-c", "from agent_cli.__main__ import main; main(
 
 
 def _strace() -> list[str]:
-    """How to watch a program; empty where it cannot be."""
+    """Return the strace command; empty if it is not available."""
     calls = "execve,execveat,connect,sendto,sendmsg,chdir,fchdir,clone,clone3,fork,vfork"
     command = ["strace", "-f", "-qq", "-s", "4096", "-e", f"trace={calls}"]
     # Where the kernel does the choosing, the calls that are not looked at cost nothing.

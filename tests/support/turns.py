@@ -1,4 +1,4 @@
-"""Turns as stories: a script and a list of answers in; events, history and files out."""
+"""Run turns: given a script and a list of answers, return events, history and files."""
 
 from __future__ import annotations
 

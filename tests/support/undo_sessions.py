@@ -18,7 +18,7 @@ from tests.support.repositories import GIT, git
 
 
 class Session:
-    """Commands run in a folder, with the state around them kept."""
+    """Commands run in a folder; the state before and after each is recorded."""
 
     def __init__(self, root: Path, bounds: SizeLimits | None = None) -> None:
         self.root = root

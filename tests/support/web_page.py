@@ -120,7 +120,7 @@ class Served:
     def until(self, session: str, state: str) -> dict[str, Any]:
         """The session, when it has come to a state."""
         path = f"/v1/sessions/{session}"
-        waited_for(lambda: self.ask(path)["state"] == state, lambda: str(self.ask(path)))
+        wait_until(lambda: self.ask(path)["state"] == state, lambda: str(self.ask(path)))
         found: dict[str, Any] = self.ask(path)
         return found
 
@@ -134,7 +134,7 @@ class Served:
         return session_id(number)
 
 
-def waited_for(true: Callable[[], bool], what: Callable[[], str] = lambda: "") -> None:
+def wait_until(true: Callable[[], bool], what: Callable[[], str] = lambda: "") -> None:
     """Wait until something is true.
 
     For what a page evaluates, too: `Page.wait_for_function` polls by `eval`, which the page's policy forbids.
@@ -146,7 +146,7 @@ def waited_for(true: Callable[[], bool], what: Callable[[], str] = lambda: "") -
 
 
 def press(page: Page, name: str) -> None:
-    """Press a button of the question, when it has been there for long enough to be meant."""
+    """Press a button of the question once the guard against early keys has passed."""
     button = page.locator(".question").get_by_role("button", name=name, exact=True)
     button.wait_for()
     page.wait_for_timeout(700)
@@ -178,8 +178,8 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
-class Reader:
-    """A user's window on the page. What the page does wrong is in `faults`."""
+class PageUser:
+    """A browser window with the page. Its errors are in `faults`."""
 
     def __init__(self, context: BrowserContext, served: Served, *, session: str = "", token: str = "") -> None:
         self.context = context
@@ -210,8 +210,8 @@ class Reader:
 @contextmanager
 def reading(
     browser: Browser, served: Served, size: tuple[int, int] = DESK, *, dark: bool = False, **more: str
-) -> Iterator[Reader]:
-    """A window of a user, which must end without a fault."""
+) -> Iterator[PageUser]:
+    """Open a window, and check at the end that it had no errors."""
     scheme: Any = "dark" if dark else "light"
     phone = size == PHONE
     context = browser.new_context(
@@ -219,7 +219,7 @@ def reading(
         reduced_motion="reduce", locale="en-GB",
     )  # fmt: skip
     try:
-        reader = Reader(context, served, **more)
+        reader = PageUser(context, served, **more)
         yield reader
         assert reader.faults == []
     finally:

@@ -1,4 +1,4 @@
-"""A web server on loopback that says exactly the bytes it is told to, however wrong they are.
+"""A web server on loopback that sends exactly the given bytes, valid or not.
 
     with WebServer({"/": page("<p>hello")}) as server:
         server.url("/")

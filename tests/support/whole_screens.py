@@ -37,7 +37,7 @@ _SEEN_ON_BLANKS = re.compile(r" on |reverse|underline|strike")
 
 
 class View(NamedTuple):
-    """A window that scenes are looked at in. look: "dark", "light", or "none" for a terminal without colours."""
+    """A window in which scenes are drawn. look: "dark", "light", or "none" for a terminal without colours."""
 
     columns: int
     rows: int
@@ -180,7 +180,7 @@ class Stored:
 
 
 def hold(screen: Drawn, stored: Stored, view: View, *, hurry: bool = False) -> str:
-    """Hold a screen to the stored one, or store it; return a diff, "" where they are the same.
+    """Compare a screen with the stored one, or store it; return a diff, "" if they are equal.
 
     The last frame may still be on its way: what differs counts once it has not changed for some time.
     hurry: the test fails already, so a short time will do.
@@ -219,7 +219,7 @@ def _words(text: str) -> set[str]:
 
 
 def faults(screen: StyledScreen, vocabulary: Iterable[str]) -> list[str]:
-    """Return what no screen may have, whatever it shows.
+    """Return the faults that no screen may have.
 
     vocabulary: texts whose words must not be broken or cut at the right edge.
     """

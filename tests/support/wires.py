@@ -103,7 +103,7 @@ WIRES = (
 
 
 class Answer(Value):
-    """The chunks of an answer, put together as the engine does."""
+    """The chunks of an answer, assembled as the engine does."""
 
     chunks: tuple[Chunk, ...]
     parts: tuple[Part, ...]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sandboxes import Cage
+from tests.support.sandboxes import SandboxTester
 from tests.support.tool_bench import Bench
 
 
@@ -23,15 +23,15 @@ def without_rg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
-def cage(request: pytest.FixtureRequest, tmp_path: Path) -> Cage:
-    return Cage(request.param, tmp_path)
+def cage(request: pytest.FixtureRequest, tmp_path: Path) -> SandboxTester:
+    return SandboxTester(request.param, tmp_path)
 
 
 @pytest.fixture
-def bubblewrap(tmp_path: Path) -> Cage:
-    return Cage("bubblewrap", tmp_path)
+def bubblewrap(tmp_path: Path) -> SandboxTester:
+    return SandboxTester("bubblewrap", tmp_path)
 
 
 @pytest.fixture
-def landlock(tmp_path: Path) -> Cage:
-    return Cage("landlock", tmp_path)
+def landlock(tmp_path: Path) -> SandboxTester:
+    return SandboxTester("landlock", tmp_path)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from tests.support.scripts import bash, call, script, task
-from tests.support.web_page import DESK, Served, press, reading, waited_for
+from tests.support.web_page import DESK, Served, press, reading, wait_until
 
 EDITS = [
     {"old_string": "line 3\n", "new_string": "line three\n"},
@@ -191,7 +191,7 @@ def test_a_key_does_not_answer_the_question_that_has_just_appeared(browser: Brow
         page.wait_for_timeout(700)
         page.keyboard.press("Control+Enter")
         expect(page.locator(".answer", has_text="Done.")).to_be_visible()
-    waited_for(lambda: (served.work / "key-1").exists())
+    wait_until(lambda: (served.work / "key-1").exists())
     assert not (served.work / "key-2").exists()
 
 

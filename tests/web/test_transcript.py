@@ -9,7 +9,7 @@ from agent_cli.core.messages import ToolCall
 from agent_tools.results import CommandOutput
 from tests.support.scripts import call
 from tests.support.session_logs import answered, asked, called, ended, turn
-from tests.support.web_page import DESK, PHONE, Served, reading, waited_for
+from tests.support.web_page import DESK, PHONE, Served, reading, wait_until
 
 HOSTILE = """# Hello <img src=x onerror="window.hit=1">
 
@@ -269,4 +269,4 @@ def test_changes_are_shown_and_undone_after_a_preview(browser: Browser, served: 
         assert reader.axe() == []
         dialog.get_by_role("button", name="Undo", exact=True).click()
         expect(page.get_by_text("Undone: 1 file changed.")).to_be_visible()
-    waited_for(lambda: not (served.work / "undo-me.txt").exists())
+    wait_until(lambda: not (served.work / "undo-me.txt").exists())

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.scripts import bash, call
 from tests.support.session_logs import turn
-from tests.support.web_page import DESK, PHONE, Reader, Served, reading, waited_for
+from tests.support.web_page import DESK, PHONE, PageUser, Served, reading, wait_until
 
 OPTIONS = [{"label": "SQLite", "description": "No server"}, {"label": "PostgreSQL", "description": "As live"}]
 QUESTION = {"question": "Which database?", "header": "DB", "options": OPTIONS, "multiSelect": False}
@@ -198,10 +198,10 @@ def test_two_windows_share_one_stream_of_the_list(browser: Browser, served: Serv
     with reading(browser, served) as reader:
         asked: list[str] = []
         expect(reader.page.locator(".row").first).to_be_visible()
-        waited_for(lambda: reader.page.evaluate("async () => (await navigator.locks.query()).held.length === 1"))
+        wait_until(lambda: reader.page.evaluate("async () => (await navigator.locks.query()).held.length === 1"))
         reader.context.on("request", lambda request: asked.append(request.url))
         asked.clear()
-        other = Reader(reader.context, served)
+        other = PageUser(reader.context, served)
         expect(other.page.locator(".row").first).to_be_visible()
         session = served.start([bash("touch shared"), {"text": "x"}], "Seen in both windows")
         for page in (reader.page, other.page):
@@ -224,7 +224,7 @@ def test_the_page_is_whole_under_its_policy(browser: Browser, served: Served, sh
         _asked(reader, served, shown["edit"])
 
 
-def _asked(reader: Reader, served: Served, session: str) -> None:
+def _asked(reader: PageUser, served: Served, session: str) -> None:
     asked: list[str] = []
     reader.page.on("request", lambda request: asked.append(request.url))
     reader.page.goto(served.link(session))

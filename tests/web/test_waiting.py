@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from agent_cli.session.files import encode_record
 from tests.support.scripts import call
-from tests.support.web_page import Served, press, reading, serving, waited_for
+from tests.support.web_page import Served, press, reading, serving, wait_until
 
 PLAN = {"calls": [call("ExitPlanMode", plan="# Plan\n\n1. Write new.txt", files_to_create=["new.txt"])]}
 EDIT = {"calls": [call("Edit", file_path="b.py", old_string="x = 1", new_string="x = 2")]}
@@ -80,7 +80,7 @@ def test_a_window_in_the_background_is_notified_and_a_click_opens_the_session(br
         expect(page.get_by_role("button", name="Notifications: on")).to_be_visible()
         page.evaluate("window.inBackground = true")
         session = served.start([PLAN], prompt="Call me back", mode="plan")
-        waited_for(lambda: page.evaluate("window.shown.length > 0"))
+        wait_until(lambda: page.evaluate("window.shown.length > 0"))
         assert page.evaluate("[shown[0].title, shown[0].options.body]") == ["Waiting for you", "Call me back"]
         page.evaluate("window.inBackground = false; shown[0].onclick()")
         expect(page.locator(".question").get_by_role("heading", name="Approve this plan?")).to_be_visible()

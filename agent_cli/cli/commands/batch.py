@@ -20,7 +20,7 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, to_flags
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import echo, print_json, print_notice
+from agent_cli.headless.output import echo, print_json, print_notice, print_warning
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.models import ChosenModel
 from agent_tools.fs.safe_files import read_text
@@ -97,7 +97,7 @@ def batch(
         if wrong := wrong | unusable:
             for number in sorted(wrong):
                 end = "" if wrong[number].endswith("?") else "."
-                print_notice(f"agent: {tasks}, line {number}: {wrong[number]}{end}")
+                print_warning(f"{tasks}, line {number}: {wrong[number]}{end}")
             return 2
         if not found:
             raise UsageError(f"There are no tasks in {tasks}.")

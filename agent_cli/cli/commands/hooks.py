@@ -20,7 +20,7 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute
 from agent_cli.extensions.loader import Extensions, load_extensions
-from agent_cli.headless.output import echo, print_json, print_notice, table
+from agent_cli.headless.output import echo, print_ignored, print_json, print_notice, table
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.hooks import LazyHooks, active_hooks, make_hooks
 from agent_tools.base import ToolContext, ToolError
@@ -216,8 +216,7 @@ def describe_result(event: HookEventRow, result: HookResult) -> list[str]:
 
 def _layers(options: RunOptions, run_env: RunEnvironment) -> Layers:
     layers = read_settings(options, run_env)
-    for text in layers.ignored:
-        print_notice(f"agent: {one_line(text)}.")
+    print_ignored(layers.ignored)
     return layers
 
 

@@ -16,7 +16,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_json, print_notice, table
+from agent_cli.headless.output import echo, print_ignored, print_json, print_notice, print_warning, table
 from agent_cli.mcp.approvals import changed_tools, server_state
 from agent_cli.mcp.config import (
     PROJECT_FILE,
@@ -72,8 +72,7 @@ def load_servers(options: RunOptions | None = None) -> tuple[RunEnvironment, Lay
     run_env = find_environment(os.environ)
     layers = read_settings(options, run_env)
     found, problems = find_servers(options, run_env, layers)
-    for text in (*layers.ignored, *problems):
-        print_notice(f"agent: {one_line(text)}.")
+    print_ignored((*layers.ignored, *problems))
     return run_env, layers, {f.name: f for f in found}
 
 
@@ -247,7 +246,7 @@ def _change(run_env: RunEnvironment, found: DeclaredServer, server: McpServer | 
     approvals = approvals_of(run_env)
     why = approvals.approve(found) if server is not None and found.scope == "project" else approvals.forget(found)
     if why:
-        print_notice(f"agent: the approval of {found.name}: {why}.")
+        print_warning(f"the approval of {found.name}: {why}.")
 
 
 def _pairs(texts: list[str], separator: str, flag: str) -> dict[str, str]:
@@ -292,8 +291,7 @@ def test_server(name: Name, as_json: AsJson = False) -> int:
             for what, names in (("resources", server.resources), ("prompts", server.prompts)):
                 if names:
                     echo(f"  {what}: {shorten(', '.join(names), 400)}")
-        for text in servers.take_notifications():
-            print_notice(f"agent: {one_line(text)}.")
+        print_ignored(servers.take_notifications())
         return 0 if server.status == "ready" else 1
     finally:
         servers.close()
@@ -325,7 +323,7 @@ def approve_server(name: Name) -> int:
     try:
         marks = server.fingerprints if server.status == "ready" else None
         if marks is None:
-            print_notice(f"agent: it did not start ({one_line(server.reason)}); its tools are approved when it does.")
+            print_warning(f"it did not start ({one_line(server.reason)}); its tools are approved when it does.")
         changes = changed_tools(entry.tools if entry is not None else {}, marks or {})
         for offer in server.all_offers:
             word = changes.get(offer.full, "as before")

@@ -12,11 +12,10 @@ from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment
-from agent_cli.headless.output import echo, print_json, print_notice
+from agent_cli.headless.output import echo, print_ignored, print_json
 from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_data
 from agent_cli.runtime.environment import find_environment, memory_sources, read_settings
 from agent_cli.runtime.tools import make_context, make_workspace
-from agent_tools.text import one_line
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -37,8 +36,7 @@ def show_memory(
     """Show which memory files are loaded and why, their size, and what was cut or left out."""
     run_env = find_environment(os.environ)
     layers = read_settings(options, run_env)
-    for text in layers.ignored:
-        print_notice(f"agent: {one_line(text)}.")
+    print_ignored(layers.ignored)
     found = memory_in_effect(run_env, layers)
     if as_text:
         echo(found.block())

@@ -13,7 +13,7 @@ from agent_cli.cli.help import examples
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import echo, print_json, print_notice, table
+from agent_cli.headless.output import echo, print_json, print_notice, print_warning, table
 from agent_cli.providers.catalog import ModelInfo, known_models, lookup
 from agent_cli.providers.resolve import ModelSetupError, resolve
 from agent_cli.providers.server_info import default_model
@@ -74,7 +74,7 @@ def current_model() -> CurrentModel | None:
     try:
         settings = read_settings(RunOptions(), run_env).settings()
     except UsageError as mistake:
-        print_notice(f"agent: {escape_controls(str(mistake))}")
+        print_warning(f"{escape_controls(str(mistake))}")
         settings = Settings()
     try:
         name = settings.model or default_model(run_env.env)

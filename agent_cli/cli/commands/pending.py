@@ -20,7 +20,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import SUSPENDED, echo, print_json, print_notice
+from agent_cli.headless.output import SUSPENDED, echo, print_json, print_warning
 from agent_cli.headless.pending import (
     decide_commands,
     headline,
@@ -207,7 +207,7 @@ def resume_session(session: Session = "", output_format: OutputFormat = "text", 
         return approver, asker
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
-    agent = reopen(session_id, run_env, options, answering, lambda line: print_notice(f"agent: {line}"))
+    agent = reopen(session_id, run_env, options, answering, print_warning)
     asked = run.headless_options(options, agent.settings).replace(structured=agent.structured, fails=fails[-1])
     try:
         waiting = agent.restored.waiting if agent.restored else None

@@ -22,7 +22,7 @@ from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
 from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_json, print_notice, table
+from agent_cli.headless.output import echo, print_ignored, print_json, table
 from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.environment import find_environment, read_settings
@@ -97,8 +97,7 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
     """List the rules of a run with these options, and where each comes from."""
     run_env = find_environment(os.environ)
     layers = read_settings(options, run_env)
-    for text in layers.ignored:
-        print_notice(f"agent: {one_line(text)}.")
+    print_ignored(layers.ignored)
     mode = layers.settings().permissions.mode
     origin = layers.origins.get("permissions.mode", "default")
     rules = sorted(layers.rules, key=lambda r: PRECEDENCE.index(r.list))

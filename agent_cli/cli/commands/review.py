@@ -28,6 +28,7 @@ from agent_cli.headless.output import (
     print_line,
     print_notice,
     print_text,
+    print_warning,
 )
 from agent_cli.headless.result_object import result_object
 from agent_cli.headless.run import answer_unattended, deny
@@ -104,11 +105,11 @@ def review(
         ReviewRange(base, commit, range_, uncommitted), run_env.root, layers.trust.git_use, run_env.env
     )
     for text in (*layers.ignored, *target.notes):
-        print_notice(f"agent: {one_line(text).rstrip('.')}.")
+        print_warning(f"{one_line(text).rstrip('.')}.")
     diff = DiffLines(target.diff)
     code = 0
     if diff.files:
-        agent = build_agent(options, run_env, layers, deny, _warn, asker=answer_unattended)
+        agent = build_agent(options, run_env, layers, deny, print_warning, asker=answer_unattended)
         try:
             code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
         finally:
@@ -140,10 +141,6 @@ def review(
 
 
 NOTHING_TO_REVIEW = "There is nothing to review: no file differs."
-
-
-def _warn(text: str) -> None:
-    print_notice(f"agent: {text}")
 
 
 def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, *, verbose: bool) -> int:

@@ -30,7 +30,7 @@ from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.extensions.loader import Extensions, load_extensions
 from agent_cli.headless.input import Signals
-from agent_cli.headless.output import echo, print_json, print_notice
+from agent_cli.headless.output import echo, print_ignored, print_json, print_warning
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
@@ -42,7 +42,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 from agent_tools.results import Media
-from agent_tools.text import escape_controls, one_line
+from agent_tools.text import escape_controls
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -104,7 +104,7 @@ def _print(ran: ToolRun, as_json: bool) -> None:
         allow = (
             f" To allow it: --allowedTools '{escape_controls(ran.hint)}'" if ran.hint and "'" not in ran.hint else ""
         )
-        print_notice(f"agent: {escape_controls(ran.text)}{allow}")
+        print_warning(f"{escape_controls(ran.text)}{allow}")
 
 
 def _disabled_result(name: str, settings: Settings) -> ToolRun | None:
@@ -178,13 +178,12 @@ def one_shot_context(options: RunOptions, *, extensions: bool) -> OneShotContext
     """
     run_env = find_environment(os.environ)
     layers = read_settings(options, run_env)
-    for text in layers.ignored:
-        print_notice(f"agent: {one_line(text)}.")
+    print_ignored(layers.ignored)
     settings = layers.settings()
     check_mode(settings.permissions.mode, run_env.env)
     added = Extensions()
     if extensions:
-        added = load_extensions(options, run_env, layers, settings, lambda text: print_notice(f"agent: {text}"))
+        added = load_extensions(options, run_env, layers, settings, print_warning)
     workspace = make_workspace(run_env, settings, added.readable_folders())
     context, policy = make_context(
         workspace, settings, layers, run_env, answered=False, require_read_first=False, extensions=added.offered(),
@@ -225,4 +224,4 @@ def run_call(call: ToolCall, here: OneShotContext) -> ToolRun:
 def _show(event: Event) -> None:
     """Show only warnings of a single tool run."""
     if isinstance(event, Warned):
-        print_notice(f"agent: {escape_controls(event.text)}")
+        print_warning(f"{escape_controls(event.text)}")

@@ -12,7 +12,7 @@ from agent_cli.cli.help import examples
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_notice, table
+from agent_cli.headless.output import echo, print_warning, table
 from agent_cli.permissions.trust import TrustStore
 from agent_cli.runtime.environment import find_environment, project_files, read_settings, remember_trust
 from agent_cli.session.store import state_folder
@@ -57,7 +57,7 @@ def list_trusted() -> int:
     """Print the repositories stored as trusted."""
     store = TrustStore(state_folder(os.environ))
     if store.problem:
-        print_notice(f"agent: {one_line(store.problem)}.")
+        print_warning(f"{one_line(store.problem)}.")
     rows = [(root, agreed.when, str(len(agreed.files))) for root, agreed in sorted(store.agreed.items())]
     echo("\n".join(table(("REPOSITORY", "SINCE", "FILES"), rows)) if rows else "No repository is trusted.")
     return 0

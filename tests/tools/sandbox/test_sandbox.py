@@ -22,7 +22,7 @@ from agent_tools.sandbox.profile import Profile, git_directories, make_profile, 
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.sandbox.sandbox import select_sandbox
 from tests.support.fork_server import ROOT
-from tests.support.sandboxes import Cage, missing, tree
+from tests.support.sandboxes import SandboxTester, missing, tree
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: not Linux")
 
@@ -49,14 +49,16 @@ def test_the_best_that_works_is_taken(tmp_path: Path) -> None:
 
 
 @linux
-def test_without_bubblewrap_it_is_landlock_and_both_are_reported(no_bubblewrap: None, landlock: Cage) -> None:
+def test_without_bubblewrap_it_is_landlock_and_both_are_reported(no_bubblewrap: None, landlock: SandboxTester) -> None:
     chosen = select_sandbox("auto", landlock.profile(), {"PATH": "relative"}, landlock=True)
     assert chosen.text() == "Landlock and seccomp; not bubblewrap: it is not installed"
     assert chosen.limits
 
 
 @linux
-def test_bubblewrap_that_does_not_work_is_not_taken(no_bubblewrap: None, landlock: Cage, tmp_path: Path) -> None:
+def test_bubblewrap_that_does_not_work_is_not_taken(
+    no_bubblewrap: None, landlock: SandboxTester, tmp_path: Path
+) -> None:
     tool = tmp_path / "bin/bwrap"
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
@@ -133,7 +135,7 @@ def test_a_refusal_is_recognised(output: str, code: int, network: bool, text: st
     assert explain_refusal("none", output, code, network=network) == ""
 
 
-def test_real_refusals_are_recognised(cage: Cage) -> None:
+def test_real_refusals_are_recognised(cage: SandboxTester) -> None:
     def explained(command: str) -> str:
         done = cage(command)
         return explain_refusal(cage.kind, done.out, done.code, network=False)

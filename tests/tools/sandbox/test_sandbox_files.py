@@ -9,7 +9,7 @@ import pytest
 
 from agent_tools.base import ToolError
 from agent_tools.sandbox.profile import make_profile
-from tests.support.sandboxes import Cage, lines, tree
+from tests.support.sandboxes import SandboxTester, lines, tree
 
 REFUSED = ("Read-only file system", "Permission denied", "Device or resource busy", "Operation not permitted")
 
@@ -18,7 +18,7 @@ def refused(text: str) -> bool:
     return bool(lines(text, REFUSED))
 
 
-def test_only_the_workspace_can_be_written(cage: Cage) -> None:
+def test_only_the_workspace_can_be_written(cage: SandboxTester) -> None:
     out = cage.home / ".cargo/outside"
     out.mkdir()
     (out / "old.txt").write_text("old")
@@ -34,7 +34,7 @@ def test_only_the_workspace_can_be_written(cage: Cage) -> None:
     assert len(lines(done.out, REFUSED)) >= 10
 
 
-def test_devices_and_streams_work(cage: Cage) -> None:
+def test_devices_and_streams_work(cage: SandboxTester) -> None:
     done = cage(
         "echo x > /dev/null && head -c 2 /dev/zero | wc -c && head -c 2 /dev/urandom | wc -c\n"
         "echo out > /dev/stdout; echo err > /dev/stderr; cat <(echo substituted)\n"
@@ -44,7 +44,7 @@ def test_devices_and_streams_work(cage: Cage) -> None:
     assert done.out.split() == ["2", "2", "out", "err", "substituted", "tee", "here"] and done.code == 0
 
 
-def test_shared_memory_and_pseudo_terminals_work(cage: Cage) -> None:
+def test_shared_memory_and_pseudo_terminals_work(cage: SandboxTester) -> None:
     code = (
         "import multiprocessing as m, os, pty; lock = m.Lock(); q = m.SimpleQueue(); q.put(1); print(q.get())\n"
         "a, b = pty.openpty(); os.write(b, b'x'); print(os.read(a, 1))"
@@ -52,7 +52,7 @@ def test_shared_memory_and_pseudo_terminals_work(cage: Cage) -> None:
     assert cage.python(code) == "1\nb'x'"
 
 
-def test_the_temporary_directory_is_private_and_stays_for_the_session(cage: Cage) -> None:
+def test_the_temporary_directory_is_private_and_stays_for_the_session(cage: SandboxTester) -> None:
     cage('d=$(mktemp -d) && echo kept > "$d/f"')
     assert [p.read_text() for p in cage.temp.rglob("f")] == ["kept\n"]
     name = f"agent-outside-{os.getpid()}"
@@ -67,7 +67,7 @@ def test_the_temporary_directory_is_private_and_stays_for_the_session(cage: Cage
         theirs.unlink()
 
 
-def test_without_a_private_directory_each_command_has_an_empty_one(bubblewrap: Cage) -> None:
+def test_without_a_private_directory_each_command_has_an_empty_one(bubblewrap: SandboxTester) -> None:
     profile = bubblewrap.profile().replace(temp=None)
     assert bubblewrap("echo 1 > /tmp/x && cat /tmp/x && stat -c %a /tmp", profile=profile).out == "1\n1777\n"
     assert bubblewrap("ls /tmp/x", profile=profile).code != 0
@@ -76,7 +76,9 @@ def test_without_a_private_directory_each_command_has_an_empty_one(bubblewrap: C
 @pytest.mark.parametrize(
     ("folder", "secret"), [("docker", "config.json"), ("config/gcloud", "x"), ("m2", "settings.xml")]
 )
-def test_a_secret_cannot_be_moved_to_where_the_next_command_sees_it(bubblewrap: Cage, folder: str, secret: str) -> None:
+def test_a_secret_cannot_be_moved_to_where_the_next_command_sees_it(
+    bubblewrap: SandboxTester, folder: str, secret: str
+) -> None:
     """In a home folder that is the workspace."""
     place = bubblewrap.home / f".{folder}" / secret
     place.parent.mkdir(parents=True)
@@ -92,14 +94,14 @@ def test_a_secret_cannot_be_moved_to_where_the_next_command_sees_it(bubblewrap: 
     assert place.read_text() == "SECRET"
 
 
-def test_secret_places_cannot_be_read(cage: Cage) -> None:
+def test_secret_places_cannot_be_read(cage: SandboxTester) -> None:
     done = cage("cat ~/.ssh/id_ed25519 ~/.netrc /etc/shadow; head -1 ~/notes.txt; cat ~/.cargo/config.toml")
     assert "[build]" in done.out and "SECRET" not in done.out and "root:" not in done.out
     assert "plain notes" not in done.out
     assert "SECRET" not in cage("cat < /proc/self/root$HOME/.ssh/id_ed25519; cp ~/.netrc copy; cat copy").out
 
 
-def test_a_home_that_is_the_workspace_keeps_its_secrets_and_start_up_files(cage: Cage) -> None:
+def test_a_home_that_is_the_workspace_keeps_its_secrets_and_start_up_files(cage: SandboxTester) -> None:
     cage.roots = [cage.home]
     (cage.home / "project").mkdir()
     (cage.home / ".bashrc").write_text("# mine\n")
@@ -117,7 +119,7 @@ def test_a_home_that_is_the_workspace_keeps_its_secrets_and_start_up_files(cage:
     assert tree(cage.home) == before | {"project/new"}
 
 
-def test_a_link_made_inside_does_not_lead_a_write_outside(cage: Cage) -> None:
+def test_a_link_made_inside_does_not_lead_a_write_outside(cage: SandboxTester) -> None:
     out = cage.home / ".cargo/outside"
     out.mkdir()
     done = cage(f"ln -s {out} door && echo x > door/made; ln -s {out}/two t; echo x > t; mkdir door/d; ls {out}")
@@ -125,7 +127,7 @@ def test_a_link_made_inside_does_not_lead_a_write_outside(cage: Cage) -> None:
 
 
 @pytest.mark.parametrize("parent", ["home", "root"])
-def test_our_own_state_is_hidden_wherever_it_is(cage: Cage, parent: str) -> None:
+def test_our_own_state_is_hidden_wherever_it_is(cage: SandboxTester, parent: str) -> None:
     state = (cage.home if parent == "home" else cage.root) / ".local/state/agent"
     state.mkdir(parents=True)
     (state / "session.jsonl").write_text("SAID BEFORE")
@@ -133,7 +135,7 @@ def test_our_own_state_is_hidden_wherever_it_is(cage: Cage, parent: str) -> None
     assert "SAID BEFORE" not in cage(f"cat {state}/*; cat .local/state/agent/session.jsonl", profile=profile).out
 
 
-def test_more_folders_can_be_opened_and_nothing_is_put_into_them(cage: Cage) -> None:
+def test_more_folders_can_be_opened_and_nothing_is_put_into_them(cage: SandboxTester) -> None:
     cache = cage.home / ".cache"
     cache.mkdir()
     profile = make_profile(cage.roots, cage.home, extra=[cache, cage.home / "missing"], temp=cage.temp)
@@ -141,7 +143,7 @@ def test_more_folders_can_be_opened_and_nothing_is_put_into_them(cage: Cage) -> 
     assert refused(done.out) and tree(cache) == {"new"} and not (cage.home / ".other").exists()
 
 
-def test_a_workspace_below_a_secret_place_hides_the_rest_of_it(cage: Cage) -> None:
+def test_a_workspace_below_a_secret_place_hides_the_rest_of_it(cage: SandboxTester) -> None:
     inner = cage.home / ".ssh/work"
     inner.mkdir()
     cage.roots = [inner]
@@ -149,7 +151,7 @@ def test_a_workspace_below_a_secret_place_hides_the_rest_of_it(cage: Cage) -> No
     assert done.out.startswith("x\n") and "SECRET" not in done.out and (inner / "made").exists()
 
 
-def test_the_whole_machine_is_no_workspace(bubblewrap: Cage) -> None:
+def test_the_whole_machine_is_no_workspace(bubblewrap: SandboxTester) -> None:
     bubblewrap.roots = [Path("/")]
     assert "whole machine" in bubblewrap.sandbox.obstacle(bubblewrap.profile())
     with pytest.raises(ToolError, match="whole machine"):
@@ -157,7 +159,7 @@ def test_the_whole_machine_is_no_workspace(bubblewrap: Cage) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root may write these")
-def test_root_cannot_change_the_machine(cage: Cage) -> None:
+def test_root_cannot_change_the_machine(cage: SandboxTester) -> None:
     before = Path("/proc/sys/kernel/core_pattern").read_text()
     done = cage(
         "cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern || echo no\n"
@@ -168,7 +170,7 @@ def test_root_cannot_change_the_machine(cage: Cage) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give files away")
-def test_root_writes_a_workspace_that_belongs_to_someone_else(cage: Cage) -> None:
+def test_root_writes_a_workspace_that_belongs_to_someone_else(cage: SandboxTester) -> None:
     os.chown(cage.root, 65534, 65534)
     (cage.root / "theirs").write_text("a\n")
     os.chown(cage.root / "theirs", 65534, 65534)

@@ -10,7 +10,7 @@ import pytest
 
 from agent_tools.sandbox import landlock
 from agent_tools.sandbox.landlock import filter_program
-from tests.support.sandboxes import Cage
+from tests.support.sandboxes import SandboxTester
 
 NUMBERS = {**landlock.DENIED_CALLS, **landlock.TRACING_CALLS, **landlock.FILTERED_CALLS}
 
@@ -22,7 +22,7 @@ def number(name: str) -> int:
     return found
 
 
-def test_no_new_rights_can_be_gained(cage: Cage) -> None:
+def test_no_new_rights_can_be_gained(cage: SandboxTester) -> None:
     text = cage("grep -E 'NoNewPrivs|Seccomp:|CapEff' /proc/self/status").out
     status = dict(line.split(":\t") for line in text.splitlines())
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
@@ -36,12 +36,12 @@ ALIKE = {"acct", "bpf", "reboot", "vhangup"}
 
 
 @pytest.mark.parametrize("name", [n for n in landlock.DENIED_CALLS if None not in NUMBERS[n] and n not in ALIKE])
-def test_calls_that_reach_around_the_sandbox_are_refused(cage: Cage, name: str) -> None:
+def test_calls_that_reach_around_the_sandbox_are_refused(cage: SandboxTester, name: str) -> None:
     # What is asked makes no sense on purpose: only the filter says EPERM before the kernel looks at that.
     assert cage.python(f"print(call('syscall', {number(name)}, -1, -1, -1, -1, -1, -1))") == "EPERM"
 
 
-def test_new_namespaces_and_mounts_are_refused(cage: Cage) -> None:
+def test_new_namespaces_and_mounts_are_refused(cage: SandboxTester) -> None:
     code = f"""
 print(*(call("unshare", flag) for flag in (0x10000000, 0x20000, 0x40000000, 0x20000000, 0x80)))
 print(*(call("syscall", {number("clone")}, flag | 17, 0, 0, 0, 0) for flag in (0x10000000, 0x20000)))
@@ -53,7 +53,7 @@ print(call("unshare", 0x200))
     assert "Operation not permitted" in cage("unshare -Ur true").out
 
 
-def test_nothing_can_be_typed_into_a_terminal(cage: Cage) -> None:
+def test_nothing_can_be_typed_into_a_terminal(cage: SandboxTester) -> None:
     code = """
 import fcntl, pty
 a, b = pty.openpty()
@@ -70,7 +70,7 @@ print(libc.ioctl(b, 0x700005412, b"x"), errno.errorcode[ctypes.get_errno()])
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="NOT TESTED: numbers of x86_64")
-def test_the_numbers_of_other_architectures_do_not_help(cage: Cage) -> None:
+def test_the_numbers_of_other_architectures_do_not_help(cage: SandboxTester) -> None:
     # x32 numbers; getpid by them, and keyctl.
     assert cage.python("print(call('syscall', 0x40000000 | 39), call('syscall', 0x40000000 | 250, 0, 0))") == (
         "EPERM EPERM"

@@ -14,7 +14,7 @@ import pytest
 
 from agent_tools.sandbox.mounts import reachable_sockets
 from tests.support.loopback import SaysHello
-from tests.support.sandboxes import Cage
+from tests.support.sandboxes import SandboxTester
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_programs_reach_a_server_only_where_the_network_is_allowed(cage: Cage, program: str, port: int) -> None:
+def test_programs_reach_a_server_only_where_the_network_is_allowed(
+    cage: SandboxTester, program: str, port: int
+) -> None:
     if shutil.which(program) is None:
         pytest.skip(f"NOT TESTED: no {program} here")
     command = PROGRAMS[program].format(port=port)
@@ -43,7 +45,7 @@ def test_programs_reach_a_server_only_where_the_network_is_allowed(cage: Cage, p
     assert "hello" in cage(command, network=True).out
 
 
-def test_no_kind_of_socket_leads_out(cage: Cage) -> None:
+def test_no_kind_of_socket_leads_out(cage: SandboxTester) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
         ear.bind(("127.0.0.1", 0))
         ear.settimeout(0.3)
@@ -77,7 +79,7 @@ except socket.gaierror:
             ear.recv(10)
 
 
-def test_a_command_has_a_loopback_of_its_own(bubblewrap: Cage, port: int) -> None:
+def test_a_command_has_a_loopback_of_its_own(bubblewrap: SandboxTester, port: int) -> None:
     code = (
         "import threading; a = socket.create_server(('127.0.0.1', 0)); b = socket.create_connection(a.getsockname())\n"
         f"print(a.accept()[0].send(b'x'), b.recv(1), tried(socket.create_connection, ('127.0.0.1', {port})))"
@@ -86,7 +88,7 @@ def test_a_command_has_a_loopback_of_its_own(bubblewrap: Cage, port: int) -> Non
 
 
 @pytest.mark.parametrize("network", [False, True])
-def test_abstract_sockets_are_out_of_reach(cage: Cage, network: bool) -> None:
+def test_abstract_sockets_are_out_of_reach(cage: SandboxTester, network: bool) -> None:
     name = f"\0agent-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(name)
@@ -95,7 +97,7 @@ def test_abstract_sockets_are_out_of_reach(cage: Cage, network: bool) -> None:
     assert found in ("ECONNREFUSED", "EPERM")
 
 
-def test_sockets_of_services_are_out_of_reach(cage: Cage) -> None:
+def test_sockets_of_services_are_out_of_reach(cage: SandboxTester) -> None:
     path = cage.home / "service"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -108,7 +110,7 @@ def test_sockets_of_services_are_out_of_reach(cage: Cage) -> None:
             server.accept()
 
 
-def test_sockets_of_the_workspace_work(bubblewrap: Cage) -> None:
+def test_sockets_of_the_workspace_work(bubblewrap: SandboxTester) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         here = Path.cwd()
         os.chdir(bubblewrap.root)
@@ -120,9 +122,9 @@ def test_sockets_of_the_workspace_work(bubblewrap: Cage) -> None:
         assert bubblewrap.python("s = socket.socket(socket.AF_UNIX); print(tried(s.connect, 's'))") == "ok"
 
 
-def test_pairs_of_sockets_work(cage: Cage) -> None:
+def test_pairs_of_sockets_work(cage: SandboxTester) -> None:
     assert cage.python("a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))") == "b'x'"
 
 
-def test_the_directory_of_the_services_is_empty(bubblewrap: Cage) -> None:
+def test_the_directory_of_the_services_is_empty(bubblewrap: SandboxTester) -> None:
     assert bubblewrap("ls -A /run; touch /run/x").out == "touch: cannot touch '/run/x': Read-only file system\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.cancel import CancelToken
-from tests.support.sandboxes import Cage
+from tests.support.sandboxes import SandboxTester
 from tests.support.waiting import soon
 
 
@@ -30,19 +30,19 @@ def running(word: str) -> list[int]:
     return found
 
 
-def test_exit_codes_and_signals_are_passed_on(cage: Cage) -> None:
+def test_exit_codes_and_signals_are_passed_on(cage: SandboxTester) -> None:
     assert [cage(f"exit {n}").code for n in (0, 1, 3, 125, 127, 255)] == [0, 1, 3, 125, 127, 255]
     assert cage("kill -SEGV $$").code == -signal.SIGSEGV
     assert cage("kill -TERM $$").code == -signal.SIGTERM
     assert cage(["/no/such/program"]).code != 0
 
 
-def test_output_of_a_command_that_is_ended_is_kept(cage: Cage) -> None:
+def test_output_of_a_command_that_is_ended_is_kept(cage: SandboxTester) -> None:
     done = cage("echo begun; sleep 60; echo never", seconds=0.5)
     assert done.out == "begun\n" and done.cause == "time-out" and done.seconds < 5
 
 
-def test_an_interruption_ends_all_of_it(cage: Cage) -> None:
+def test_an_interruption_ends_all_of_it(cage: SandboxTester) -> None:
     word = f"60.{os.getpid()}"
     cancel = CancelToken()
 
@@ -58,14 +58,14 @@ def test_an_interruption_ends_all_of_it(cage: Cage) -> None:
     assert soon(lambda: not running(word))
 
 
-def test_a_daemon_is_ended_with_a_command_that_ran_out_of_time(cage: Cage) -> None:
+def test_a_daemon_is_ended_with_a_command_that_ran_out_of_time(cage: SandboxTester) -> None:
     word = f"61.{os.getpid()}"
     daemon = f"setsid bash -c 'trap \"\" TERM HUP; touch ready; exec sleep {word}' </dev/null >/dev/null 2>&1 &"
     cage(f"{daemon} while ! [ -e ready ]; do :; done; sleep 60", seconds=1.5)
     assert soon(lambda: not running(word))
 
 
-def test_a_daemon_is_ended_with_a_command_that_ends(bubblewrap: Cage) -> None:
+def test_a_daemon_is_ended_with_a_command_that_ends(bubblewrap: SandboxTester) -> None:
     word = f"62.{os.getpid()}"
     began = time.monotonic()
     done = bubblewrap(f"(setsid sleep {word} &) ; setsid -f sleep {word}; sleep {word} & echo done")
@@ -74,7 +74,7 @@ def test_a_daemon_is_ended_with_a_command_that_ends(bubblewrap: Cage) -> None:
     assert not running(word)
 
 
-def test_the_sandbox_ends_with_the_program(cage: Cage) -> None:
+def test_the_sandbox_ends_with_the_program(cage: SandboxTester) -> None:
     word = f"63.{os.getpid()}"
     command = ["/bin/bash", "-c", f"echo begun > begun; exec /bin/sleep {word}"]
     with cage.sandbox.prepare(command, cage.root, {}, cage.profile()) as ready:
@@ -92,7 +92,7 @@ def test_the_sandbox_ends_with_the_program(cage: Cage) -> None:
         assert soon(lambda: not running(word))
 
 
-def test_descriptors_are_given_back(cage: Cage) -> None:
+def test_descriptors_are_given_back(cage: SandboxTester) -> None:
     cage("true")
     before = sorted(os.listdir("/dev/fd"))  # noqa: PTH208
     for _ in range(3):
@@ -102,7 +102,7 @@ def test_descriptors_are_given_back(cage: Cage) -> None:
     assert sorted(os.listdir("/dev/fd")) == before  # noqa: PTH208
 
 
-def test_only_the_descriptors_that_are_named_are_inherited(cage: Cage) -> None:
+def test_only_the_descriptors_that_are_named_are_inherited(cage: SandboxTester) -> None:
     secret = os.open(cage.home / ".ssh/id_ed25519", os.O_RDONLY)
     heard, found = os.pipe()
     os.set_inheritable(secret, True)
@@ -128,7 +128,7 @@ def outside() -> subprocess.Popen[bytes]:
     process.wait()
 
 
-def test_other_processes_can_neither_be_read_nor_ended(cage: Cage, outside: subprocess.Popen[bytes]) -> None:
+def test_other_processes_can_neither_be_read_nor_ended(cage: SandboxTester, outside: subprocess.Popen[bytes]) -> None:
     pid = outside.pid
     done = cage(
         f"cat /proc/{pid}/environ /proc/{pid}/root{cage.home}/.ssh/id_ed25519 /proc/{pid}/cwd/x /proc/{pid}/mem\n"
@@ -145,19 +145,19 @@ def test_other_processes_can_neither_be_read_nor_ended(cage: Cage, outside: subp
     assert outside.poll() is None
 
 
-def test_processes_of_its_own_can_be_seen_ended_and_traced(cage: Cage) -> None:
+def test_processes_of_its_own_can_be_seen_ended_and_traced(cage: SandboxTester) -> None:
     assert cage("sleep 60 & kill $!; wait $!; echo $?; ps | wc -l").out.startswith("143\n")
     traced = cage.python("pid = os.fork() or print(call('ptrace', 0, 0, 0, 0), flush=True); pid and os.wait()")
     assert traced == ("ok" if cage.kind == "bubblewrap" else "EPERM")
 
 
-def test_the_processes_of_the_machine_are_not_seen(bubblewrap: Cage) -> None:
+def test_the_processes_of_the_machine_are_not_seen(bubblewrap: SandboxTester) -> None:
     pids = bubblewrap("ls /proc | grep -c '^[0-9]'").out
     assert int(pids) < 10
     assert bubblewrap("tr '\\0' '\\n' < /proc/1/cmdline | head -1").out.strip().endswith("bwrap")
 
 
-def test_bubblewrap_that_is_killed_while_it_builds_leaves_no_command_running(bubblewrap: Cage) -> None:
+def test_bubblewrap_that_is_killed_while_it_builds_leaves_no_command_running(bubblewrap: SandboxTester) -> None:
     """It binds itself to the life of its parent only at the end of that; whoever closes the sandbox sees to it."""
     word = f"64.{os.getpid()}"
     for tenths in range(0, 80, 4):

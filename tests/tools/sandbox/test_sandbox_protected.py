@@ -16,13 +16,13 @@ from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import write_atomic
 from agent_tools.sandbox.profile import PLACEHOLDER_NAMES, PROTECTED_NAMES
 from agent_tools.sandbox.sandbox import Sandbox
-from tests.support.sandboxes import Cage, tree
+from tests.support.sandboxes import SandboxTester, tree
 
 WHO = "-c user.name=n -c user.email=n@example.org"
 
 
 @pytest.fixture
-def repository(bubblewrap: Cage) -> Cage:
+def repository(bubblewrap: SandboxTester) -> SandboxTester:
     bubblewrap.git("init", "-q", ".")
     (bubblewrap.root / "a.txt").write_text("one\n")
     bubblewrap.git("add", ".")
@@ -30,7 +30,7 @@ def repository(bubblewrap: Cage) -> Cage:
     return bubblewrap
 
 
-def test_git_works_inside(repository: Cage) -> None:
+def test_git_works_inside(repository: SandboxTester) -> None:
     before = tree(repository.root)
     done = repository(
         f'set -e; git() {{ command git {WHO} "$@"; }}; echo two >> a.txt; git status --short; git add -A\n'
@@ -45,7 +45,7 @@ def test_git_works_inside(repository: Cage) -> None:
     assert left <= {f".git/{name}" for name in ("COMMIT_EDITMSG", "ORIG_HEAD", "packed-refs", "gc.log", "AUTO_MERGE")}
 
 
-def test_what_a_commit_would_contain_is_what_was_there(repository: Cage) -> None:
+def test_what_a_commit_would_contain_is_what_was_there(repository: SandboxTester) -> None:
     repository("echo new > new.txt; git add -A; git status --short > ../seen; git status --short")
     assert repository("git status --short").out == "A  new.txt\n"
 
@@ -71,7 +71,7 @@ def test_what_a_commit_would_contain_is_what_was_there(repository: Cage) -> None
         "mkdir -p .git/worktrees/x && echo evil >> .git/modules/x/config",
     ],
 )
-def test_a_repository_keeps_its_configuration_and_hooks(repository: Cage, attack: str) -> None:
+def test_a_repository_keeps_its_configuration_and_hooks(repository: SandboxTester, attack: str) -> None:
     (repository.root / ".git/modules/x").mkdir(parents=True)
     (repository.root / ".git/modules/x/config").write_text("[core]\n")
     git = repository.root / ".git"
@@ -92,7 +92,7 @@ MISSING = [(name, False) for name in (*sorted(PLACEHOLDER_NAMES & set(PROTECTED_
 
 
 @pytest.mark.parametrize(("name", "there"), [*((name, True) for name in PROTECTED_NAMES), *MISSING])
-def test_settings_are_protected_whether_they_exist_or_not(bubblewrap: Cage, name: str, there: bool) -> None:
+def test_settings_are_protected_whether_they_exist_or_not(bubblewrap: SandboxTester, name: str, there: bool) -> None:
     path = bubblewrap.root / name
     is_file = name in (".agentrc", ".agentrc.local", ".mcp.json")
     if there and is_file:
@@ -115,7 +115,7 @@ def test_settings_are_protected_whether_they_exist_or_not(bubblewrap: Cage, name
     assert not path.is_file() or path.read_text() == "old"
 
 
-def test_of_the_names_of_other_programs_only_what_is_there_is_held(bubblewrap: Cage) -> None:
+def test_of_the_names_of_other_programs_only_what_is_there_is_held(bubblewrap: SandboxTester) -> None:
     (bubblewrap.root / ".cursor").mkdir()
     (bubblewrap.root / "elsewhere").mkdir()
     (bubblewrap.root / ".codex").symlink_to("elsewhere")
@@ -124,13 +124,13 @@ def test_of_the_names_of_other_programs_only_what_is_there_is_held(bubblewrap: C
     assert {".cursor", ".gemini", "elsewhere/config"} <= tree(bubblewrap.root)
 
 
-def test_git_passes_over_what_stands_in_for_missing_files(bubblewrap: Cage) -> None:
+def test_git_passes_over_what_stands_in_for_missing_files(bubblewrap: SandboxTester) -> None:
     bubblewrap.git("init", "-q", ".")
     done = bubblewrap("git status --porcelain; git add -A; git ls-files; ls -A | wc -l")
     assert done.out.split() == [str(len(PLACEHOLDER_NAMES & set(PROTECTED_NAMES)) + 1)]
 
 
-def test_a_protected_link_stops_the_sandbox(repository: Cage) -> None:
+def test_a_protected_link_stops_the_sandbox(repository: SandboxTester) -> None:
     (repository.root / "shared").mkdir()
     (repository.root / ".claude").symlink_to("shared")
     profile = repository.profile()
@@ -141,7 +141,7 @@ def test_a_protected_link_stops_the_sandbox(repository: Cage) -> None:
     assert repository.sandbox.obstacle(profile) == "" and repository("true").code == 0
 
 
-def test_a_worktree_commits_to_its_repository_whose_parts_are_protected(repository: Cage) -> None:
+def test_a_worktree_commits_to_its_repository_whose_parts_are_protected(repository: SandboxTester) -> None:
     repository.git("worktree", "add", "-q", "../tree")
     main, repository.root = repository.root, repository.root.parent / "tree"
     repository.roots = [repository.root]
@@ -165,7 +165,7 @@ def test_a_worktree_commits_to_its_repository_whose_parts_are_protected(reposito
     }
 
 
-def test_a_pointer_to_someone_elses_directory_opens_nothing(bubblewrap: Cage) -> None:
+def test_a_pointer_to_someone_elses_directory_opens_nothing(bubblewrap: SandboxTester) -> None:
     theirs = bubblewrap.root.parent / "theirs"
     (theirs / "refs").mkdir(parents=True)
     (theirs / "HEAD").write_text("ref: refs/heads/main\n")
@@ -176,9 +176,9 @@ def test_a_pointer_to_someone_elses_directory_opens_nothing(bubblewrap: Cage) ->
     assert bubblewrap("true").code == 0
 
 
-def test_nothing_is_left_behind_by_commands_side_by_side(repository: Cage) -> None:
+def test_nothing_is_left_behind_by_commands_side_by_side(repository: SandboxTester) -> None:
     before = tree(repository.root)
-    other = Cage("bubblewrap", repository.root.parent)
+    other = SandboxTester("bubblewrap", repository.root.parent)
     ends = [threading.Thread(target=c, args=(f"sleep 0.{n}",)) for n, c in enumerate([repository, other] * 3)]
     for end in ends:
         end.start()
@@ -188,7 +188,7 @@ def test_nothing_is_left_behind_by_commands_side_by_side(repository: Cage) -> No
     assert last.out.endswith("end\n") and tree(repository.root) == before
 
 
-def test_what_a_crash_left_is_removed_by_the_next_command(repository: Cage) -> None:
+def test_what_a_crash_left_is_removed_by_the_next_command(repository: SandboxTester) -> None:
     before = tree(repository.root)
     ready = repository.sandbox.prepare(["true"], repository.root, {}, repository.profile())
     assert tree(repository.root) > before
@@ -201,7 +201,7 @@ def test_what_a_crash_left_is_removed_by_the_next_command(repository: Cage) -> N
     assert repository("true").code == 0 and tree(repository.root) == before
 
 
-def test_what_the_user_makes_meanwhile_stays(repository: Cage) -> None:
+def test_what_the_user_makes_meanwhile_stays(repository: SandboxTester) -> None:
     with repository.sandbox.prepare(["true"], repository.root, {}, repository.profile()):
         (repository.root / ".vscode/settings.json").parent.chmod(0o755)
         (repository.root / ".vscode/settings.json").write_text("{}")
@@ -213,7 +213,7 @@ def test_what_the_user_makes_meanwhile_stays(repository: Cage) -> None:
     assert (repository.root / ".agentrc.local").stat().st_mode & 0o7777 == 0o600
 
 
-def test_a_workspace_that_cannot_be_written_needs_no_placeholders(bubblewrap: Cage) -> None:
+def test_a_workspace_that_cannot_be_written_needs_no_placeholders(bubblewrap: SandboxTester) -> None:
     if os.geteuid() == 0:
         pytest.skip("NOT TESTED: root writes everywhere")
     bubblewrap.root.chmod(0o555)
@@ -221,7 +221,7 @@ def test_a_workspace_that_cannot_be_written_needs_no_placeholders(bubblewrap: Ca
     bubblewrap.root.chmod(0o755)
 
 
-def test_a_held_lock_does_not_hold_a_command_up_for_long(repository: Cage) -> None:
+def test_a_held_lock_does_not_hold_a_command_up_for_long(repository: SandboxTester) -> None:
     holder = subprocess.Popen(
         ["flock", "-x", str(repository.root), "sleep", "60"], stdout=subprocess.DEVNULL, start_new_session=True
     )
@@ -234,7 +234,7 @@ def test_a_held_lock_does_not_hold_a_command_up_for_long(repository: Cage) -> No
     assert not (repository.root / ".mcp.json").exists()
 
 
-def test_landlock_says_what_it_cannot_do(landlock: Cage) -> None:
+def test_landlock_says_what_it_cannot_do(landlock: SandboxTester) -> None:
     landlock.git("init", "-q", ".")
     assert landlock("git config a.b c").code == 0
     assert landlock.sandbox.limits[0] == "protected files inside the workspace can be written"
@@ -242,7 +242,7 @@ def test_landlock_says_what_it_cannot_do(landlock: Cage) -> None:
     assert Path(landlock.root / ".mcp.json").exists() is False
 
 
-def test_a_bare_repository_as_workspace_keeps_its_configuration_and_hooks(bubblewrap: Cage) -> None:
+def test_a_bare_repository_as_workspace_keeps_its_configuration_and_hooks(bubblewrap: SandboxTester) -> None:
     bubblewrap.git("init", "-q", "--bare", ".")
     before = (bubblewrap.root / "config").read_bytes(), tree(bubblewrap.root / "hooks")
     bubblewrap("echo evil >> config; echo evil > hooks/post-receive; mv hooks h; mv config c; echo .. > commondir")
