@@ -18,10 +18,15 @@ TABLES = "tests.permissions.corpus"
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
+
+
+@cache
 def imported(path: Path) -> frozenset[str]:
     """The modules of the tests that a file names in its imports, those in functions too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
@@ -62,8 +67,8 @@ def test_no_fixture_is_there_twice() -> None:
     """What two files need is in the conftest of their folder, or of all."""
     found: dict[str, list[str]] = {}
     for path in TESTS.rglob("*.py"):
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.FunctionDef) and any("fixture" in ast.unparse(d) for d in node.decorator_list):
-                node.body = node.body[ast.get_docstring(node) is not None :]
-                found.setdefault(ast.unparse(node), []).append(f"{path.relative_to(ROOT)}: {node.name}")
+                code = ast.unparse([*node.decorator_list, node.args, *node.body[ast.get_docstring(node) is not None :]])
+                found.setdefault(f"{node.name} {code}", []).append(f"{path.relative_to(ROOT)}: {node.name}")
     assert [places for places in found.values() if len(places) > 1] == []

@@ -15,7 +15,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -34,6 +34,20 @@ WAY_BACK_SECONDS = 10.0
 _NEW_MOUNTS = 0x20000
 _PRIVATE = (1 << 18) | 16384
 _READ_ONLY, _REMOUNT = 1, 32
+
+
+# By fault: what makes it, and what each tool answers.
+FaultTable = Mapping[str, tuple[Callable[[Bench], str], Mapping[str | tuple[str, ...], str]]]
+
+
+def table_cases(table: FaultTable) -> list[Any]:
+    """The cells of a table, as parameters of a test: what makes the fault, the tool, its answer."""
+    return [
+        pytest.param(fault, tool, words, id=f"{name}-{tool}")
+        for name, (fault, row) in table.items()
+        for tools, words in row.items()
+        for tool in ([tools] if isinstance(tools, str) else tools)
+    ]
 
 
 class HungError(BaseException):

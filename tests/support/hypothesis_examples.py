@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries, and how many cases of a large table."""
+"""How many examples Hypothesis tries, how many cases of a large table, and how many of what is to be very many."""
 
 from __future__ import annotations
 

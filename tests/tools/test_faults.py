@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.file_faults import FOLDERS, READERS, WRITERS, calls, outcome
+from tests.support.file_faults import FOLDERS, READERS, WRITERS, FaultTable, calls, outcome, table_cases
 from tests.support.tool_bench import Bench
 
 GIGABYTE = 1 << 30
@@ -105,7 +105,7 @@ def changed(bench: Bench) -> str:
     return "x"
 
 
-TABLE: dict[str, tuple[Callable[[Bench], str], dict[str | tuple[str, ...], str]]] = {
+TABLE: FaultTable = {
     "nothing there": (missing, {
         (*READERS, *EDITS, "NotebookEdit", *FOLDERS, "Grep"): "x does not exist. Glob **/x may find where it is.",
         "Write": "ok:Created x (1 line).", "Bash": "x: No such file or directory",
@@ -186,15 +186,9 @@ TABLE: dict[str, tuple[Callable[[Bench], str], dict[str | tuple[str, ...], str]]
         "NotebookRead": "x is not a notebook", FOLDERS: "x is a file", "Bash": "ok:16\n",
     }),
 }  # fmt: skip
-CASES = [
-    pytest.param(fault, tool, words, id=f"{name}-{tool}")
-    for name, (fault, row) in TABLE.items()
-    for tools, words in row.items()
-    for tool in ([tools] if isinstance(tools, str) else tools)
-]
 
 
-@pytest.mark.parametrize(("fault", "tool", "words"), CASES)
+@pytest.mark.parametrize(("fault", "tool", "words"), table_cases(TABLE))
 def test_the_table(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, fault: Callable[[Bench], str], tool: str, words: str
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.file_faults import FOLDERS, READERS, WRITERS, calls, outcome, unprivileged
+from tests.support.file_faults import FOLDERS, READERS, WRITERS, FaultTable, calls, outcome, table_cases, unprivileged
 from tests.support.tool_bench import Bench
 
 FILES = (*READERS, *WRITERS)
@@ -65,7 +65,7 @@ def new_in_a_read_only_folder(bench: Bench) -> str:
 
 
 NEITHER = "does not exist, nor does its directory"
-TABLE: dict[str, tuple[Callable[[Bench], str], dict[str | tuple[str, ...], str]]] = {
+TABLE: FaultTable = {
     "a file that is closed": (closed_file, {
         FILES: f"x {DENIED}", FOLDERS: "x is a file, not a directory",
         "Grep": "The search failed: x: Permission denied.", "Bash": "x: Permission denied",
@@ -86,15 +86,9 @@ TABLE: dict[str, tuple[Callable[[Bench], str], dict[str | tuple[str, ...], str]]
         "Write": f"new/x {DENIED}", ("Read", "Edit", "MultiEdit", *FOLDERS, "Grep"): NEITHER, "Bash": "No such file",
     }),
 }  # fmt: skip
-CASES = [
-    pytest.param(fault, tool, words, id=f"{name}-{tool}")
-    for name, (fault, row) in TABLE.items()
-    for tools, words in row.items()
-    for tool in ([tools] if isinstance(tools, str) else tools)
-]
 
 
-@pytest.mark.parametrize(("fault", "tool", "words"), CASES)
+@pytest.mark.parametrize(("fault", "tool", "words"), table_cases(TABLE))
 def test_the_table(open_bench: Bench, fault: Callable[[Bench], str], tool: str, words: str) -> None:
     bench = open_bench
     bench.file("x", "old\n")
