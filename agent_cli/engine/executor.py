@@ -178,7 +178,6 @@ class CallBatch:
         for call, item in zip(self.waiting, batch, strict=True):
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
-        preview_errors: dict[str, CallError] = {}
         decided: set[str] = set()
         for proposal in askable_calls(batch):
             try:
@@ -192,11 +191,12 @@ class CallBatch:
                 # The calls before it may make it possible: it is checked again once they have run.
                 if requests:
                     continue
-                if isinstance(error, ToolError):
-                    preview_errors[proposal.call.id] = CallError(str(error))
-                else:
+                # The first waiting call, which fails before the user decides on those after it.
+                failed = str(error)
+                if not isinstance(error, ToolError):
                     failure = yield from report_failure(self.turn.deps, f"asking about {proposal.call.name}", error)
-                    preview_errors[proposal.call.id] = CallError(f"{failure} The call was not run.")
+                    failed = f"{failure} The call was not run."
+                return (yield from self._settle_call(CallError(failed)))
             else:
                 if request.call_id not in decided:
                     yield request
@@ -219,7 +219,7 @@ class CallBatch:
             yield _resolved(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
             return BatchOutcome(suspended="approval")
-        return (yield from self._run_decided(requests, answers, preview_errors))
+        return (yield from self._run_decided(requests, answers))
 
     def _save_rule(self, answer: Approve) -> Generator[Event, None, None]:
         """Save the rule of an "always" answer for the session and, if chosen, for the project."""
@@ -240,7 +240,7 @@ class CallBatch:
         return isinstance(before[1], Approve) and self._shown.is_still_approved(item, before[0])
 
     def _run_decided(
-        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], preview_errors: dict[str, CallError]
+        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer]
     ) -> Generator[Event, None, BatchOutcome | None]:
         while self.waiting:
             call = self.waiting[0]
@@ -252,9 +252,7 @@ class CallBatch:
                 if answer.settled and not isinstance(item, CallError):
                     self._approvals.preapproved[call.id] = item.effects, answer.user
                 return None
-            if call.id in preview_errors:
-                ended = yield from self._settle_call(preview_errors[call.id])
-            elif isinstance(answer, Reject) and not isinstance(item, CallError):
+            if isinstance(answer, Reject) and not isinstance(item, CallError):
                 nested, last = self.turn.deps.depth > 0, len(self.waiting) == 1
                 text = rejection_text(answer, requests[call.id].always, nested=nested)
                 note = (f" {CONTINUE}" if answer.by == "default" else "") + self._approvals.note(call)

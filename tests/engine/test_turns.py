@@ -57,6 +57,17 @@ def test_reads_asks_edits_and_sums_up(root: Path) -> None:
     assert result.end.diagnostics.terminal_reason == "completed"
 
 
+def test_a_change_that_cannot_be_made_has_failed_before_what_follows_it_is_asked_about(root: Path) -> None:
+    (root / "a.txt").write_text("one\none\n")
+    twice = call("Edit", file_path="a.txt", old_string="one", new_string="two")
+    commit = call("Bash", command="git commit -am two")
+    world = World(root, [{"calls": [READ, twice, commit]}, {"text": "As you wish."}], [Reject("fix it first")])
+    world.turn()
+    names = [name for name in world.names if name in ("ToolFinished", "ApprovalRequested")]
+    assert names == ["ToolFinished", "ToolFinished", "ApprovalRequested", "ToolFinished"]
+    assert "matches 2 places" in world.results[1].text
+
+
 def test_the_intent_is_added_before_anything_happens(root: Path) -> None:
     world = World(root, [{"text": "I look.", "calls": [READ]}, {"text": "Done."}])
     world.turn()
