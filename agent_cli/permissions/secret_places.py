@@ -26,6 +26,16 @@ def in_secret_place(path: Path, home: Path) -> bool:
     return len(start) > 2 and text.startswith(start) and f"{text.removeprefix(start)}/".startswith(below_home)
 
 
+def secret_place_below(folder: Path, home: Path) -> str:
+    """Return a place of keys, logins or histories that is a resolved folder or below it; "" for none."""
+    if in_secret_place(folder, home):
+        return str(folder)
+    start = f"{folder}/".replace("//", "/")
+    places, below_home = _places()
+    found = (*(p for p in places), *(f"{home}/{name}" for name in below_home))
+    return next((place.rstrip("/") for place in found if place.startswith(start)), "")
+
+
 @cache
 def _places() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the places of the system and those in a home folder, each with a slash at its end."""

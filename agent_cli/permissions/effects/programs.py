@@ -271,6 +271,8 @@ def _find(words: Sequence[Word]) -> Iterator[Touch]:
             yield Touch("write", words[n + 1])
         elif word.text in ("-files0-from", "-newer", "-samefile") and n + 1 < len(words):
             yield Touch("read", words[n + 1])
+        elif word.text in ("-exec", "-execdir", "-ok", "-okdir"):
+            yield from (Touch("tree", w) for w in starts or [Word(".")])
 
 
 def _curl(words: Sequence[Word]) -> Iterator[Touch]:

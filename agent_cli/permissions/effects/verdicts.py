@@ -25,6 +25,7 @@ from agent_cli.permissions.options import REMOTE, FileRead, Touch
 from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, contains_protected, decide_path, secret
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS
+from agent_cli.permissions.secret_places import secret_place_below
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import of_process, real_path
@@ -165,6 +166,8 @@ class EffectVerdicts:
                 if kind == "read":
                     found = decide_path(self._matcher, self._context.workspace, Effect("read", real_path(path)))
                     yield from [found.replace(text=text, reason=f"{found.reason}: {path}")] if found.final else []
+                elif held := self._secret_place_below(Path(real_path(path))):
+                    yield Verdict(text, Level.ASK, f"reads everything below {path}, which includes {held}", final=True)
                 return
             reading = FileRead(path, "tree" if kind == "tree" else "content")
             for verdict in self._reads.verdicts_of(part, reading):
@@ -212,6 +215,10 @@ class EffectVerdicts:
             kept = decide_path(self._matcher, self._context.workspace, Effect("write", below))
             reason = f"may write any file below {folder}, which includes {below}"
             yield Verdict(part.text, Level.ASK, reason, kept.rule, "rule", final=True)
+
+    def _secret_place_below(self, folder: Path) -> str:
+        inside = self._context.workspace.inside(folder)
+        return "" if inside else secret_place_below(folder, Path(real_path(self._context.home or "/")))
 
     def _holds_start_files(self, folder: str) -> bool:
         home = self._context.home
