@@ -189,9 +189,9 @@ class CallBatch:
                 requests[request.call_id] = request
             except Exception as error:  # noqa: BLE001 - a call without a question is not run; the turn continues
                 # The calls before it may make it possible: it is checked again once they have run.
-                if requests:
+                if requests or proposal.call.id != self.waiting[0].id:
                     continue
-                # The first waiting call, which fails before the user decides on those after it.
+                # The first one fails before the user decides on those after it.
                 failed = str(error)
                 if not isinstance(error, ToolError):
                     failure = yield from report_failure(self.turn.deps, f"asking about {proposal.call.name}", error)
