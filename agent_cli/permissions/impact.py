@@ -47,11 +47,11 @@ class GitReader:
     use: see `git_use`.
     """
 
-    def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float = MAX_SECONDS) -> None:
+    def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float | None = None) -> None:
         self._env = env
         self._root = root
         self._use = use
-        self._until = time.monotonic() + seconds
+        self._until = time.monotonic() + (MAX_SECONDS if seconds is None else seconds)
         self._run: GitRun | None = None
 
     @property

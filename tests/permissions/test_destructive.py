@@ -18,6 +18,12 @@ from tests.support.repositories import git
 from tests.support.sandboxes import confined
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What git knows is waited for: on a busy machine it may take longer than a user would wait."""
+    monkeypatch.setattr("agent_cli.permissions.impact.MAX_SECONDS", 30.0)
+
+
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     """A repository: a.py is committed and clean, b.py has changes, new.txt is untracked, build/ is ignored."""
