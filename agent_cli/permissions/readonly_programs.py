@@ -16,7 +16,7 @@ from typing import Literal
 from agent_cli.permissions import readonly_checks as checks
 from agent_cli.permissions.git_reads import git_reads
 from agent_cli.permissions.options import FileRead, Options, ParsedArguments, UnknownOptionError, read_options
-from agent_cli.permissions.readonly_find import PLAIN_GLOB, parse_find
+from agent_cli.permissions.readonly_checks import PLAIN_GLOB, parse_find
 from agent_cli.permissions.readonly_services import SERVICES, asks_service
 from agent_cli.permissions.shell.words import sets_variable
 from agent_tools.record import Value
