@@ -163,7 +163,7 @@ class ScriptedActor:
 
 
 class _Demo:
-    """One run of the demo in its directory. asks: a user answers; otherwise the demo's own rules do."""
+    """One run of the demo in its directory. interactive: a user answers; otherwise the demo's own rules do."""
 
     def __init__(self, folder: Path, interactive: bool, install: str, slowness: float) -> None:
         self._folder = folder

@@ -347,13 +347,9 @@ def _conflict(item: ForeignItem, home: Path, user_layers: Layers) -> str:
         return ALREADY_THERE if same else "you have a server of that name" if found or taken else ""
     if item.text is None:
         now = str(getattr(user_layers.settings(), item.key) or "")
-        return (
-            ALREADY_THERE
-            if now == item.value
-            else f"yours is {now}"
-            if item.key in user_layers.origins
-            else _check(item, home)
-        )
+        if now == item.value:
+            return ALREADY_THERE
+        return f"yours is {now}" if item.key in user_layers.origins else _check(item, home)
     path = home / ".agent" / item.key
     try:
         same = read_regular(path, _MAX_FILE_BYTES).decode("utf-8", "replace") == item.text
