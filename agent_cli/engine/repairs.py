@@ -1,10 +1,10 @@
 """Repair malformed calls: read JSON that is almost valid, and tell the model what was wrong with it.
 
 Text is accepted only if it can mean just one thing: JSON in a code fence, with a comma before a closing brace, single
-or typographic quotes, Python's literals, unquoted keys, raw control characters or needless backslashes in strings,
-doubled braces, or closing braces missing or left over at the end. Text that breaks off inside a string, or after a
-comma, is read as `UNCLOSED`, since its end is a guess. Quotes inside strings, missing commas and two different values
-for a key are errors. Nothing that was written is dropped.
+or typographic quotes, Python's literals and strings, unquoted keys, raw control characters or needless backslashes in
+strings, doubled braces, or closing braces missing or left over at the end. Text that breaks off inside a string, or
+after a comma, is read as `UNCLOSED`, since its end is a guess. Quotes inside strings, missing commas and two different
+values for a key are errors. Nothing that was written is dropped.
 
 The result of a call tells the model about each kind of repair once.
 """
@@ -23,6 +23,8 @@ from agent_tools.record import Value
 # Nesting limit; all later processing of a value recurses.
 MAX_NESTING = 100
 _PAIRS = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
+# Raw and triple-quoted strings of Python.
+_PYTHON_STRING = re.compile(r"([rR]?)(\"{3}|'{3})|([rR])([\"'])")
 _STOPS = {close: re.compile(rf"[{close}\\\x00-\x1f]") for close in _PAIRS.values()}
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
@@ -110,6 +112,8 @@ class JsonReader:
             return self._object(position)
         if char == "[":
             return self._array(position)
+        if python := _PYTHON_STRING.match(self.text, position):
+            return self._python_string(python)
         if char in _PAIRS and char:
             return self._string(position)
         if number := _NUMBER.match(self.text, position):
@@ -231,6 +235,26 @@ class JsonReader:
         pieces.append(self.text[position:])
         return self._without_closers("".join(pieces)), len(self.text)
 
+    def _python_string(self, opening: re.Match[str]) -> tuple[str, int]:
+        self.repairs["python"] = None
+        raw, close = bool(opening[1] or opening[3]), opening[2] or opening[4]
+        pieces: list[str] = []
+        position = opening.end()
+        while stop := re.compile(rf"\\|{close}").search(self.text, position):
+            pieces.append(self.text[position : stop.start()])
+            position = stop.end()
+            if stop[0] == close:
+                return "".join(pieces), position
+            if raw:
+                # A quote behind a backslash does not end the string, and both belong to it.
+                piece, position = self.text[position - 1 : position + 1], position + 1
+            else:
+                piece, position = self._escape(position)
+            pieces.append(piece)
+        self.repairs[UNCLOSED] = None
+        pieces.append(self.text[position:])
+        return self._without_closers("".join(pieces)), len(self.text)
+
     def _escape(self, position: int) -> tuple[str, int]:
         """Return the character that a backslash before this position escapes, and the position after it."""
         char = self.text[position : position + 1]
@@ -296,6 +320,7 @@ _JSON_REPAIRS = {
     "fence": "the code fence around them was removed",
     "comma": "a comma before a closing brace or bracket was removed",
     "quotes": "single or typographic quotes were read as double quotes",
+    "python": "raw or triple-quoted strings of Python were read (write plain ones, with \\\\ and \\n)",
     "literals": "True, False and None were read as true, false and null",
     "keys": "keys without quotes were read",
     "control": "raw line breaks or tabs inside a string were preserved (write \\n and \\t)",

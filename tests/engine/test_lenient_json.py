@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from typing import Any
 
@@ -24,7 +25,22 @@ OBJECTS = st.dictionaries(st.text(max_size=8), VALUES, max_size=5)
 # What the mistakes consist of, more often than chance has it.
 PIECES = st.lists(
     st.sampled_from(
-        [*"{}[]\"':,\\\n\t `;", '"a"', "```json\n", "True", "null", "\\u12", "\u201c", "\u201d", "1", "-", "0x"]
+        [
+            *"{}[]\"':,\\\n\t `;",
+            '"a"',
+            "```json\n",
+            "True",
+            "null",
+            "\\u12",
+            "\u201c",
+            "\u201d",
+            "1",
+            "-",
+            "0x",
+            'r"',
+            '"""',
+            "'''",
+        ]
     )
     | st.text(max_size=3),
     max_size=30,
@@ -48,6 +64,27 @@ def test_what_is_json_is_never_altered(value: dict[str, Any], ascii_only: bool, 
     assert (call.arguments, call.broken, call.repaired) == (value, "", ())
     read = read_objects(raw)
     assert read.objects == (value,) and not read.repairs
+
+
+@pytest.mark.parametrize(
+    ("written", "content"),
+    [
+        (r'r"\bslug\(a\)"', r"\bslug\(a\)"),
+        (r"r'\d+'", r"\d+"),
+        ('r"a\\"b"', 'a\\"b'),
+        ('"""one\n"two"\tthree\\n"""', 'one\n"two"\tthree\n'),
+        ("'''it's'''", "it's"),
+        ('r"""a\\d\n"b" """', 'a\\d\n"b" '),
+    ],
+)
+def test_strings_of_python_are_read_as_python_reads_them(written: str, content: str) -> None:
+    """As small models write patterns and the contents of files."""
+    assert ast.literal_eval(written) == content
+    answer = f'{{"name": "Grep", "arguments": {{"pattern": {written}, "path": "src"}}}}'
+    [call] = read_written_calls("", answer)
+    assert call.arguments == {"pattern": content, "path": "src"}
+    assert read_objects(answer).repairs == ("python",)
+    assert called(f'{{"command": {written[:-1]}')[0].repaired == ("python", "unclosed")
 
 
 @given(PIECES)
