@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.permissions.git_reads import git_call, may_print, printed, printed_files
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
+from agent_cli.permissions.operands import pattern_matches
 from agent_cli.permissions.options import FileRead
 from agent_cli.permissions.path_policy import Matcher, SearchFilter, decide_path
 from agent_cli.permissions.readonly_programs import reads_of
@@ -43,7 +43,7 @@ class CommandContext(NamedTuple):
 
     carried: variables that earlier commands exported.
     git_use: how git may be used in the workspace.
-    exported: names of the variables that commands start with.
+    exported: the variables that commands start with.
     env: those of them that the user's git needs.
     """
 
@@ -53,7 +53,7 @@ class CommandContext(NamedTuple):
     path: str
     carried: Mapping[str, str]
     git_use: Use = "trusted"
-    exported: frozenset[str] = frozenset()
+    exported: Mapping[str, str] = {}
     env: Mapping[str, str] = {}
 
 
@@ -111,7 +111,6 @@ def repository(folder: Path) -> Path | None:
     return next((p for p in (folder, *folder.parents) if os.path.lexists(p / ".git")), None)
 
 
-_MAX_MATCHES = 1_000
 _GIT_SECONDS = 1.5
 _MAX_SCANNED = 10_000
 _OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
@@ -316,20 +315,6 @@ def _shown(files: Iterable[str]) -> list[str]:
         except OSError:
             continue
         found += [piece for line in lines if line.startswith("!") for piece in line[1:].strip().split("/") if piece]
-    return found
-
-
-def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
-    """Return the paths that a glob may expand to; None for too many.
-
-    The content of brackets is not interpreted, and in older versions of bash .* also matches the parent directory.
-    """
-    pieces = [re.sub(r"\[.*\]", "*", piece, flags=re.DOTALL) for piece in pattern.split("/")]
-    found = list(islice(glob.iglob(os.path.join(glob.escape(cwd), "/".join(pieces))), _MAX_MATCHES + 1))
-    if len(found) > _MAX_MATCHES:
-        return None
-    if any(piece[:1] == "." and set(piece) & set("*?") and fnmatchcase("..", piece) for piece in pieces):
-        found.append(os.path.join(cwd, ".."))
     return found
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Literal
 
+from agent_cli.permissions.operands import OperandPath, resolve_word
+from agent_cli.permissions.programs.find import FindCall, read_find
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.record import Value
 
@@ -31,6 +33,8 @@ class Danger(Value):
     certain: it always destroys; an overwriting `mv` may find nothing to replace.
     folder: what `git -C` adds to its directory.
     flags: its relevant single letters.
+    follows: it acts on the target of a link that is named.
+    find: the call of `find` that selects what is lost.
     """
 
     part: SimpleCommand
@@ -40,6 +44,12 @@ class Danger(Value):
     certain: bool = True
     folder: str = ""
     flags: frozenset[str] = frozenset()
+    follows: bool = False
+    find: FindCall | None = None
+
+    def targets(self, cwd: str) -> list[OperandPath]:
+        """Return the paths that its words name in a directory, which is the one that `git -C` leads to."""
+        return [path for word in self.words for path in resolve_word(word, cwd, follows=self.follows)]
 
 
 def dangers(analysis: Analysis) -> tuple[Danger, ...]:
@@ -66,31 +76,44 @@ def unnamed(spec: str, command: str, found: Iterable[Danger]) -> Danger | None:
 def _of(part: SimpleCommand) -> Iterator[Danger]:
     for redirect in part.redirects:
         if redirect.kind == "write":
-            yield Danger(part, "overwrite", (">",), (Word(redirect.target, redirect.why),), certain=False)
+            target = (Word(redirect.target, redirect.why),)
+            yield Danger(part, "overwrite", (">",), target, certain=False, follows=True)
     if not part.words:
         return
     name, rest = os.path.basename(part.words[0].text), part.words[1:]
     if name == "git":
         yield from _git(part, rest)
     elif name in ("rm", "unlink", "rmdir", "shred"):
-        recursive = name == "rm" and _has_option(rest, "rR", "--recursive", "--dir")
+        whole = name == "rm" and _has_option(rest, "rR", "--recursive", "--dir")
         words = _operands(rest, _VALUED.get(name, ()))
-        # rmdir only removes empty directories.
-        yield Danger(part, "tree" if recursive else "delete", (name,), words, certain=name != "rmdir")
-    elif name == "find" and any(w.text == "-delete" for w in rest):
-        starts = [w for w in _until_option(rest) if w.text]
-        yield Danger(part, "tree", ("find", "-delete"), tuple(starts) or (Word("."),), flags=frozenset("~"))
-    elif name in ("chmod", "chown", "chgrp") and _has_option(rest, "R", "--recursive"):
+        # rmdir only removes empty directories, and shred overwrites the file that a link leads to.
+        yield Danger(
+            part, "tree" if whole else "delete", (name,), words, certain=name != "rmdir", follows=name == "shred"
+        )
+    elif name == "find":
+        yield from _find(part, read_find(rest))
+    elif name in ("chmod", "chown", "chgrp") and recursive(part):
         flag = next((w.text for w in rest if re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*|--recursive", w.text)), "-R")
-        yield Danger(part, "attributes", (name, flag), _operands(rest)[1:])
+        yield Danger(part, "attributes", (name, flag), _operands(rest)[1:], follows=True)
     elif name in ("mv", "cp", "install") and not _has_option(rest, "n", "--no-clobber"):
-        yield Danger(part, "overwrite", (name,), _overwritten_files(rest), certain=False)
+        yield Danger(part, "overwrite", (name,), _overwritten_files(rest), certain=False, follows=name == "cp")
     elif name == "truncate":
-        yield Danger(part, "overwrite", (name,), _operands(rest, _VALUED[name]))
+        yield Danger(part, "overwrite", (name,), _operands(rest, _VALUED[name]), follows=True)
     elif name == "dd":
         out = [w for w in rest if w.text.startswith("of=") and w.text != "of=/dev/null"]
         if out:
-            yield Danger(part, "overwrite", (name,), (out[-1].replace(text=out[-1].text[3:]),))
+            yield Danger(part, "overwrite", (name,), (out[-1].replace(text=out[-1].text[3:]),), follows=True)
+
+
+def recursive(part: SimpleCommand) -> bool:
+    """Return True if a part changes everything below its operands, as `chmod -R` does."""
+    return _has_option(part.words[1:], "R", "--recursive")
+
+
+def _find(part: SimpleCommand, call: FindCall) -> Iterator[Danger]:
+    if any(term.kind == "delete" for term in call.terms):
+        follows = bool(call.follows)
+        yield Danger(part, "tree", ("find", "-delete"), call.starts, flags=frozenset("~"), follows=follows, find=call)
 
 
 def _has_option(words: Iterable[Word], letters: str, *long: str) -> bool:
@@ -134,13 +157,6 @@ def _operands(words: Iterable[Word], valued: Iterable[str] = ()) -> tuple[Word, 
         else:
             skip = word.text in valued
     return tuple(found)
-
-
-def _until_option(words: Iterable[Word]) -> Iterator[Word]:
-    for word in words:
-        if word.text.startswith("-") or word.text in ("!", "("):
-            return
-        yield word
 
 
 def _overwritten_files(words: tuple[Word, ...]) -> tuple[Word, ...]:

@@ -8,17 +8,17 @@ size, time and inode, without reading them.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 
 from agent_cli.permissions.destructive import Danger, dangers
+from agent_cli.permissions.find_run import found_by
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
+from agent_cli.permissions.operands import MAX_MATCHES, resolve_operand
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.workspace import real_path
@@ -27,12 +27,12 @@ from agent_tools.text import counted
 
 MAX_SECONDS = 0.3
 _WALK_SECONDS = 0.05
+_FIND_SECONDS = 0.3
 # In a tree with more files, only these are compared.
 _MAX_MARKS = 5_000
 _MARK_SECONDS = 2.0
 _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
 _MAX_LISTED = 10
-_MAX_MATCHES = 1_000
 _REF = re.compile(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -139,16 +139,18 @@ def _unknown(words: Iterable[Word]) -> str:
     return next((f"{w.text} ({w.why})" for w in words if w.why), "")
 
 
-def expand_words(words: Iterable[Word], cwd: str) -> list[str]:
-    """Return the absolute paths that words may expand to, without following links."""
-    found: list[str] = []
-    for word in words:
-        if word.why:
-            continue
-        whole = os.path.join(glob.escape(cwd), word.text)
-        matches = list(islice(glob.iglob(whole), _MAX_MATCHES)) if word.pattern else []
-        found += [os.path.normpath(m) for m in matches] or [os.path.normpath(os.path.join(cwd, word.text))]
-    return found
+def _acted_on(danger: Danger, cwd: str) -> tuple[list[str], bool]:
+    """Return the paths that a danger removes or changes, and True if each stands only for itself.
+
+    Of a directory that `rm -r` removes, everything below goes, too. `find` names every file and directory itself, if
+    what it selects can be found out.
+    """
+    if danger.find is not None:
+        action = next(term for term in danger.find.terms if term.kind == "delete")
+        found = found_by(danger.find, action, cwd, _FIND_SECONDS)
+        if found is not None:
+            return [resolve_operand(cwd, name).entry for name in found if name not in (".", "./")], True
+    return [target.path for target in danger.targets(cwd)], danger.kind == "delete"
 
 
 class _FileCount:
@@ -168,7 +170,7 @@ class _FileCount:
                 self._add(path, state.st_size)
                 continue
             self.folders += 1
-            for here, folders, files in os.walk(path) if deep else ():
+            for here, folders, files in _walk_below(path) if deep else ():
                 self.folders += len(folders)
                 for name in files:
                     inner = os.path.join(here, name)
@@ -190,9 +192,13 @@ class _FileCount:
 def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     if unknown := _unknown(danger.words):
         yield f"{_describe_target(danger)}: it is not known what it acts on: {unknown}"
-    paths = expand_words(danger.words, cwd)
-    files = _FileCount(paths, danger.kind != "delete")
-    verb = "changes" if danger.kind == "attributes" else "deletes up to" if "~" in danger.flags else "deletes"
+    paths, alone = _acted_on(danger, cwd)
+    files = _FileCount(paths, not alone)
+    uncertain = danger.find is not None and not alone
+    verb = "changes" if danger.kind == "attributes" else "deletes up to" if uncertain else "deletes"
+    for target in danger.targets(cwd):
+        if target.follows:
+            yield f"{target.text} is a link: {verb} what is in {target.path}"
     if not files.count and not files.folders:
         if not unknown:
             yield f"{_describe_target(danger)}: nothing would be lost: {_list(paths, cwd)}"
@@ -208,7 +214,7 @@ def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
 
 def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
     """Describe how many of the files git could restore as they are."""
-    inside = paths[:_MAX_MATCHES]
+    inside = paths[:MAX_MATCHES]
     try:
         tracked = [f for f in git.ask(cwd, "ls-files", "-z", "--", *inside).split("\0") if f]
         changed, added, removed = git.changed(cwd, "HEAD", "--", *inside)
@@ -225,8 +231,8 @@ def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
 
 
 def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
-    for path in expand_words(danger.words, cwd):
-        real = real_path(path)
+    for target in danger.targets(cwd):
+        path, real = target.entry, target.path
         try:
             state = os.stat(real)  # noqa: PTH116
         except OSError:
@@ -286,13 +292,13 @@ def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
     if not found:
         return f"{_describe_target(danger)}: there are no such files to delete"
     total = 0
-    for name in found[:_MAX_MATCHES]:
+    for name in found[:MAX_MATCHES]:
         try:
             total += os.lstat(os.path.join(cwd, name)).st_size
         except OSError:
             continue
     more = f" and {len(found) - _MAX_LISTED:,} more" if len(found) > _MAX_LISTED else ""
-    size = _size(total) if len(found) <= _MAX_MATCHES else f"at least {_size(total)}"
+    size = _size(total) if len(found) <= MAX_MATCHES else f"at least {_size(total)}"
     listed = ", ".join(found[:_MAX_LISTED])
     return f"deletes {counted(len(found), 'file')} that git has no copy of ({size}): {listed}{more}"
 
@@ -382,12 +388,14 @@ def reader(root: str, env: Mapping[str, str], use: Use) -> GitReader:
 
 def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]]:
     if danger.kind in _FILE_KINDS:
-        for path in expand_words(danger.words, cwd):
+        for target in danger.targets(cwd):
+            yield target.entry, _mark(target.entry)
+            if target.follows:
+                yield target.path, _mark(target.path)
+        paths, alone = _acted_on(danger, cwd)
+        for path in paths if danger.kind != "overwrite" else ():
             yield path, _mark(path)
-            # An overwriting command changes the target of a link.
-            if danger.kind == "overwrite" and Path(path).is_symlink():
-                yield real_path(path), _mark(real_path(path))
-            if danger.kind in ("tree", "attributes"):
+            if not alone:
                 yield from _below(path)
     elif danger.kind in ("restore", "reset", "clean"):
         top = git.ask(cwd, "rev-parse", "--show-toplevel").rstrip("\n")
@@ -406,7 +414,7 @@ def _below(path: str) -> Iterator[tuple[str, str]]:
     if Path(path).is_symlink():
         return
     count = 0
-    for here, folders, files in os.walk(path):
+    for here, folders, files in _walk_below(path):
         folders.sort()
         for name in sorted(files):
             count += 1
@@ -414,6 +422,14 @@ def _below(path: str) -> Iterator[tuple[str, str]]:
                 return
             inner = os.path.join(here, name)
             yield inner, _mark(inner)
+
+
+def _walk_below(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk a directory as `os.walk` does, with links to directories among the files."""
+    for here, folders, files in os.walk(path):
+        links = [name for name in folders if os.path.islink(os.path.join(here, name))]  # noqa: PTH114
+        folders[:] = [name for name in folders if name not in links]
+        yield here, folders, [*files, *links]
 
 
 def _mark(path: str) -> str:

@@ -16,7 +16,7 @@ from typing import Literal
 from agent_cli.permissions import readonly_checks as checks
 from agent_cli.permissions.git_reads import git_reads
 from agent_cli.permissions.options import FileRead, Options, ParsedArguments, UnknownOptionError, read_options
-from agent_cli.permissions.readonly_checks import PLAIN_GLOB, parse_find
+from agent_cli.permissions.readonly_checks import PLAIN_GLOB, find_reads
 from agent_cli.permissions.readonly_services import SERVICES, asks_service
 from agent_cli.permissions.shell.words import sets_variable
 from agent_tools.record import Value
@@ -266,7 +266,7 @@ def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) ->
     if name == "expr":
         return ()
     if name == "find":
-        return parse_find(rest, patterns, reads_of)
+        return find_reads(rest, patterns, reads_of)
     if name == "git":
         found = git_reads(rest, patterns)
         return found if isinstance(found, str) else tuple(FileRead(p) for p in found)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from agent_cli.permissions.programs.find import read_find
 from agent_cli.permissions.shell.parser import MAX_CHARS, ShellParseError, parse_tree
 from agent_cli.permissions.shell.walker import MAX_PARTS, Walk
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Scope, SimpleCommand, Word, Wrapper
@@ -70,7 +71,6 @@ RUNNERS = frozenset(
     "rbash mksh lksh posh yash nu xonsh elvish osh run-parts start-stop-daemon dbus-launch logsave dtach caffeinate "
     "adb vagrant".split()
 )
-_FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 # Builtins that take variable names: a subscript in one is evaluated, and so may run commands.
 _NAMING = frozenset("declare typeset local readonly export read unset let getopts wait".split())
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
@@ -264,20 +264,23 @@ def _evaluates_words(part: SimpleCommand) -> bool:
 
 def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     """Yield what `find -exec` runs for every file it finds."""
-    words, at = part.words, 1
-    while at < len(words):
-        if words[at].text not in _FIND_RUNS:
-            at += 1
+    call = read_find(part.words[1:])
+    # If every file is selected, the places where it starts are among what it finds.
+    starts = () if call.narrow else tuple(w.text for w in call.starts if not w.why)
+    for term in call.terms:
+        if term.kind != "run" or not term.values:
             continue
-        end = next((n for n in range(at + 1, len(words)) if words[n].text in (";", "+")), len(words))
-        layer = Wrapper(words, "gated", at + 1)
-        inner = tuple(w.replace(why="what find finds") if "{}" in w.text else w for w in words[at + 1 : end])
-        if inner:
-            # With -execdir it runs where the file is.
-            cwds = None if words[at].text.endswith("dir") else part.cwds
-            run = part.replace(words=inner, redirects=(), layers=(*part.layers, layer), cwds=cwds)
-            yield from unwrap_part(run)
-        at = end + 1
+        layer = Wrapper(part.words, "gated", term.at + 2)
+        inner = tuple(
+            w.replace(why="what find finds", possible=tuple(w.text.replace("{}", s) for s in starts))
+            if "{}" in w.text
+            else w
+            for w in term.values
+        )
+        # With -execdir it runs where the file is.
+        cwds = None if term.name.endswith("dir") else part.cwds
+        run = part.replace(words=inner, redirects=(), layers=(*part.layers, layer), cwds=cwds)
+        yield from unwrap_part(run)
 
 
 _TOKEN = re.compile(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_cli.permissions.shell.parser import assigned, is_chain, nodes
+from agent_cli.permissions.shell.possible import possible_values
 from agent_cli.permissions.shell.words import (
     MEANINGFUL,
     Node,
@@ -146,7 +147,7 @@ class Walk:
             if word.why and not word.why.startswith(_HARMLESS):
                 self.unclear = self.unclear or f"contains {word.why}"
             value = None if word.why or word.number or "=" not in word.text else word.text.partition("=")[2]
-            inner.assign(name, None if assignment.get("Append") else value)
+            inner.assign(name, None if assignment.get("Append") else value, word.possible)
             assigns.append(word)
         # Only a change of what program names mean makes a literal command uncertain.
         self._add(SimpleCommand(words, tuple(assigns), redirects, cwds, why=renamed if words else ""))
@@ -312,9 +313,11 @@ class Walk:
         globs = {} if assigned else {n: g for n, g in scope.globs.items() if _names(node, n)}
         # In quotes a glob's match is one word, which the glob stands for; outside of them it may become several.
         word = read_word(node, {**scope.variables, **globs}, self._source, assigned=assigned)
-        if globs and not word.why:
+        if word.why:
+            return word.replace(possible=possible_values(node, scope))
+        if globs:
             word = word.replace(pattern=True)
-        if scope.lost and not word.why and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
+        if scope.lost and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
             # Its text came from `cat`, which may be another command by now.
             return Word(node_source(node, self._source), "the output of another command")
         return word
