@@ -245,6 +245,12 @@ class CommandReads:
                 if reading.what == "tree" and (found := self._tree(path, reading)):
                     yield found.replace(text=part.text)
 
+    def _link(self, path: str) -> Verdict | None:
+        """Return the verdict on the target of a link that a program follows, unless it may be read."""
+        real = real_path(path)
+        verdict = decide_path(self._matcher, self._workspace, Effect("read", real))
+        return None if verdict.level is Level.ALLOW else verdict.replace(reason=f"{verdict.reason}: {path} -> {real}")
+
     def _tree(self, path: str, reading: FileRead) -> Verdict | None:
         """Return an ASK verdict if not everything below a directory may be read without asking."""
         if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
@@ -268,6 +274,8 @@ class CommandReads:
             for entry in entries:
                 if entry.name[0] == "." and not _is_read(entry.name, hidden, shown):
                     continue
+                if reading.follows and entry.is_symlink() and (found := self._link(entry.path)):
+                    return found.replace(text=path)
                 folder = entry.is_dir(follow_symlinks=False)
                 left_out = reading.closed if folder else reading.without
                 if any(fnmatchcase(entry.name, pattern) for pattern in left_out):

@@ -129,6 +129,7 @@ class FileRead(Value):
     only: name patterns of the files that are read, if restricted.
     without: name patterns of files that are not read.
     closed: name patterns of directories that are not entered.
+    follows: links below a tree are followed.
     """
 
     path: str
@@ -137,6 +138,7 @@ class FileRead(Value):
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+    follows: bool = False
 
 
 class Touch(Value):
