@@ -76,8 +76,9 @@ _RG = Options(
 _DIFF = Options(
     "ucrqsiwbBNyadEptTZ", "UCWxI",
     "unified? context? recursive brief no-dereference report-identical-files ignore-case ignore-all-space "
-    "ignore-space-change ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs strip-trailing-cr normal "
-    "suppress-common-lines ignore-tab-expansion ignore-trailing-space left-column speed-large-files",
+    "ignore-space-change ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs "
+    "strip-trailing-cr normal suppress-common-lines ignore-tab-expansion ignore-trailing-space "
+    "left-column speed-large-files",
     "unified? context? color? width exclude ignore-matching-lines label tabsize", numbers=True,
 )  # fmt: skip
 _PROGRAMS: dict[str, _Program] = {
