@@ -295,7 +295,11 @@ def _checkout(danger: Callable[..., Danger], part: SimpleCommand, rest: tuple[Wo
     if any(re.match(r"-[bB]|--orphan|--track|-t$", text) for text in texts) or not operands:
         return
     # A name that is also that of a file means a branch first, and the file only if there is no such branch.
-    there = [w for w in operands if any(os.path.lexists(os.path.join(cwd, at, w.text)) for cwd in part.cwds or ())]
+    there = [
+        w
+        for w in operands
+        if w.text in (".", "..") or any(os.path.lexists(os.path.join(cwd, at, w.text)) for cwd in part.cwds or ())
+    ]
     if len(operands) > 1 or there:
         words = operands if operands[0] in there else operands[1:]
         name = "." if "." in texts else words[0].text
