@@ -404,7 +404,7 @@ class CommandEvaluator:
 
     def _unsafe_with_others(self, part: SimpleCommand) -> str:
         """Return why a read-only part needs approval next to parts that do more; "" if it does not."""
-        if part.unknown and part.program != "echo":
+        if self._with_listed(part) is not None:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
         if part.program == "git":
             root = self._context.workspace.root

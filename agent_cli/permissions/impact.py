@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from agent_cli.permissions.destructive import Danger, dangers
 from agent_cli.permissions.git_reader import GitReader, GitUnavailableError
 from agent_cli.permissions.git_use import Use
-from agent_cli.permissions.lost_files import acted_on, cleaned_files, named_files, uncommitted_changes, walk
+from agent_cli.permissions.lost_files import acted_on, cleaned_files, removed_files, uncommitted_changes, walk
 from agent_cli.permissions.operands import MAX_MATCHES
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
@@ -76,7 +76,7 @@ def _unknown(words: Iterable[Word]) -> str:
 
 
 def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
-    lost = named_files(danger, cwd, git)
+    lost = removed_files(danger, cwd, git)
     if unknown := _unknown(danger.words if danger.find is None or not lost.exact else ()):
         yield f"{_describe_target(danger)}: it is not known what it acts on: {unknown}"
     verb = "changes" if danger.kind == "attributes" else "deletes" if lost.exact else "deletes up to"
@@ -117,7 +117,7 @@ def _recoverable(paths: Sequence[str], cwd: str, git: GitReader) -> str:
 
 def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     links = {target.path: target.text for target in danger.targets(cwd) if target.follows}
-    for path in named_files(danger, cwd, git).files:
+    for path in removed_files(danger, cwd, git).files:
         shown = f"{links[path]} -> {path}" if path in links else _some([path], cwd)
         yield f"overwrites {shown} ({_size(os.lstat(path).st_size)}{_git_state(path, git)})"
 

@@ -36,7 +36,7 @@ class LostFiles(Value):
     exact: bool = True
 
 
-def named_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
+def removed_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
     """Return what a command loses that names files: `rm`, `find -delete`, `chmod -R`, `mv`, `>`.
 
     cwd: the directory that it runs in, or the one that `git -C` leads to. Raises as `GitReader.ask`.

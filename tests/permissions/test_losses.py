@@ -82,7 +82,7 @@ def named_files(root: Path, command: str) -> set[str]:
         for place in danger.part.cwds or ():
             cwd = os.path.normpath(os.path.join(place, danger.folder))
             if danger.kind in ("delete", "tree", "overwrite"):
-                found |= set(lost_files.named_files(danger, cwd, git_reader).files)
+                found |= set(lost_files.removed_files(danger, cwd, git_reader).files)
             if danger.kind in ("restore", "reset"):
                 found |= set(lost_files.uncommitted_changes(danger, cwd, git_reader).files)
             if danger.kind == "clean" or "u" in danger.flags:

@@ -51,7 +51,7 @@ CASES = [
         "printf -v x y", "printf -v PATH y", "printf -vx y", "command -x", "test -v x", "[ -v x ]", "[ -R x ]",
         "test -f /etc/passwd", "[ -e ../x ]", "set -o vi", "set -a", "set -- x", "set", "set -x -a", "exit x",
         "exit 1 2", "cd", "cd -", "cd a b", "cd -x", "pushd src", "popd", "dirs", "alias", "export", "export X=1",
-        "declare -p", "readonly", "local x", "unset x", "read x", "hash", "jobs -x ls", "wait -n", "help", "times",
+        "declare -p", "readonly", "local x", "unset x", "read -p x", "read PATH", "hash", "jobs -x ls", "wait -n", "help", "times",
         "fc -l", "history", "ulimit -a", "umask", "shopt", "enable", "logout", "caller", "suspend",
         "find . -newer .env -delete", "find . -printf x -fprintf f x", "find . -regextype x -exec ls ;",
         "find -D exec .", "find -O3 .", "find . -samefile x", "find . -newerXY x", "find . -context x",
