@@ -25,14 +25,14 @@ from agent_cli.permissions.command_reads import (
 )
 from agent_cli.permissions.command_rules import for_part, may_deny, names_word
 from agent_cli.permissions.destructive import Danger, dangers, unnamed
-from agent_cli.permissions.effects.lookup import opens_known_files
+from agent_cli.permissions.effects.lookup import effects_of, opens_known_files
 from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.permissions.listed_files import listed_by, pipeline_before, substituted_text, without_substitutions
 from agent_cli.permissions.options import FileRead
-from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
+from agent_cli.permissions.path_policy import Matcher, SearchFilter, by_rule, contains_password, decide_path
 from agent_cli.permissions.readonly_checks import FOUND, PUBLIC_VARIABLES, SHOWING
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.readonly_services import SERVICES
@@ -50,6 +50,9 @@ from agent_tools.sandbox.conditions import Confined
 with lazy_imports():
     from agent_cli.permissions import sandbox_needs  # only with a sandbox
 
+# Effects by which a command is known to write.
+_WRITING = ("write", "into", "remove", "names", "unpack")
+_MAX_LOOKED = 20_000
 _CREATORS = frozenset(("mkdir", "touch", "rmdir"))
 
 
@@ -155,6 +158,33 @@ class CommandEvaluator:
     def sandbox_safe(self, confined: Confined) -> bool:
         """Return True if the command line can run in the sandbox with the hosts it allows."""
         return not self.not_left_to_sandbox(confined) and not self.outside_reason(confined)
+
+    def may_try_reading(self, verdicts: Sequence[Verdict], confined: Confined | None) -> bool:
+        """Return True if a command may run in a sandbox in which it can write nothing and read no secrets.
+
+        It must not be known to do more than read, to read elsewhere, or to need what that sandbox lacks.
+        """
+        if confined is None or self.outside_reason(confined) or any(needs_network(p) for p in self.analysis.parts):
+            return False
+        open_ = [verdict for verdict in verdicts if verdict.level is not Level.ALLOW]
+        if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or dangers(self.analysis):
+            return False
+        writes = any(t.kind in _WRITING for part in self.analysis.parts for t in effects_of(part) if not t.word.why)
+        return not writes and not self.written and self.unreadable_files() is not None
+
+    def unreadable_files(self) -> tuple[Path, ...] | None:
+        """Return the files of the workspace that hold secrets or that rules keep from being read; None for too many."""
+        readable = SearchFilter(self._matcher, self._context.workspace)
+        found: list[Path] = []
+        looked = 0
+        for root in self._context.workspace.roots:
+            for here, folders, names in os.walk(root):
+                looked += len(folders) + len(names)
+                if looked > _MAX_LOOKED:
+                    return None
+                folders[:] = [name for name in folders if name not in (".git", "node_modules")]
+                found += [Path(here, name) for name in names if not readable(os.path.join(here, name))]
+        return tuple(found)
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
         """Return why a command line needs approval even in the sandbox; "" if it does not."""
