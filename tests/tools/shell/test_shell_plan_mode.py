@@ -42,7 +42,8 @@ def run(root: Path, command: str) -> tuple[int, str]:
 
 
 def test_a_program_reads_and_its_temporary_files_are_there(project: Path) -> None:
-    code, text = run(project, 'python3 src/a.py && python3 -c \'open("/tmp/x", "w").write("kept")\' && cat /tmp/x')
+    kept = 'import pathlib; p = pathlib.Path("/tmp/x"); p.write_text("kept"); print(p.read_text())'
+    code, text = run(project, f"python3 src/a.py && python3 -c '{kept}'")
     assert code == 0 and "1" in text and "kept" in text
 
 
