@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.mcp.approvals import Approvals, changed_tools, changes_phrase, may_start
-from agent_cli.mcp.catalog import Offer, load_listing, offers_of, save_listing
+from agent_cli.mcp.catalog import Offer, listed_by, load_listing, offers_of, save_listing
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import LoginStore, login_message
 
@@ -184,16 +184,16 @@ class ServerState:
 
     def update_offers(
         self,
-        tools: list[dict[str, Any]],
-        prompts: list[dict[str, Any]],
-        resources: list[dict[str, Any]],
+        tools: list[Any],
+        prompts: list[Any],
+        resources: list[Any],
         link: McpConnection,
     ) -> None:
         """Record what the server lists; withhold tools that are new or changed since they were approved."""
         problems: list[str] = []
         self._all = offers_of(self.name, tools, problems)
-        self.prompts = {str(p["name"]): p for p in prompts if p.get("name")}
-        self.resources = {str(r["uri"]): r for r in resources if r.get("uri")}
+        self.prompts = listed_by("name", prompts, "prompt", problems)
+        self.resources = listed_by("uri", resources, "resource", problems)
         self.about, self.protocol, self.instructions = link.about, link.protocol, link.instructions
         marks = self.fingerprints
         before = self._approved_tools()

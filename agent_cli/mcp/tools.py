@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.mcp.catalog import McpRequestError, Offer
+from agent_cli.mcp.schemas import restore_names
 from agent_cli.mcp.server import Server
 from agent_tools.base import AskUser, Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
@@ -55,7 +56,7 @@ class McpTool(Tool[McpArgs]):
         return self.offer.schema
 
     def read(self, arguments: dict[str, Any]) -> McpArgs:
-        return McpArgs(arguments)
+        return McpArgs(restore_names(arguments, self.offer.renamed))
 
     def effects(self, args: McpArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("call", f"{self.offer.server}: {one_line(self.offer.name)}"),)
@@ -377,7 +378,7 @@ class ServerPrompt(Value):
 
     @property
     def _arguments(self) -> list[dict[str, Any]]:
-        return [a for a in self.raw.get("arguments") or [] if isinstance(a, dict)]
+        return [a for a in _list(self.raw.get("arguments")) if isinstance(a, dict)]
 
     @property
     def hint(self) -> str:
@@ -395,7 +396,7 @@ class ServerPrompt(Value):
         if len(words) > len(names) > 0:
             # The last argument takes the rest.
             words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
-        missing = [str(a["name"]) for a in self._arguments[len(words) :] if a.get("required")]
+        missing = [str(a.get("name")) for a in self._arguments[len(words) :] if a.get("required")]
         if missing:
             raise ToolError(f"/{self.name} needs {', '.join(missing)}: /{self.name} {self.hint}")
         wait_for(self.server, ctx.cancel)
