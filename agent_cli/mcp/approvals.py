@@ -45,7 +45,7 @@ def definition_of(found: DeclaredServer) -> str:
     """Return the fingerprint of a declaration as written, before variables are substituted."""
     server = found.server
     # Approvals from before oauth existed stay valid for servers without it.
-    ignored = {"timeout"} if server.oauth else {"timeout", "oauth"}
+    ignored = {"timeout", "legacy", "disabled", *(() if server.oauth else ("oauth",))}
     return data_fingerprint({name: getattr(server, name) for name in server._fields if name not in ignored})
 
 

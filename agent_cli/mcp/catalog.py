@@ -11,7 +11,7 @@ from binascii import crc32
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent_cli.mcp.config import DeclaredServer
 from agent_cli.mcp.schemas import normalize_schema
@@ -26,6 +26,10 @@ MAX_NAME_CHARS = 64
 
 class McpRequestError(Exception):
     """The server refused a request or gave no valid answer; the message is a sentence."""
+
+
+class UnknownOutcomeError(McpRequestError):
+    """There is no readable answer, so it is not known whether the server has done what was requested."""
 
 
 class Offer(Value):
@@ -141,12 +145,13 @@ MAX_BYTES = 4 << 20
 
 
 class ServerListing(Value, tag="Listing"):
-    """The offers of a server when it last ran."""
+    """The offers of a server when it last ran. era: how its connection began, see `client`."""
 
     definition: str
     offers: tuple[Offer, ...]
     prompts: dict[str, dict[str, Any]]
     resources: dict[str, dict[str, Any]]
+    era: Literal["", "discover", "initialize"]
 
 
 def _definition(found: DeclaredServer) -> str:
@@ -165,7 +170,7 @@ def load_listing(folder: Path, found: DeclaredServer) -> ServerListing | None:
         data = json.loads(read_regular(_path(folder, definition, found), MAX_BYTES))
         # Built by hand: `from_json` takes three times as long, in every one-shot run.
         offers = tuple(Offer(**{name: raw[name] for name in Offer._fields}) for raw in data["offers"])
-        listing = ServerListing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]))
+        listing = ServerListing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]), data["era"])
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return None
     return listing if listing.definition == definition else None
@@ -177,9 +182,10 @@ def save_listing(
     offers: list[Offer],
     prompts: dict[str, dict[str, Any]],
     resources: dict[str, dict[str, Any]],
+    era: Literal["", "discover", "initialize"],
 ) -> None:
     """Cache a server's offers. Failures to write are ignored."""
-    listing = ServerListing(_definition(found), tuple(offers), prompts, resources)
+    listing = ServerListing(_definition(found), tuple(offers), prompts, resources, era)
     path = _path(folder, listing.definition, found)
     data = json.dumps(to_json(listing))
     if len(data) > MAX_BYTES or load_listing(folder, found) == listing:

@@ -17,10 +17,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
+from agent_cli.mcp.answers import read_contents, truncated_result
 from agent_cli.mcp.config import DeclaredServer
 from agent_cli.mcp.server import Loop, Server
 from agent_cli.mcp.server_state import ServerSettings
-from agent_cli.mcp.tools import McpTool, resource_text, result_within, truncated_result, wait_for
+from agent_cli.mcp.tools import McpTool, result_within, wait_for
 from agent_tools.base import Effect, Outcome, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import Media, Note
@@ -101,8 +102,7 @@ class ReadMcpResource(Tool[ReadResourceArgs]):
         wait_for(server, ctx.cancel)
         data = result_within(server.read(args.uri), ctx.cancel, server.name)
         media: list[Media] = []
-        parts = [resource_text(content, media, ctx) for content in data.get("contents") or []]
-        text = truncated_result("\n".join(parts), ctx) or "(it is empty)"
+        text = truncated_result(read_contents(data, media, ctx), ctx) or "(it is empty)"
         return ToolResult(text, Note(shorten(text, 160)), media=tuple(media))
 
 

@@ -236,13 +236,13 @@ def _add_branches(top: _Json, branches: list[_Json]) -> None:
     merged: dict[str, list[Any]] = {}
     for branch in branches:
         properties = branch.get("properties")
-        named = dict.fromkeys(_required(branch), {}) | (properties if isinstance(properties, dict) else {})
-        for name, raw in named.items():
+        named: _Json = properties if isinstance(properties, dict) else {}
+        for name in dict.fromkeys([*named, *_required(branch)]):
             forms = merged.setdefault(name, [])
-            if raw not in forms:
-                forms.append(raw)
+            if name in named and named[name] not in forms:
+                forms.append(named[name])
     own = top.get("properties")
-    found = {name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in merged.items()}
+    found = {name: {"anyOf": forms} if len(forms) > 1 else forms[0] if forms else {} for name, forms in merged.items()}
     top["properties"] = {**found, **(own if isinstance(own, dict) else {})}
     common = (
         [name for name in _required(branches[0]) if all(name in _required(b) for b in branches)] if branches else []

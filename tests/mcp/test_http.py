@@ -15,7 +15,7 @@ from typing import Literal
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.mcp.client import make_client
+from agent_cli.mcp.http_transport import make_client
 from tests.support.mcp.running import GOOD, ask, company, eventually, text_of
 
 
