@@ -102,12 +102,7 @@ class McpConnection:
             versions = _supported(error)
             if versions and not any(version in INITIALIZE_PROTOCOLS for version in versions):
                 raise
-        try:
-            await self.initialize()
-        except RpcError as error:
-            # A slow server may have taken the request before, although its answer came too late.
-            if DISCOVER_PROTOCOL not in _supported(error) or not await self._discover():
-                raise
+        await self.initialize()
 
     async def _discover(self) -> bool:
         """Begin as since July 2026; return False if the server does not speak that protocol."""
@@ -122,13 +117,19 @@ class McpConnection:
         return True
 
     async def initialize(self) -> None:
-        """Begin as before July 2026."""
+        """Begin as before July 2026, unless the server refuses that and names the newer protocol."""
         params = {
             "protocolVersion": INITIALIZE_PROTOCOLS[-1],
             "capabilities": _CAPABILITIES,
             "clientInfo": _CLIENT_INFO,
         }
-        answer = await self._peer.request("initialize", params, cancellable=False)
+        try:
+            answer = await self._peer.request("initialize", params, cancellable=False)
+        except RpcError as error:
+            # It was replaced by a newer one, or has taken a request before whose answer came too late.
+            if DISCOVER_PROTOCOL in _supported(error) and await self._discover():
+                return
+            raise
         if not isinstance(answer, dict):
             raise McpRequestError("its answer to initialize does not follow the protocol")
         version = answer.get("protocolVersion")

@@ -157,11 +157,22 @@ async def pipe(
     """Run the server and connect to it. Raises OSError if it cannot be run. server: receives the process's state."""
     mark = os.urandom(8).hex()
     REAPER.expect(mark)
-    try:
-        process = await asyncio.create_subprocess_exec(
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=marked(env, mark), cwd=cwd, start_new_session=True
         )
-    except BaseException:  # no process was started; the caller reports the error
+    )
+    try:
+        try:
+            await asyncio.wait([starting])
+        except asyncio.CancelledError:
+            # A start that is interrupted halfway would leave its pipes open.
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await _end(starting.result())
+            raise
+        process = starting.result()
+    except BaseException:  # no process is left; the caller reports the error
         REAPER.give_up(mark)
         raise
     REAPER.watch(process.pid, mark)

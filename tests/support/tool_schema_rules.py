@@ -41,7 +41,7 @@ def _anthropic(schema: dict[str, Any]) -> Iterator[str]:
     try:
         json.dumps(schema, allow_nan=False)
         Draft202012Validator.check_schema(schema)
-    except Exception as error:  # noqa: BLE001 - whatever the validator thinks of it
+    except Exception as error:
         yield f"JSON schema is invalid. It must match JSON Schema draft 2020-12: {error}"
     if "$ref" in json.dumps(schema.get("properties", {}).get("$ref", "")):
         yield "a reference"
