@@ -109,7 +109,7 @@ def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path
     assert "agent mcp approve raw" in shown
     assert status("--trust")[0] == ["up"]
     done = agent(["mcp", "approve", "raw"], place)
-    assert "Approved raw with 7 tools" in done.stdout, done.stderr
+    assert "Approved raw with 8 tools" in done.stdout, done.stderr
     assert status()[0] == ["up"]
     declared(place / ".mcp.json", raw=raw("plain", place / "second"))
     assert agent(["trust"], place).returncode == 0
