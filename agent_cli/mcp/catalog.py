@@ -24,6 +24,10 @@ MAX_SCHEMA_CHARS = 100_000
 MAX_NAME_CHARS = 64
 
 
+# The annotations of a tool that are part of its fingerprint.
+_HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
 class McpRequestError(Exception):
     """The server refused a request or gave no valid answer; the message is a sentence."""
 
@@ -105,7 +109,7 @@ def _offer(server: str, name: str, full: str, raw: dict[str, Any]) -> Offer:
     schema = raw.get("inputSchema")
     made = normalize_schema(schema)
     given = raw.get("annotations")
-    hints = {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else {}
+    hints = {key: given[key] for key in _HINTS if given.get(key) is not None} if isinstance(given, dict) else {}
     declared = raw.get("description") or raw.get("title")
     text = escape_controls(declared if isinstance(declared, str) else "" if declared is None else _shown(declared))
     if len(text) > MAX_DESCRIPTION_CHARS:

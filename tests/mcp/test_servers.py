@@ -272,3 +272,11 @@ def test_a_schema_that_is_nested_too_deeply_is_left_out() -> None:
     problems: list[str] = []
     assert not offers_of("s", [{"name": "x", "inputSchema": schema}], problems)
     assert problems == ["the tool x was left out: its schema is nested too deeply"]
+
+
+def test_the_approvals_of_tools_outlive_an_update_of_this_program() -> None:
+    # Written before schemas were normalised, when the SDK read the list.
+    schema = {"type": "object", "properties": {"a": {"default": None, "type": ["string", "null"]}}, "required": ["a"]}
+    hints = {"readOnlyHint": True, "title": None, "other": 1}
+    listed = {"name": "x", "description": "d", "inputSchema": schema, "annotations": hints, "outputSchema": {}}
+    assert offers_of("s", [listed], [])["mcp__s__x"].mark == "fe39bb12396546e8a89e97a503420aa9"
