@@ -211,6 +211,7 @@ class McpServer(Value, tag="McpServer"):
     oauth: dict[str, str | int] = {}  # noqa: RUF012
     legacy: bool = False
     disabled: bool = False
+    disabled_tools: tuple[str, ...] = ()
 
 
 class Mcp(Value, tag="Mcp"):

@@ -291,7 +291,7 @@ class Servers:
         self._changed: Callable[[], None] = lambda: None
         self._offered: Callable[[str], bool] = lambda name: True
         self._setup = setup
-        self.all = {f.name: self._make(f, f.name in off) for f in found}
+        self.all = {f.name: self._make(f, f.server.disabled or f.name in off) for f in found}
 
     def _make(self, found: DeclaredServer, off: bool = False) -> Server:
         return Server(found, self._setup, self._loop, self._news.append, self._on_change, off)
@@ -346,16 +346,23 @@ class Servers:
         self._changed()
         return list(made), gone
 
-    def wait(self, seconds: float, *, needed: bool = False) -> None:
+    def wait(self, seconds: float, *, needed: bool = False, from_launch: bool = False) -> list[str]:
         """Start the servers if needed, and wait until all are running or have failed, for at most `seconds`.
 
+        Return the names of those that are still starting.
+
         needed: do not wait for servers whose offers are known.
+        from_launch: the time of each server begins when its process is started.
         """
         self.start(needed=needed)
         end = time.monotonic() + seconds
-        for server in self.all.values():
-            if server.status == "starting" and not (needed and server.from_cache):
+        waited = [s for s in self.all.values() if s.status == "starting" and not (needed and s.from_cache)]
+        for server in waited:
+            if from_launch:
+                server.wait_from_launch(seconds)
+            else:
                 server.wait(max(0.0, end - time.monotonic()))
+        return [server.name for server in waited if server.status == "starting"]
 
     def restart_logged_in(self, seconds: float) -> None:
         """Restart servers that needed a login if the user has logged in since; wait up to `seconds` for them."""

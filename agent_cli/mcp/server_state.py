@@ -209,7 +209,8 @@ class ServerState:
     ) -> None:
         """Record what the server lists; withhold tools that are new or changed since they were approved."""
         problems: list[str] = []
-        self._all = offers_of(self.name, tools, problems)
+        off = self.found.server.disabled_tools
+        self._all = {full: o for full, o in offers_of(self.name, tools, problems).items() if o.name not in off}
         self.prompts = listed_by("name", prompts, "prompt", problems)
         self.resources = listed_by("uri", resources, "resource", problems)
         self.about, self.protocol, self.instructions = link.about, link.protocol, link.instructions

@@ -63,7 +63,7 @@ def test_a_slow_start_survives_the_second_process(tmp_path: Path, alone: bool) -
     def go() -> None:
         eventually(lambda: (tmp_path / "heard").exists())
         if not alone:
-            eventually(lambda: len(heard(tmp_path)) == 2)
+            eventually(lambda: len(heard(tmp_path)) >= 2)
         (tmp_path / "go").touch()
 
     thread = threading.Thread(target=go)

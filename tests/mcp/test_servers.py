@@ -280,3 +280,22 @@ def test_the_approvals_of_tools_outlive_an_update_of_this_program() -> None:
     hints = {"readOnlyHint": True, "title": None, "other": 1}
     listed = {"name": "x", "description": "d", "inputSchema": schema, "annotations": hints, "outputSchema": {}}
     assert offers_of("s", [listed], [])["mcp__s__x"].mark == "fe39bb12396546e8a89e97a503420aa9"
+
+
+def test_the_wait_for_a_server_begins_when_its_process_is_started(tmp_path: Path) -> None:
+    with company(tmp_path, raw=raw()) as servers:
+        server, waited = servers.all["raw"], Event()
+        server.set_status("starting")
+
+        def wait() -> None:
+            assert not server.wait_from_launch(0.0)
+            waited.set()
+
+        thread = Thread(target=wait, daemon=True)
+        thread.start()
+        # Nothing but the launch ends the wait.
+        assert not waited.wait(0.05)
+        server.on_launch()
+        assert waited.wait(PATIENCE)
+        server.set_status("ready")
+        assert server.wait_from_launch(0.0)
