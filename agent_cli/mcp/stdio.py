@@ -213,21 +213,23 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """Stop the process and its group: close its input, then TERM, then KILL."""
     assert process.stdin is not None
     process.stdin.close()
-    for seconds, number in (
-        (STDIN_CLOSED_SECONDS, signal.SIGTERM),
-        (TERM_SECONDS, signal.SIGKILL),
-        (KILL_SECONDS, None),
-    ):
-        if await _wait_for_exit(process, seconds):
-            break
-        if number is not None:
-            end_group(process.pid, number)
-    # Kill the processes that it left behind in its group.
-    end_group(process.pid, signal.SIGKILL)
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        with suppress(PermissionError):
-            transport.close()
+    try:
+        for seconds, number in (
+            (STDIN_CLOSED_SECONDS, signal.SIGTERM),
+            (TERM_SECONDS, signal.SIGKILL),
+            (KILL_SECONDS, None),
+        ):
+            if await _wait_for_exit(process, seconds):
+                break
+            if number is not None:
+                end_group(process.pid, number)
+    finally:
+        # Kill the processes that it left behind in its group.
+        end_group(process.pid, signal.SIGKILL)
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            with suppress(PermissionError):
+                transport.close()
 
 
 async def _wait_for_exit(process: asyncio.subprocess.Process, seconds: float) -> bool:

@@ -42,6 +42,8 @@ class ServerSupervisor:
         self._changed = False
         self._gone = False
         self._denied = False
+        # Limits the time of a start that is under way.
+        self._start_limit: asyncio.Timeout | None = None
         self._errors = StderrTail(server.log)
         self._processes: list[ServerProcess] = []
         self.process = ServerProcess(self._errors)
@@ -58,9 +60,11 @@ class ServerSupervisor:
             process.kill()
 
     def stop(self) -> None:
-        """Stop the server without a restart."""
+        """Stop the server without a restart, also while it starts."""
         self._stop.set()
         self._woken.set()
+        if self._start_limit is not None:
+            self._start_limit.reschedule(0.0)
 
     async def run(self) -> None:
         """Run the server until it is stopped or has ended for good."""
@@ -93,7 +97,7 @@ class ServerSupervisor:
             await asyncio.sleep(0)
             declared = substitute_env(server.found.server, self._setup.env)
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._setup.start_timeout):
+                async with asyncio.timeout(self._setup.start_timeout) as self._start_limit:
                     link = await stack.enter_async_context(
                         connected(
                             declared,
@@ -115,6 +119,7 @@ class ServerSupervisor:
                     )
                     self.process = link.process or self.process
                     await self._update_offers(link)
+                self._start_limit = None
                 self._link, up = link, True
                 self._mark(declared, wanted=False)
                 server.set_status("ready")
@@ -131,8 +136,9 @@ class ServerSupervisor:
                 self._mark(declared, wanted=True)
                 server.set_status("login", login_message(server.name, "it"))
             elif not up:
-                server.set_status("failed", self._why_not_up(error))
+                server.set_status("failed", "it was ended" if self._stop.is_set() else self._why_not_up(error))
         finally:
+            self._start_limit = None
             self._link = None
         return up and not self._stop.is_set()
 
@@ -207,7 +213,7 @@ class ServerSupervisor:
 
     def link(self) -> McpConnection:
         """Return the open connection. Raises McpRequestError."""
-        if self._link is None:
+        if self._link is None or self._gone:
             raise McpRequestError(
                 f"the MCP server {self._server.name} is not running: {self._server.reason or 'it has ended'}"
             )
@@ -215,7 +221,7 @@ class ServerSupervisor:
 
     async def bounded(self, work: Any, seconds: float) -> Any:
         """Return the result of the work. Raises McpRequestError on a timeout or if the server ends meanwhile."""
-        started, was_open = time.monotonic(), self._link is not None
+        started, was_open = time.monotonic(), self._link is not None and not self._gone
         try:
             async with asyncio.timeout(seconds or None):
                 return await work

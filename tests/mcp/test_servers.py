@@ -97,6 +97,7 @@ def test_a_silent_one_is_given_up_in_time_and_does_not_delay_the_end(tmp_path: P
     started = time.monotonic()
     still.close()
     assert time.monotonic() - started < PATIENCE / 2
+    assert (still.all["silent"].status, still.all["silent"].reason) == ("failed", "it was ended")
 
 
 @pytest.mark.filterwarnings("error")
