@@ -120,7 +120,7 @@ def _offer(server: str, name: str, full: str, raw: dict[str, Any]) -> Offer:
     return Offer(server, name, full, text, _escape(made.schema), made.renamed, hints.get("readOnlyHint") is True, mark)
 
 
-def listed_by(key: str, listed: Iterable[Any], kind: str, problems: list[str]) -> dict[str, dict[str, Any]]:
+def entries_by(key: str, listed: Iterable[Any], kind: str, problems: list[str]) -> dict[str, dict[str, Any]]:
     """Return the prompts or resources that a server lists, by the value of `key`.
 
     A phrase about each unusable one is appended to `problems`. kind: what they are, in the singular.

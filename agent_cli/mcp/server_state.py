@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.mcp.approvals import Approvals, changed_tools, changes_phrase, may_start
-from agent_cli.mcp.catalog import Offer, listed_by, load_listing, offers_of, save_listing
+from agent_cli.mcp.catalog import Offer, entries_by, load_listing, offers_of, save_listing
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import LoginStore, login_message
 
@@ -211,8 +211,8 @@ class ServerState:
         problems: list[str] = []
         off = self.found.server.disabled_tools
         self._all = {full: o for full, o in offers_of(self.name, tools, problems).items() if o.name not in off}
-        self.prompts = listed_by("name", prompts, "prompt", problems)
-        self.resources = listed_by("uri", resources, "resource", problems)
+        self.prompts = entries_by("name", prompts, "prompt", problems)
+        self.resources = entries_by("uri", resources, "resource", problems)
         self.about, self.protocol, self.instructions = link.about, link.protocol, link.instructions
         self.era = link.era
         marks = self.fingerprints
