@@ -33,11 +33,24 @@ def mcp_result(data: Any, ctx: ToolContext) -> ToolResult:
         structured = {name: value for name, value in answer.items() if name not in _ENVELOPE} or None
     if structured is not None and not any(parts) and not media:
         parts = [structured if isinstance(structured, str) else _json(structured, indent=1)]
-    failed = answer.get("isError") in (True, "true")
+    failed = _is_error(answer)
     text = sanitize_output("\n".join(p for p in parts if p)).rstrip("\n")
     if not text and not media:
         text = "(an error without a message)" if failed else "(no output)"
     return ToolResult(text, Note(_size_of(text, media)), failed, media=tuple(media))
+
+
+def plain_answer(data: Any) -> tuple[str, bool]:
+    """Return the text of a result of any form, not of resources in it, or its data as JSON; and if it is an error."""
+    answer = data if isinstance(data, dict) else {"content": data}
+    own = [b for b in _blocks(answer.get("content")) if not isinstance(b, dict) or b.get("type") in ("text", None)]
+    text = "\n".join(filter(None, map(block_text, own)))
+    structured = answer.get("structuredContent")
+    return text or ("" if structured is None else _json(structured)), _is_error(answer)
+
+
+def _is_error(answer: dict[str, Any]) -> bool:
+    return answer.get("isError") in (True, "true")
 
 
 def read_contents(data: Any, media: list[Media], ctx: ToolContext) -> str:
