@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from agent_tools.edit import omissions
 from agent_tools.edit.line_match import (
     IndexedLines,
     LineMatch,
@@ -315,9 +316,6 @@ def _describe_char(char: str) -> str:
 
 # Line numbers as printed by Read, Grep, and other programs that models know.
 _LINE_NUMBER = r"\s*(\d{1,9})(\t|→|[:-]|\s?\| ?|$)"
-_COMMENT = r"(?:#|//|--|/\*|<!--|;|%)"
-_ELLIPSIS = rf"(?:{_COMMENT}\s*)?[\[(]?(?:\.\.\.|…)(?!\w)|{_COMMENT}.*(?:\.\.\.|…)\s*(?:\*/|-->|[\])])?$"
-_TRUNCATION_NOTE = r" … \[[\d,]+ more characters in this line\]$"
 _MAX_DIFFERENCES = 4
 
 
@@ -394,9 +392,9 @@ def _known_mistakes(lines: IndexedLines, old: str, new: str, old_lines: list[str
     """Return hints about typical mistakes of models that this text resembles."""
     text = []
     known = set(lines.keys)
-    if any(re.search(_TRUNCATION_NOTE, line) for line in old_lines):
+    if any(map(omissions.is_cut_line, old_lines)):
         text.append("It has the note on a truncated line, which is not in the file: edit a shorter part of the line.")
-    elif unknown := [s for s in map(str.strip, old_lines) if re.match(_ELLIPSIS, s) and line_key(s) not in known]:
+    elif unknown := [s for s in map(str.strip, old_lines) if omissions.may_be_omission(s) and line_key(s) not in known]:
         text.append(
             f"Its line {unknown[0][:60]!r} seems to be a placeholder for omitted text: give every line between in "
             "full. Make one edit for each place instead."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.edit.shown_text import note_shown
+from agent_tools.fs import read_state
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.files import not_a_file_error
 from agent_tools.fs.paths import compile_glob, matches_hidden, stat_or_error
@@ -95,12 +95,12 @@ class Grep(Tool[GrepArgs]):
             args = args.replace(output_mode="content")  # it is offered no other argument than the pattern and a path
         _validate(args, ctx)
         began, start = time.time(), _start(args, ctx)
-        result = self._search(args, start, ctx)
+        result = self._search(args, start, began, ctx)
         if args.output_mode == "content":
-            note_shown(result.text, str(start), began, ctx)
+            read_state.note_shown(result.text, str(start), began, ctx)
         return result
 
-    def _search(self, args: GrepArgs, start: Path, ctx: ToolContext) -> ToolResult:
+    def _search(self, args: GrepArgs, start: Path, began: float, ctx: ToolContext) -> ToolResult:
         mode = stat_or_error(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise ctx.workspace.advised(not_a_file_error(start, mode))
@@ -108,12 +108,12 @@ class Grep(Tool[GrepArgs]):
         top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
             hits, notes = _search_without_rg(args, start, ctx), list(filter(None, [ctx.once(ripgrep.RG_MISSING)]))
-            return _result(args, _drop_unreadable(args, hits, notes, top, ctx), notes, top, ctx)
+            return _result(args, _drop_unreadable(args, hits, notes, top, ctx), notes, top, began, ctx)
         with ripgrep.search_root(top) as directory:
             verifier = ripgrep.UnchangedFiles(directory)
             hits, notes = _search(rg, args, "." if start == top else f"./{start.name}", directory, ctx)
             hits = _drop_unreadable(args, hits, notes, top, ctx)
-            return _result(args, _verify(rg, args, hits, notes, verifier, ctx), notes, top, ctx)
+            return _result(args, _verify(rg, args, hits, notes, verifier, ctx), notes, top, began, ctx)
 
 
 def _start(args: GrepArgs, ctx: ToolContext) -> Path:
@@ -252,7 +252,7 @@ def _page(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
     return hits[skipped : skipped + limit]
 
 
-def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> ToolResult:
+def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, began: float, ctx: ToolContext) -> ToolResult:
     if not hits:
         hint = " Hidden and ignored files are left out." if not args.path else ""
         text = f"No matches for '{args.pattern}'.{hint}"
@@ -268,6 +268,8 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
             )
         )
     shown = shown[: fit(shown, ctx.result_limits.most("short"))]
+    if args.output_mode == "content":
+        _note_lines(_page(args, hits)[: len(shown)], top, began, ctx)
     more = len(hits) - skipped - len(shown)
     what, matches = "line" if args.output_mode == "content" else "file", len(hits)
     if args.output_mode == "count":
@@ -281,6 +283,18 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
         left = counted(more, f"more {what}")
         notes.insert(0, f"[{left}; continue with offset={skipped + len(shown)}, or narrow the search]")
     return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0), matches))
+
+
+def _note_lines(hits: list[Hit], top: Path, began: float, ctx: ToolContext) -> None:
+    """Note the lines that are shown in full."""
+    found: dict[bytes, list[int]] = {}
+    for raw, rest in hits:
+        number = re.match(rb"(\d+)[:-]", rest)
+        # ripgrep leaves out the end of longer lines.
+        if number is not None and len(rest) - number.end() < MAX_LINE_CHARS:
+            found.setdefault(raw, []).append(int(number[1]))
+    for raw, lines in found.items():
+        read_state.note_searched(top / ripgrep.path_of(raw), lines, began, ctx)
 
 
 # Without ripgrep: the same results, slower, with Python's regular expressions.
