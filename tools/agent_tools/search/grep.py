@@ -15,7 +15,7 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.files import not_a_file_error
-from agent_tools.fs.paths import compile_glob, matches_hidden, stat_or_error
+from agent_tools.fs.paths import as_names, as_text, compile_glob, matches_hidden, stat_or_error
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -207,24 +207,35 @@ def _options(args: GrepArgs) -> list[str]:
 def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContext) -> tuple[list[Hit], list[str]]:
     """Search the open directory, or its file `where`; return hits and notes."""
     options = _options(args)
-    # A glob overrides .gitignore for what it matches; a leading **/ changes nothing but would match every directory.
-    glob = args.glob
-    while glob and glob.startswith("**/"):
-        glob = glob[3:]
-    if glob and glob not in ("*", "**"):
-        options.append(f"--glob={glob}")
+    # A glob overrides .gitignore for what it matches; **/ before a name would match every directory.
+    glob = re.sub(r"^(?:\*\*/)+(?=[^/]*$)", "", args.glob or "")
+    forms = dict.fromkeys((glob, as_names(glob), as_text(glob)))
+    globs = [f"--glob={form}" for form in forms if form and form not in ("*", "**")]
     if glob and matches_hidden(glob):
         options += ["--hidden", "--glob=!.git"]
     if args.type:
         options.append(f"--type={args.type}")
-    ran = ripgrep.run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], directory, ctx)
+    search = [f"--regexp={args.pattern}", "--", where]
+    ran = ripgrep.run_rg(rg, [*options, *globs, *search], directory, ctx)
+    if len(globs) > 1 and ran.code > 1 and glob.count("{") == glob.count("}") and "parsing glob" in ran.errors:
+        # It can be read as a name only, such as [user-id].
+        ran = ripgrep.run_rg(rg, [*options, *globs[1:], *search], directory, ctx)
     hits = ripgrep.parse_hits(ran.out, args.output_mode)
+    if hits and as_names(glob):
+        hits = _of_names(glob, hits)
     if ran.code > 1 and not hits and not ran.cut and (where != "." or not _only_below_top(ran.errors)):
         raise _search_error(args, ran.errors)
     notes = ["[too many matches to check all of them; narrow the pattern, glob or path]"] if ran.cut else []
     if ran.code > 1 and ran.errors:
         notes.append(f"[some files could not be searched: {ripgrep.clean_errors(ran.errors, directory)}]")
     return hits, notes
+
+
+def _of_names(glob: str, hits: list[Hit]) -> list[Hit]:
+    """Return the hits in files whose names have the brackets of the glob, if there are such."""
+    fits = compile_glob(as_names(glob)).match
+    found = {raw for raw, name in ripgrep.paths_of(hits).items() if fits(name)}
+    return [hit for hit in hits if hit[0] in found] or hits
 
 
 def _only_below_top(errors: str) -> bool:
@@ -335,7 +346,7 @@ def _search_without_rg(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hi
         if all(f.match(name) for f in filters):
             with suppress(ToolError):
                 hits += _search_file(args, pattern, start / name, name, ctx)
-    return hits
+    return _of_names(args.glob, hits) if args.glob and as_names(args.glob) else hits
 
 
 def _search_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ctx: ToolContext) -> list[Hit]:
