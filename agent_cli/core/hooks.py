@@ -39,6 +39,7 @@ HookEvent = Literal[
     "Notification",
 ]
 HookVerdict = Literal["", "allow", "ask", "defer", "deny"]
+STRICTNESS: tuple[HookVerdict, ...] = ("", "allow", "ask", "defer", "deny")
 CALL_FIELDS = ("tool_name", "tool_input", "tool_use_id", "effects")
 
 

@@ -21,7 +21,16 @@ from typing import Any
 from agent_cli.config.prompts import prompt
 from agent_cli.core.decisions import Answer, Approve, Reject, defer
 from agent_cli.core.events import ApprovalRequested, Event, HookFinished, HookStarted, UsageAdded, Warned
-from agent_cli.core.hooks import HOOK_EVENTS, NO_HOOKS, Hook, HookEvent, HookResult, HookVerdict, RefreshFields
+from agent_cli.core.hooks import (
+    HOOK_EVENTS,
+    NO_HOOKS,
+    STRICTNESS,
+    Hook,
+    HookEvent,
+    HookResult,
+    HookVerdict,
+    RefreshFields,
+)
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Failure, Spent, Usage
 from agent_cli.engine.conversation import consume
@@ -29,15 +38,12 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.subagents import parent_environment
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ChangeObserver, ConversationState, ModelHandle, ToolTable, TurnOptions
+from agent_cli.hooks.answers import HookResponse, clip_hook_text, find_objects, read_answer, read_object
 from agent_cli.hooks.handlers import (
-    HookResponse,
     HookRun,
     call_server_tool,
-    clip_hook_text,
     hook_deadline,
     post_to_server,
-    read_answer,
-    read_object,
     run_hook,
     shell_argv,
 )
@@ -152,7 +158,13 @@ def _evaluate(hook: Hook, given: str, ask: Ask, cancel: CancelToken) -> HookRun:
 
 
 def read_hook_verdict(text: str) -> tuple[int | None, str]:
-    """Return the equivalent exit code of an answer, and its reason; None and the text if it is invalid."""
+    """Return the equivalent exit code of an answer, and its reason; None and the text if it is invalid.
+
+    A refusal takes effect wherever it is in the answer.
+    """
+    for _, found in find_objects(text, anywhere=True):
+        if found.get("ok") is False or found.get("decision") in ("block", "deny"):
+            return 2, str(found.get("reason") or "the condition is not met")
     # A regular expression would take very long for text with a hundred thousand opening braces.
     start, end = text.find("{"), text.rfind("}") + 1
     try:
@@ -168,7 +180,6 @@ _MAX_PASSES = 4
 _MAX_LOGGED_CHARS = 4_000
 # How long the end of the session waits for background hooks.
 _CLOSE_SECONDS = 1.0
-_STRICTNESS = ("", "allow", "ask", "defer", "deny")
 EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
 
 
@@ -409,7 +420,7 @@ def _call_with_timeout(hook: PythonHook, given: dict[str, Any], cancel: CancelTo
 
 def combine_results(results: list[HookResult]) -> HookResult:
     """Combine the answers of several hooks: the strictest verdict, its reasons, all additions."""
-    verdict: HookVerdict = max((r.verdict for r in results), key=_STRICTNESS.index, default="")
+    verdict: HookVerdict = max((r.verdict for r in results), key=STRICTNESS.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)
