@@ -294,11 +294,12 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin,
     if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")
     given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
-    found, problems = hooks.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
-    layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_MAX_REPORTED]]
-    if len(problems) > _MAX_REPORTED:
-        layers.ignored.append(f"{path}: {len(problems) - _MAX_REPORTED} more hooks cannot be read and do not run")
-    if found:
+    parsed = hooks.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
+    lines = parsed.lines()
+    layers.ignored += [f"{path}: {line}" for line in lines[:_MAX_REPORTED]]
+    if len(lines) > _MAX_REPORTED:
+        layers.ignored.append(f"{path}: {len(lines) - _MAX_REPORTED} more problems with hooks; see agent hooks list")
+    if found := parsed.hooks:
         layers.add_hooks(found, str(path), origin)
         held = " ignored: the project is not trusted" if origin == "project" else ""
         layers.imported.append(f"{path}: {len(found)} hook{'s' if len(found) > 1 else ''}{held}")

@@ -312,12 +312,13 @@ class _Layer:
 
     def _hooks(self, raw: Any, location: Callable[[], str]) -> tuple[Hook, ...]:
         """Parse hooks. Raises SettingsError for the first invalid one."""
-        found, problems = config_hooks.parse_hooks(raw, self._source, from_user=self._origin == "user", root=self._base)
-        if problems:
+        found = config_hooks.parse_hooks(raw, self._source, from_user=self._origin == "user", root=self._base)
+        if problems := (*found.refusing, *found.problems):
             raise SettingsError(f"{location()}: {problems[0]}")
+        self._layers.ignored += [f"{self._source}: {note}" for note in found.notes]
         if self._origin == "project":
-            self._layers.held_hooks += found
-        return found
+            self._layers.held_hooks += found.hooks
+        return found.hooks
 
     def _add_rules(self, key: str, value: tuple[Any, ...]) -> None:
         if len(self._layers.rules) + len(value) > MAX_RULES:

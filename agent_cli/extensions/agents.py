@@ -80,12 +80,15 @@ def read_agent_type(
     return AgentType(name, description, body.strip(), tools, model, None, without, disallowed_tools, hooks)
 
 
-def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentType]:
+def agent_types_from(data: Mapping[str, Any], source: str, notes: list[str] | None = None) -> dict[str, AgentType]:
     """Return the types that JSON data defines, by name; the keys are those of the front matter, and `prompt`.
+
+    notes: collects what is ignored in their hooks.
 
     Raises AgentTypeError.
     """
     found = {}
+    notes = [] if notes is None else notes
     for name, table in data.items():
         if not isinstance(table, dict) or not str(table.get("prompt") or "").strip():
             raise AgentTypeError(f"{source}: the agent {name} needs a prompt")
@@ -96,7 +99,7 @@ def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentTyp
             raise AgentTypeError(f"{source}: the agent {name}: {error}") from None
         description = key_text(table, "description")
         problems: list[str] = []
-        hooks = front_matter_hooks(table, f"{source}: the agent {name}", None, problems)
+        hooks = front_matter_hooks(table, f"{source}: the agent {name}", None, problems, notes=notes)
         if problems:
             raise AgentTypeError(problems[0])
         found[name] = AgentType(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -51,10 +52,29 @@ class HookRun(Value):
     used: tuple[UsageAdded, ...] = ()
 
 
-def shell_argv(command: str) -> list[str]:
-    """Return the argv for a command line: bash without start-up files, or sh."""
-    shell = next((s for s in _SHELLS if os.access(s, os.X_OK)), "sh")
-    return [shell, *(["--noprofile", "--norc"] if shell.endswith("bash") else []), "-c", command]
+def shell_argv(command: str, shell: str = "") -> list[str]:
+    """Return the argv for a command line: the shell that is named, else bash without start-up files, or sh."""
+    if shell in ("powershell", "pwsh"):
+        # The older program is there on Windows only.
+        return [shutil.which("pwsh") or shell, "-NoProfile", "-NonInteractive", "-Command", command]
+    if shell not in ("", "bash"):
+        return [shell, "-c", command]
+    found = next((s for s in _SHELLS if os.access(s, os.X_OK)), "sh")
+    return [found, *(["--noprofile", "--norc"] if found.endswith("bash") else []), "-c", command]
+
+
+def hook_folder(hook: Hook, root: Path, cwd: Path, env: Mapping[str, str]) -> Path:
+    """Return the folder that a command runs in. env: its variables, which the name of a folder may use.
+
+    Raises ToolError if it does not exist.
+    """
+    if not hook.cwd:
+        return cwd
+    text = _VARIABLE.sub(lambda found: env.get(found[1] or found[2], ""), hook.cwd)
+    folder = root / os.path.expanduser(text)
+    if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
+        raise ToolError(f"could not be started: there is no folder {folder}")
+    return folder
 
 
 def run_hook(
@@ -79,7 +99,7 @@ def run_hook(
             running = RunningProcess(argv, cwd, env, out.feed, stdin=file.fileno(), feed_errors=err.feed)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        return HookRun(None, "error", monotonic() - started, error=f"could not be started: {why}")
+        return HookRun(None, "error", monotonic() - started, error=f"could not be started: {argv[0]}: {why}")
     forget = cancel.on_cancel(running.wake)
     detached = False
     try:

@@ -43,13 +43,14 @@ from agent_cli.hooks.handlers import (
     HookRun,
     call_server_tool,
     hook_deadline,
+    hook_folder,
     post_to_server,
     run_hook,
     shell_argv,
 )
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_cli.providers.base import ModelError, Request, TextCollector
-from agent_tools.base import Steps
+from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TurnOverrides
 from agent_tools.text import sanitize_output, shorten
@@ -251,8 +252,12 @@ class Runner:
         yield from ran.used
         note = answer.error
         result = answer.result
-        if isinstance(hook, Hook) and hook.once and ran.cause == "exit" and not answer.error:
+        if isinstance(hook, Hook) and _is_over(hook, ran, answer):
             self._once[id(hook)] = hook
+        if isinstance(hook, Hook) and hook.refuses_only and (result.verdict == "allow" or result.changed is not None):
+            verdict: HookVerdict = "" if result.verdict == "allow" else result.verdict
+            result = result.replace(verdict=verdict, changed=None, updates=())
+            note = note or "its allow was ignored: it has a key that is not understood, which may limit it"
         if result.verdict == "allow" and not hook.from_user:
             result = result.replace(verdict="", reason="", updates=())
             note = note or "its allow was ignored: only hooks in your own settings may allow"
@@ -279,7 +284,9 @@ class Runner:
         payload = {name: value for name, value in full.items() if name != "env_file"}
         given = json.dumps(payload, ensure_ascii=False, default=str).encode("utf-8", "replace")
         env = self._environment(hook, full)
-        if hook.kind == "http":
+        if hook.unusable:
+            ran = HookRun(None, "error", 0.0, error=f"cannot run: {hook.unusable}")
+        elif hook.kind == "http":
             ran = post_to_server(hook, given, env, cancel)
         elif hook.kind == "prompt":
             ran = evaluate_prompt(hook, given.decode("utf-8"), self._hooks.open_model, cancel)
@@ -289,10 +296,17 @@ class Runner:
         elif hook.kind == "mcp_tool":
             ran = call_server_tool(hook, payload, self._hooks.call_tool, cancel)
         else:
-            argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
-            ran = run_hook(argv, given, self._hooks.cwd(), env, hook.timeout, cancel, self._run_rest_in_background)
+            ran = self._run_command(hook, given, env, cancel)
         answer = HookResponse() if ran.cause == "interrupted" else read_answer(event, ran, strict=hook.strict)
         return ran, answer
+
+    def _run_command(self, hook: Hook, given: bytes, env: dict[str, str], cancel: CancelToken) -> HookRun:
+        argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command, hook.shell)
+        try:
+            folder = hook_folder(hook, self._hooks.session.root, self._hooks.cwd(), env)
+        except ToolError as error:
+            return HookRun(None, "error", 0.0, error=str(error))
+        return run_hook(argv, given, folder, env, hook.timeout, cancel, self._run_rest_in_background)
 
     def _fields(self, event: HookEvent) -> dict[str, Any]:
         session = self._hooks.session
@@ -356,6 +370,13 @@ class Runner:
         self._end.cancel()
         for thread, _ in self._background:
             thread.join(1.0)
+
+
+def _is_over(hook: Hook, ran: HookRun, answer: HookResponse) -> bool:
+    """Return True if a hook has run for the last time: once is enough, or it can only be named."""
+    if hook.unusable:
+        return not hook.strict
+    return hook.once and ran.cause == "exit" and not answer.error
 
 
 def _subject(event: HookEvent, data: Mapping[str, Any]) -> str:

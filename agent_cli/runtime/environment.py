@@ -262,6 +262,7 @@ def _add_plugins(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
                 layers.ignored.append(_missing_plugin(name, settings.extra_marketplaces))
     for plugin in found:
         layers.plugins.append(plugin)
+        layers.ignored += [f"the plugin {plugin.name}: {note}" for note in plugin.hook_notes]
         if plugin.hooks:
             layers.add_hooks(plugin.hooks, f"the plugin {plugin.name}", "user")
         where = f"the plugin {plugin.name}"

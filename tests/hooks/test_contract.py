@@ -190,4 +190,4 @@ def test_a_command_with_arguments_is_started_without_a_shell(tmp_path: Path) -> 
     assert step.result.context == ("$HOME; `x` *",)
     missing = Step(tmp_path, "PreToolUse", "no-such-program", args=("x",), strict=True)
     assert missing.result.verdict == "deny"
-    assert missing.ran[0].note == "could not be started: No such file or directory"
+    assert missing.ran[0].note == "could not be started: no-such-program: No such file or directory"
