@@ -24,6 +24,7 @@ from agent_cli.config.parsing import (
     nearest_setting_hint,
 )
 from agent_cli.config.policy import NO_POLICY
+from agent_cli.config.rule_lists import rule_list
 from agent_cli.config.schema import (
     Mcp,
     McpServer,
@@ -36,6 +37,7 @@ from agent_cli.config.schema import (
 )
 from agent_cli.core.hooks import Hook
 from agent_cli.core.rules import Rule, RuleError, RuleList, Trust, read_rule
+from agent_cli.core.user_text import decode_user_text
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular
 from agent_tools.lazy import lazy_imports
@@ -147,7 +149,7 @@ class Layers:
         A project's file must be a regular file inside the project: no pipe, device, or link that leads out.
         """
         try:
-            return read_regular(path, MAX_BYTES, self._boundary(path, origin)).decode("utf-8")
+            return decode_user_text(read_regular(path, MAX_BYTES, self._boundary(path, origin)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
@@ -266,6 +268,8 @@ class _Layer:
     def _set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str) -> None:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
+        if cls is Permissions and key in (*_LISTS, "additional_directories") and isinstance(raw, str):
+            raw = rule_list(raw)
 
         def location() -> str:  # called only for an error
             return self.where(spelled or key, table)

@@ -19,6 +19,7 @@ from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.extensions.commands import Command, find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
 from agent_tools.base import Tool, UserCommand
@@ -249,8 +250,8 @@ def _agents_from_option(text: str, notes: list[str]) -> dict[str, AgentType]:
     notes: collects what is ignored in their hooks.
     """
     try:
-        if not text.lstrip().startswith("{"):
-            text = read_regular(Path(os.path.expanduser(text)), extensions_agents.MAX_BYTES).decode("utf-8")
+        if not begins_json_object(text):
+            text = decode_user_text(read_regular(Path(os.path.expanduser(text)), extensions_agents.MAX_BYTES))
         return extensions_agents.agent_types_from(decode_json(text, "--agents"), "--agents", notes)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--agents: {text}: {getattr(error, 'strerror', None) or error}.") from None

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent_cli.core.hooks import HOOK_EVENTS, STRICTNESS, HookEvent, HookResult, HookVerdict
+from agent_cli.core.user_text import decode_user_text
 from agent_cli.hooks.handlers import MAX_OUTPUT_BYTES, HookRun
 from agent_tools.record import Value
 from agent_tools.text import ESCAPES, sanitize_output, shorten
@@ -70,7 +71,7 @@ class HookResponse(Value):
 
 def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse:
     """Interpret the run of a hook."""
-    err, text = _decode(ran.err), decode_output(ran.out)
+    err, text = _decode(ran.err), _text(ran.out)
     if ran.code == 2:
         return _blocked(event, err or _reason_in(text) or "it gave no reason")
     failure = _failure(ran)
@@ -365,15 +366,14 @@ def _reason_in(text: str) -> str:
     return ""
 
 
-def decode_output(data: bytes) -> str:
-    """Return an output as text: UTF-8, or UTF-16 if it begins with that mark, as PowerShell writes it."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16", "replace")
-    return data.decode("utf-8", "replace")
-
-
 def _decode(data: bytes) -> str:
-    return sanitize_output(decode_output(data)).strip()
+    return sanitize_output(_text(data)).strip()
+
+
+def _text(data: bytes) -> str:
+    """Return an output as text. A byte order mark stays, since such an output is not of the documented form."""
+    marked = data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return ("\ufeff" if marked else "") + decode_user_text(data, "replace")
 
 
 def clip_hook_text(text: str) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.rules import Trust
+from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_cli.permissions.git_inspection import inspect_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.protected_names import has_placeholder
@@ -222,7 +223,7 @@ def _link_prefix(path: Path) -> str:
 
 def _read_json(path: Path, root: Path) -> dict[str, object] | None:
     try:
-        data = json.loads(read_regular(path, MAX_FILE_BYTES, root))
+        data = load_user_json(decode_user_text(read_regular(path, MAX_FILE_BYTES, root)))
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

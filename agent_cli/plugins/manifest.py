@@ -17,6 +17,7 @@ from typing import Any
 from agent_cli.config.hooks import parse_hooks
 from agent_cli.config.schema import McpServer
 from agent_cli.core.hooks import Hook
+from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_tools.fs.safe_files import read_regular, resolve_inside
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import fill_variables, shorten
@@ -320,7 +321,8 @@ class _PluginReader:
     def _json(self, name: str) -> dict[str, Any] | None:
         """Return the table in a JSON file; None if there is none. Raises PluginError for a broken manifest."""
         try:
-            table = json.loads(read_regular(self._folder / name, MAX_MANIFEST_BYTES, self._folder))
+            data = read_regular(self._folder / name, MAX_MANIFEST_BYTES, self._folder)
+            table = load_user_json(decode_user_text(data))
             why = "" if isinstance(table, dict) else "is not a JSON object"
         except (FileNotFoundError, NotADirectoryError):
             return None

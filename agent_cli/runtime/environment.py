@@ -16,6 +16,7 @@ from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.rules import RuleError, Trust
 from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.user_text import begins_json_object
 from agent_cli.memory.files import Sources, user_folders
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
 from agent_cli.providers.resolve import SHORT_NAMES
@@ -296,7 +297,7 @@ def _check_examples(layers: Layers, run_env: RunEnvironment) -> None:
 
 
 def _add_settings_option(layers: Layers, text: str, run_env: RunEnvironment) -> None:
-    if text.lstrip().startswith("{"):
+    if begins_json_object(text):
         add_json_settings(layers, text, "--settings", run_env.root)
         return
     if "\n" in text or "=" in text:
