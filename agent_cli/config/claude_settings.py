@@ -25,6 +25,7 @@ from agent_cli.config.rule_lists import resembled_list, rule_list
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
+from agent_cli.core.redact import shown_variable
 from agent_cli.core.rules import FOREIGN_TOOLS, KNOWN_TOOLS, RuleError, read_rule, split_rules
 from agent_cli.core.user_text import decode_user_text
 from agent_tools.fs.safe_files import read_regular
@@ -276,7 +277,11 @@ def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path,
 def _add_session(layers: Layers, found: claude_keys.Translated, source: str, origin: Origin) -> None:
     """Merge what is not one of our settings: variables, plugins, and the command that prints Claude's key."""
     if found.env and origin == "project":
-        layers.held.append(Withheld(source, "env", ", ".join(found.env)))
+        shown = ", ".join(shown_variable(name, value) for name, value in found.env.items())
+        layers.held.append(Withheld(source, "env", shown))
+    elif origin == "trusted":
+        mine = {name: (value, source) for name, value in found.env.items() if not name.startswith("AGENT_")}
+        layers.project_env |= mine
     else:
         layers.env |= {name: value for name, value in found.env.items() if not name.startswith("AGENT_")}
     if origin != "project":

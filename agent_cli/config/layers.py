@@ -65,6 +65,14 @@ class Withheld(Value):
     shown: str
 
 
+class ProjectAddress(Value):
+    """A variable, or the setting base_url, by which a trusted project would decide where requests go."""
+
+    name: str
+    value: str
+    source: str
+
+
 class Declared(Value):
     """An MCP server as declared in a layer. own: the layer is the user's."""
 
@@ -92,6 +100,8 @@ class Layers:
     managed: the policy of an organisation, which nothing loosens.
     imported: what was taken over from other programs' files, for doctor.
     env: variables for the session, from Claude Code's settings.
+    project_env: those of a trusted project, by name with value and source, before it is known which are used.
+    addresses: what a trusted project would set and that is used only after a question of its own.
     key_helper: the command there that prints the key for Claude, and the layer that names it.
     profiles: named groups of settings, each with its location.
     mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
@@ -114,6 +124,8 @@ class Layers:
         self.managed = NO_POLICY
         self.imported: list[str] = []
         self.env: dict[str, str] = {}
+        self.project_env: dict[str, tuple[str, str]] = {}
+        self.addresses: list[ProjectAddress] = []
         self.key_helper = ("", "")
         self.profiles: dict[str, tuple[dict[str, Any], str, Path, Where]] = {}
         self._values: dict[str, Any] = {}
@@ -282,6 +294,9 @@ class _Layer:
         if self._origin != "user":
             if reason := _forbidden_reason(hints[key], key, value):
                 layers.ignored.append(f"{self._source}: {name} {reason}; name the file with --settings if it is yours")
+                return
+            if self._origin == "trusted" and _scope(hints[key]).who == "asked":
+                layers.addresses += [ProjectAddress(name, value, self._source)] if value else []
                 return
             if self._origin == "project":
                 value = self._tightening(cls, hints[key], name, key, value, into)

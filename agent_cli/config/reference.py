@@ -13,7 +13,12 @@ from agent_cli.config.schema import Settings, SettingScope, TurnSettings, tables
 from agent_tools.record import describe_type, hints_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-_WHO = {"trusted": "if trusted", "tighten": "stricter; all if trusted", "user": "no"}
+_WHO = {
+    "trusted": "if trusted",
+    "tighten": "stricter; all if trusted",
+    "asked": "if trusted, after another question",
+    "user": "no",
+}
 
 INTRO = """\
 # Settings of agent: every key with its default. Copy what you want to change to ~/.agentrc (yours, for every

@@ -35,6 +35,7 @@ with lazy_imports():
         git_use,
     )
     from agent_cli.plugins import obtain, store
+    from agent_cli.runtime import addresses  # few projects set any
     from agent_tools.process import guarded_git
 
 
@@ -72,6 +73,8 @@ def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[s
             evaluate_project_trust(layers, run_env, _trusted(layers, options, run_env), by_flag=by_flag)
             if run_env.root != run_env.home:
                 _add_project(layers, options, run_env)
+        if layers.project_env:
+            addresses.withhold_addresses(layers, layers.project_env)
         for text in options.settings:
             _add_settings_option(layers, text, run_env)
         if options.profile is not None:
@@ -83,6 +86,8 @@ def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[s
             keys = shorten(", ".join(layers.managed.notes), 200)
             layers.ignored.append(f"--managed-settings can only restrict, so this has no effect: {keys}")
         layers.ignored += notices(options)
+        if layers.addresses:
+            addresses.report_addresses(layers, run_env)
         _use_key_helper(layers)
         if run_env.home is None and not (run_env.env.get("AGENT_STATE_DIR") or run_env.env.get("XDG_STATE_HOME")):
             layers.add({"save_sessions": False}, "the missing home folder", run_env.root)

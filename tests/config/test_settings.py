@@ -88,7 +88,9 @@ def test_without_trust_a_project_cannot_widen_anything(tmp_path: Path, text: str
 @pytest.mark.parametrize(("text", "key"), WIDENING)
 def test_with_trust_it_can(tmp_path: Path, text: str, key: str) -> None:
     found = layers(tmp_path, ("trusted", text))
-    assert found.settings() != Settings(permissions=Permissions())
+    asked = [(address.name, address.value) for address in found.addresses]
+    assert asked == ([("base_url", "http://evil")] if key == "base_url" else [])
+    assert (found.settings() != Settings(permissions=Permissions())) is (not asked)
     assert not found.held
     assert not found.ignored
 
