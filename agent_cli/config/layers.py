@@ -98,6 +98,7 @@ class Layers:
     claude_plugins: by name@marketplace, True if Claude Code's settings enable it.
     claude_markets: sources of their marketplaces, by name.
     managed: the policy of an organisation, which nothing loosens.
+    may_bypass: the user allowed the mode bypassPermissions for this session, so it may be switched to it.
     imported: what was taken over from other programs' files, for doctor.
     env: variables for the session, from Claude Code's settings.
     project_env: those of a trusted project, by name with value and source, before it is known which are used.
@@ -122,6 +123,7 @@ class Layers:
         self.claude_plugins: dict[str, bool] = {}
         self.claude_markets: dict[str, str] = {}
         self.managed = NO_POLICY
+        self.may_bypass = False
         self.imported: list[str] = []
         self.env: dict[str, str] = {}
         self.project_env: dict[str, tuple[str, str]] = {}

@@ -61,6 +61,7 @@ class Permissions(Value, tag="Permissions"):
         tuple[RuleEntry, ...], "rules as [[permissions.rules]]: list, rule, why, match, not_match", TIGHTEN
     ] = ()
     additional_directories: Annotated[tuple[str, ...], "more folders that belong to the workspace"] = ()
+    allow_bypass: Annotated[bool, "sessions may be switched to the mode bypassPermissions", USER] = False
 
 
 class Shell(Value, tag="Shell"):

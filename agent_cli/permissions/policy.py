@@ -110,7 +110,7 @@ class Policy:
         answered: bool = True,
         no_bypass: bool = False,
     ) -> None:
-        self._no_bypass = no_bypass
+        self.no_bypass = no_bypass
         self._parent: Policy | None = None
         self.mode = mode
         self._workspace = workspace
@@ -142,7 +142,7 @@ class Policy:
         if self._parent is not None:
             self._parent.mode = mode
             return
-        self._mode: Mode = "default" if self._no_bypass and mode == "bypassPermissions" else mode
+        self._mode: Mode = "default" if self.no_bypass and mode == "bypassPermissions" else mode
 
     @property
     def trusted(self) -> bool:

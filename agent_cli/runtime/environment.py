@@ -283,7 +283,7 @@ def _missing_plugin(name: str, markets: Mapping[str, str]) -> str:
 
 
 def _check_bypass(layers: Layers, options: RunOptions) -> None:
-    """Raise SettingsError for bypassPermissions from anywhere but this very command line."""
+    """Raise SettingsError for bypassPermissions from anywhere but this very command line; note if it is allowed."""
     origin = layers.origins.get("permissions.mode", "")
     asked = {"the command line", "--settings", *(str(Path(os.path.expanduser(text))) for text in options.settings)}
     if layers.settings().permissions.mode == "bypassPermissions" and origin not in asked:
@@ -291,6 +291,9 @@ def _check_bypass(layers: Layers, options: RunOptions) -> None:
             f"{origin}: permissions.mode: bypassPermissions is taken from the command line only, as in "
             "--permission-mode bypassPermissions"
         )
+    permissions = layers.settings().permissions
+    flagged = options.dangerously_skip_permissions or options.allow_dangerously_skip_permissions
+    layers.may_bypass = flagged or permissions.allow_bypass or permissions.mode == "bypassPermissions"
 
 
 def _check_examples(layers: Layers, run_env: RunEnvironment) -> None:
@@ -339,8 +342,13 @@ def add_flags(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> N
         raise UsageError(str(error)) from None
 
 
-def check_mode(mode: str, env: Mapping[str, str], managed: ManagedPolicy = NO_POLICY) -> None:
-    """Raise UsageError for a mode that is refused in this environment, or by the policy of an organisation."""
+def check_mode(
+    mode: str, env: Mapping[str, str], managed: ManagedPolicy = NO_POLICY, *, may_bypass: bool = True
+) -> None:
+    """Raise UsageError for a mode that is refused in this environment, by a policy, or as the user has not allowed it.
+
+    may_bypass: the user allowed bypassPermissions when the session began; see `Layers`.
+    """
     if mode == "bypassPermissions":
         try:
             managed = managed if managed.no_bypass else read_policy(env)
@@ -348,6 +356,11 @@ def check_mode(mode: str, env: Mapping[str, str], managed: ManagedPolicy = NO_PO
             raise UsageError(str(error)) from None
         if managed.no_bypass:
             raise UsageError(f"bypassPermissions is refused by the policy ({managed.origin}).")
+        if not may_bypass:
+            raise UsageError(
+                "bypassPermissions has to be allowed when a session begins: --allow-dangerously-skip-permissions, or "
+                "allow_bypass = true under [permissions] in your own settings."
+            )
     if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not in_container(env):
         raise UsageError(
             "bypassPermissions is refused for root outside a container; set IS_SANDBOX=1 if this machine is a sandbox."

@@ -112,7 +112,8 @@ def _make_policy(
         confined=confined,
         state=state_folder(run_env.env),
         answered=answered,
-        no_bypass=layers.managed.no_bypass,
+        no_bypass=layers.managed.no_bypass
+        or not (layers.may_bypass or settings.permissions.mode == "bypassPermissions"),
     )
 
 
