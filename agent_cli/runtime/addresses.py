@@ -109,7 +109,7 @@ def describe_question(address: ProjectAddress, run_env: RunEnvironment) -> tuple
     """Return the title, the lines and the question about using an address of the project."""
     title, kind = f"{_set_by(address, run_env)}.", _steering(address).kind
     if kind == "certificates":
-        lines = ["Whoever has the keys of these certificates can read and change what is sent to your providers."]
+        lines = ["With the keys of these certificates, others can read and change what is sent to your providers."]
         return title, lines, f"Believe servers by the {address.name} of this project?"
     cargo, place = _cargo(address, run_env), f"{'through' if kind == 'proxy' else 'to'} {_host(address.value)}"
     lines = [
