@@ -105,7 +105,8 @@ class RemoteApprover(ABC):
             if update.get("type") == "setMode" and update.get("mode") in MODES:
                 mode = self._allowed(update["mode"])
             elif update.get("type") in ("addRules", "removeRules", "replaceRules"):
-                change_rules(self._agent.policy, update, self._agent.save_rule)
+                for problem in change_rules(self._agent.policy, update, self._agent.save_rule):
+                    print_warning(f"the host's answer: {problem}")
         return mode
 
     def _allowed(self, mode: Mode) -> Mode | None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.claude_settings import add_claude_settings
+from agent_cli.config.claude_settings import add_claude_settings, overrides
 from agent_cli.config.layers import Layers, Origin
+from agent_cli.config.run_options import RunOptions
 from tests.support.program import agent
 from tests.support.scripts import call, script
 
@@ -280,3 +281,30 @@ def test_the_real_program_takes_them_under_the_same_trust(work: Path) -> None:
     shown = agent(["doctor"], work).stdout
     assert f"{home}/.claude/settings.json: 1 deny, 1 allow" in shown
     assert f"{work}/.claude/settings.json: 1 deny, ignored, as the project is not trusted: allow" in shown
+
+
+def test_servers_and_plugins_with_marks_and_comments_are_read(work: Path, home: Path) -> None:
+    (work / ".mcp.json").write_text('\ufeff{"mcpServers": {"one": {"command": "true"},}} // mine\n', "utf-8")
+    listed = agent(["mcp", "list"], work)
+    assert "one" in listed.stdout and "cannot be read" not in listed.stderr
+    folder = work.parent / "gp"
+    (folder / ".claude-plugin").mkdir(parents=True)
+    (folder / ".claude-plugin/plugin.json").write_text('\ufeff{"name": "gp", /* x */}', "utf-8")
+    (folder / "hooks").mkdir()
+    command = '{"type": "command", "command": "touch http://ran || touch ran"}'
+    hook = f'{{"hooks": {{"UserPromptSubmit": [{{"hooks": [{command},]}}]}}}}'
+    (folder / "hooks/hooks.json").write_text(f"// of the plugin\n{hook}")
+    model = script(work.parent / "script.toml", [{"text": "ok"}])
+    done = agent(["-p", "--model", model, "--plugin-dir", str(folder), "go"], work)
+    assert (done.stdout, (work / "ran").exists()) == ("ok\n", True), done.stderr
+
+
+def test_the_question_about_trust_reads_the_same_files(work: Path) -> None:
+    """What takes effect after a yes is what was shown before it."""
+    settings(work, '{"env": {"OPENAI_BASE_URL": "http://evil/",}, /* x */}')
+    assert "OPENAI_BASE_URL=http://evil/" in agent(["trust", "--show"], work).stdout
+
+
+def test_rules_of_the_python_api_may_be_one_text(work: Path) -> None:
+    options = RunOptions(disallowed_tools="Read(plan.txt)")  # type: ignore[arg-type]
+    assert overrides(options)[0] == ("--disallowedTools", {"permissions": {"deny": ["Read(plan.txt)"]}})
