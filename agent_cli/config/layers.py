@@ -36,6 +36,7 @@ from agent_cli.config.schema import (
     tables,
 )
 from agent_cli.core.hooks import Hook
+from agent_cli.core.redact import without_passwords
 from agent_cli.core.rules import Rule, RuleError, RuleList, Trust, read_rule
 from agent_cli.core.user_text import decode_user_text
 from agent_tools.fs.protected_names import has_placeholder
@@ -392,7 +393,7 @@ def _format_value(value: Any) -> str:
         return ", ".join(v.rule if isinstance(v, RuleEntry) else str(v) for v in value)
     if isinstance(value, dict):
         return ", ".join(value)
-    return str(value)
+    return without_passwords(str(value))
 
 
 def home_folder(env: Mapping[str, str]) -> Path | None:

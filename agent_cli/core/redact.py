@@ -18,10 +18,16 @@ _LOOKBACK_CHARS = 8_192
 _BLOCK_END = r"-----END [A-Z ]*-----"
 
 
+def without_passwords(text: str) -> str:
+    """Return a text, such as an address, without the passwords in it."""
+    for password in passwords_in(text):
+        text = text.replace(password, REDACTED)
+    return text
+
+
 def shown_variable(name: str, value: str) -> str:
     """Return a variable as NAME=value for a question: bounded, secrets hidden, controls escaped; "" for no name."""
-    for password in passwords_in(value):
-        value = value.replace(password, REDACTED)
+    value = without_passwords(value)
     shown = REDACTED if is_secret(name, value) and REDACTED not in value else value
     text = escape_controls(shorten(one_line(shown), _MAX_SHOWN_CHARS))
     return f"{escape_controls(shorten(name, _MAX_SHOWN_CHARS))}={text}" if name else text

@@ -185,12 +185,14 @@ def test_answers_that_others_could_have_written_are_not_used(work: Path, home: P
 
 def test_the_question_about_trust_shows_values_and_hides_secrets(work: Path) -> None:
     many = {f"NAME_{number}": "x" for number in range(30)}
+    (work / ".agentrc").write_text('base_url = "https://me:hunter2secret@evil.example/v1"\n')
     project_env(
         work, **many, HTTPS_PROXY="http://me:hunter2secret@evil.example", API_TOKEN="t0psecretvalue", ODD="a\x1b[2Jb"
     )
     shown = agent(["trust", "--show"], work).stdout
     assert "HTTPS_PROXY=http://me:[redacted]@evil.example" in shown
     assert "API_TOKEN=[redacted]" in shown
+    assert "sets base_url: https://me:[redacted]@evil.example/v1" in shown
     assert "hunter2" not in shown and "t0psecret" not in shown and "\x1b[2J" not in shown
 
 
