@@ -355,6 +355,11 @@ class HookFinished(Value, tag="HookRan"):
     stdout: str = ""
     stderr: str = ""
 
+    @property
+    def failed(self) -> bool:
+        """True if the hook could not run, did not end in time, or gave an answer that is not understood."""
+        return self.outcome in ("error", "cancelled")
+
 
 class UsageAdded(Value, tag="UsageAdded"):
     """The usage of one model call. Its `cost` is unreliable if the model has no known price.
