@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from agent_cli.core.events import (
@@ -34,10 +34,11 @@ from agent_cli.core.messages import (
     count_characters,
     drop_unsupported,
     forget_thinking,
+    has_media,
 )
 from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
-from agent_cli.core.window import count_text_tokens
+from agent_cli.core.window import Window, count_text_tokens
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.held_text import HeldText, RepeatedText, repeated_length
 from agent_cli.engine.turn import Turn
@@ -65,6 +66,7 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_cli.engine import held_text, repairs, text_calls  # for few front ends; for calls with mistakes
     from agent_cli.engine.compaction import measure  # only for answers that break off
+    from agent_cli.providers import media_limits
     from agent_tools import foreign_calls
 
 # Nesting limit for the arguments of a call; all later processing of them recurses.
@@ -188,9 +190,7 @@ def build_request(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Request:
     """Return the request for the next round; always the previous one plus a suffix."""
     window = turn.deps.state.window
     history = forget_thinking(turn.view, turn.options.keep_thinking)
-    if turn.has_media:
-        history = drop_unsupported(history, turn.options.input_modalities)
-    request = _fit_to_window(turn, request_of(turn.options, history, tool_choice))
+    request = _fit_to_window(turn, request_of(turn.options, window, history, tool_choice))
     if not window.compactions:
         return request
     return request.replace(head=len(window.head), earlier=turn.hidden)
@@ -216,13 +216,18 @@ def _fit_to_window(turn: Turn, request: Request) -> Request:
     return request.replace(total_tokens=min(left, request.total_tokens or left))
 
 
-def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: ToolChoice) -> Request:
-    """Return a request with these messages, and the options of every request of the conversation."""
+def request_of(options: TurnOptions, window: Window, shown: Sequence[Message], tool_choice: ToolChoice) -> Request:
+    """Return a request with these messages, and the options of every request of the conversation.
+
+    Media that the model or its provider does not accept are replaced by text, and tools that it refused left out.
+    """
+    if any(map(has_media, shown)):
+        shown = media_limits.fit_media(drop_unsupported(shown, options.input_modalities), options.media_limits)
     return Request(
         model=options.model,
         system=options.system,
-        messages=tuple(history),
-        tools=options.tools,
+        messages=tuple(shown),
+        tools=window.offered(options.tools, options.label) if window.left_out else options.tools,
         max_tokens=options.max_tokens or options.answer_tokens,
         total_tokens=options.total_tokens,
         temperature=options.temperature,

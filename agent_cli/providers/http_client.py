@@ -36,6 +36,7 @@ from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.net.urls import DEFAULT_PORTS, Url
 from agent_tools.record import Protocol
+from agent_tools.results import Media
 
 with lazy_imports():
     from agent_cli.providers import errors  # few answers are errors
@@ -121,8 +122,7 @@ def _parse(block: bytes, events: list[tuple[str, str]]) -> None:
 
 T = TypeVar("T")
 
-# How an error names the limit of an answer, and the sums in which servers say how much would fit.
-_LIMIT = r"max_(completion_|output_|new_)?tokens|maxoutputtokens"
+# The sums in which servers say how much of an answer would fit.
 _FIT_PATTERNS = (
     r"> ?(\d{3,8}) ?- ?(\d{1,8})",
     r"maximum context length is (\d{3,8}) .{0,60}?\b(\d{1,8}) (?:input|prompt)",
@@ -231,10 +231,22 @@ class HttpModelClient(ABC):
 
     @abstractmethod
     def _adapt(self, request: Request, error: ModelError) -> str | None:
-        """Adapt to a request that was rejected as bad, by remembering what to change.
+        """Adapt the options to a request that was rejected as bad, by remembering what to change.
 
-        Return a notice for the user, "" if that is not worth one, or None if the request cannot be helped.
+        Return a notice for the user, "" if that is not worth one, or None if the request cannot be helped. Not called
+        for an error about the content of messages or tools: sending less of that is up to the caller.
         """
+
+    def _adapt_form(self, request: Request, error: ModelError) -> bool:
+        """Adapt the form in which messages and tools are written to a request that was rejected as bad.
+
+        Return True if the request is to be sent again.
+        """
+        return False
+
+    def _named_media(self, request: Request, error: ModelError) -> tuple[Media, ...]:
+        """Return the images and documents that an error names by their place in the request."""
+        return ()
 
     def _endpoint(self, request: Request) -> str:
         """Return the URL of a request."""
@@ -252,7 +264,7 @@ class HttpModelClient(ABC):
     def _lower_limit(self, request: Request, error: ModelError) -> bool:
         """Remember the longest answer that an error allows. Return True if the request can then be repeated."""
         words = f"{error.failure.message} {error.code}".lower()
-        if not self._last_limit or not re.search(_LIMIT, words):
+        if not self._last_limit or not re.search(errors.ANSWER_LIMIT, words):
             return False
         sums = (found for pattern in _FIT_PATTERNS if (found := re.search(pattern, words)))
         fits = [int(found[1]) - int(found[2]) for found in sums] or map(int, re.findall(r"\b\d{3,8}\b", words))
@@ -302,8 +314,13 @@ class HttpModelClient(ABC):
             reply.close()
             if self._lower_limit(request, error):
                 continue
-            advice = self._adapt(request, error) if error.failure.kind == "bad_request" else None
+            if error.failure.kind != "bad_request":
+                raise error
+            if self._adapt_form(request, error):
+                continue
+            advice = None if errors.names_content(error) else self._adapt(request, error)
             if advice is None:
+                error.media = self._named_media(request, error)
                 raise error
             yield from self._notify_once(advice)
 

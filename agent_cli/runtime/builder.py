@@ -304,7 +304,7 @@ def _conversation_state(restored: Restored | None) -> ConversationState:
         from datetime import datetime  # only a resumed session needs it
 
         state.began = datetime.fromisoformat(restored.created).timestamp()
-        state.window = Window(restored.compactions, restored.pins, restored.report)
+        state.window = Window(restored.compactions, restored.pins, restored.report, restored.left_out, restored.refusal)
         asked = restored.waiting.questions if restored.waiting else {}
         state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
     return state
