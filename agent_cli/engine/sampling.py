@@ -1,8 +1,8 @@
 """One model call: build the request from the turn, turn chunks into events at once, return one message.
 
 The model client retries an answer that breaks off: the part already shown is void, and is not sent to the model. If the
-retries fail, or the user interrupts, the part shown stays in the history as a message without calls, so that the model
-knows what the user has read.
+retries fail, or the user interrupts, the part shown last stays in the history as a message without calls, so that the
+model knows what the user has read.
 """
 
 from __future__ import annotations
@@ -255,6 +255,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     held = HeldText() if request.tools and request.tool_choice != "none" else None
     pieces = held_text.CallAnnouncer(turn) if turn.options.pieces else None
     failed: ModelError | CancelledError | None = None
+    void: AssistantMessage | None = None
     turn.in_model_call = True
     stream = turn.client.stream(request, turn.deps.context.cancel)
     try:
@@ -284,6 +285,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
             if isinstance(chunk, Restarted):
                 if (paid := _pay(turn, draft, broken=True)) is not None:
                     yield UsageAdded(turn.options.label, paid, aside=True)
+                void = draft.message("error", with_calls=False) or void
                 draft = AnswerDraft()
                 add = draft.add
                 held, repeated, first = held and HeldText(), RepeatedText(), True
@@ -330,9 +332,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     if failed is not None:
         if held is not None and (shown := held.release()):
             yield TextDelta(shown)
-        partial = draft.message("interrupted" if isinstance(failed, CancelledError) else "error", with_calls=False)
-        if partial is not None:
-            yield from turn.add(partial)
+        yield from _keep_partial(turn, draft, void, "interrupted" if isinstance(failed, CancelledError) else "error")
         raise failed
     assert draft.stopped is not None
     turn.in_model_call = False
@@ -347,6 +347,18 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     if held is not None and (held.held or turn.deps.context.small_model):
         message = yield from _with_written_calls(turn, message, held)
     return with_valid_calls(message, turn.deps.state.ids, turn.deps.tools)
+
+
+def _keep_partial(
+    turn: Turn, draft: AnswerDraft, void: AssistantMessage | None, stop_reason: str
+) -> Generator[Event, None, None]:
+    """Add the text of an answer that broke off. void: the text of an earlier attempt, for one that brought none."""
+    partial = draft.message(stop_reason, with_calls=False)
+    if partial is None and void is not None:
+        partial = void.replace(stop_reason=stop_reason)
+        yield TextDelta(partial.text)
+    if partial is not None:
+        yield from turn.add(partial)
 
 
 def _begins_call(turn: Turn, text: str) -> bool:

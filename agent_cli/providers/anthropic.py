@@ -116,9 +116,11 @@ class MessageReader:
             if text := delta.get("text"):
                 yield TextChunk(text)
         elif kind == "input_json_delta":
-            if (text := delta.get("partial_json")) and index in self._open:
-                number, _ = self._open[index]
-                self._open[index] = (number, None)
+            if (text := delta.get("partial_json")) and self._open:
+                # Some gateways send the arguments under another index than the call.
+                at = index if index in self._open else next(reversed(self._open))
+                number, _ = self._open[at]
+                self._open[at] = (number, None)
                 yield ToolCallDelta(number, text)
         elif kind == "thinking_delta":
             if text := delta.get("thinking"):

@@ -30,6 +30,7 @@ from agent_cli.providers.base import (
     UsageChunk,
     token_limit,
 )
+from agent_cli.providers.surrogates import join_surrogates
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
@@ -87,6 +88,10 @@ class SSEDecoder:
             else:
                 _parse(block, events)
         return events
+
+    def end(self) -> list[tuple[str, str]]:
+        """Return the event that has no blank line after it, at the end of the stream, if there is one."""
+        return self.feed(b"\n\n") if self._rest else []
 
     def _without_bom(self, data: bytes) -> bytes:
         data = b"".join(self._rest) + data
@@ -328,6 +333,11 @@ class HttpModelClient(ABC):
         self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
     ) -> Iterator[Chunk]:
         """Yield the chunks that `reader` makes of a reply, up to the event for which `last` is true."""
+        return join_surrogates(self._read_chunks(reader, reply, last))
+
+    def _read_chunks(
+        self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
+    ) -> Iterator[Chunk]:
         try:
             for event in self._objects(reply):
                 for chunk in self._chunks_of(reader, event):
@@ -387,9 +397,13 @@ class HttpModelClient(ABC):
             yield self._object(body.decode("utf-8", "replace"))
             return
         splitter = SSEDecoder(MAX_ANSWER_BYTES)
-        while data := reply.read():
+        broken: HttpError | None = None
+        while True:
             try:
-                found = splitter.feed(data)
+                data = reply.read()
+                found = splitter.feed(data) if data else []
+            except HttpError as error:
+                data, found, broken = b"", [], error
             except OverflowError:
                 raise errors.malformed(f"{reply.host} sent an event of more than {MAX_ANSWER_BYTES:,} bytes.") from None
             for _, text in found:
@@ -399,6 +413,17 @@ class HttpModelClient(ABC):
                     yield {"done": True}
                 elif text.strip():
                     yield self._object(text)
+            if not data:
+                break
+        # Some servers end the stream right after the last event. One that was cut is no event.
+        for _, text in splitter.end():
+            try:
+                event = {"done": True} if text.strip() == "[DONE]" else self._object(text)
+            except ModelError:
+                continue
+            yield event
+        if broken is not None:
+            raise broken
 
     def _object(self, text: str) -> dict[str, Any]:
         try:
