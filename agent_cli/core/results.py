@@ -127,6 +127,8 @@ class Failure(Value, tag="Failure"):
     status: of the provider's HTTP answer; 0 if there was none.
     reducible: the provider refused the request for a reason that does not lie in its options or the account, so that
         it may take one that contains less.
+    subject: the provider's names for what a reducible one is about.
+    media: digests of the images and documents that a reducible one is about.
     """
 
     kind: Literal[
@@ -137,6 +139,8 @@ class Failure(Value, tag="Failure"):
     retryable: bool = False
     status: int = 0
     reducible: bool = False
+    subject: str = ""
+    media: tuple[str, ...] = ()
 
     @property
     def complaint(self) -> str:

@@ -293,7 +293,8 @@ def compacted_line(event: Compacted) -> str:
     text = f"compacted: {event.tokens_before:,} tokens are now about {event.tokens_after:,}"
     if not event.head:
         return f"{text}; {counted(len(event.cuts), 'old result')} cut, all else stays"
-    by = "" if event.by == "model" else " (made without a model, as none could write it)"
+    why = "" if event.trigger == "refused" else ", as none could write it"
+    by = "" if event.by == "model" else f" (made without a model{why})"
     parts = [
         f"{counted(event.dropped, 'message')} became a summary{by}",
         f"the newest {event.kept} stay" if event.kept > 1 else "the newest stays",

@@ -17,7 +17,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from agent_cli.core.events import Event, LeftOut, Uncompacted, Warned
 from agent_cli.core.messages import AssistantMessage, Message, Thinking, media_noun
 from agent_cli.core.results import Failure
+from agent_cli.core.window import Compaction
 from agent_cli.engine.compaction import compact, measure
+from agent_cli.engine.sampling import build_request
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
 from agent_cli.providers.errors import TOO_LARGE
@@ -34,6 +36,7 @@ _MAX_SINGLE_MEDIA = 3
 _MAX_NAMED_TOOLS = 10
 _MAX_STEPS = 30
 
+# These come first in any case.
 _REASONING = r"signature|thinking|reasoning|encrypted.content|thought|cannot be modified"
 _MEDIA = r"\bimages?\b|image_url|\bpdfs?\b|\bdocuments?\b|media.?type|inline.?data|\bfiles?\b"
 # Images of which there are too many: the newest are kept.
@@ -57,7 +60,8 @@ class Ladder:
         self._tried: set[LeftOut] = set()
         self._complaint: tuple[str, ...] = ()
         self._failure: Failure | None = None
-        self._compacted = False
+        self._exhausted = False
+        self._compaction: Compaction | None = None
 
     def climb(self, turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
         """Take the next step after a refusal, so that the request can be sent again.
@@ -65,25 +69,27 @@ class Ladder:
         Return the failure, with advice, if there is none; everything is undone then. Raises CancelledError.
         """
         window = turn.deps.state.window
-        now = window.left_out.get(turn.options.label, LeftOut(turn.options.label))
-        tools = _named_tools(turn, now, error)
-        complaint = (error.failure.complaint, *tools, *(item.digest for item in error.media))
+        now = _in_use(turn)
+        tools = _named_tools(turn, now, error.failure)
+        complaint = (error.failure.complaint, *tools, *error.failure.media)
         if self._failure is None:
             self._before = now
         if self._kept is None or complaint != self._complaint:
             self._kept = now
-        again = self._failure is not None or bool(window.refusal and complaint[0].startswith(window.refusal))
+        # What the log has of an earlier refusal may end in advice.
+        again = self._failure is not None or window.refusal.startswith(complaint[0])
         self._failure, self._complaint = error.failure, complaint
         _use(turn, self._kept)
-        if not self._compacted and len(self._tried) < _MAX_STEPS:
-            following = (step for step in _steps(turn, self._kept, error, tools) if step not in self._tried)
-            if (step := next(following, None)) is not None:
+        if not self._exhausted:
+            following = (step for step in _steps(turn, self._kept, error.failure, tools) if step not in self._tried)
+            if len(self._tried) < _MAX_STEPS and (step := next(following, None)) is not None:
                 self._tried.add(step)
                 _use(turn, step)
                 return None
-            self._compacted = True
+            self._exhausted = True
             used = measure.used_tokens(window, turn.options, turn.history)
             if not (yield from compact.compact(turn, "refused", used, bare=True)):
+                self._compaction = window.compactions[-1]
                 return None
         yield from self.give_up(turn)
         window.refusal = complaint[0]
@@ -91,8 +97,8 @@ class Ladder:
 
     def settle(self, turn: Turn) -> Generator[Event, None, None]:
         """Remember what made the request pass, and say it."""
-        before, now = self._before, turn.deps.state.window.left_out.get(turn.options.label)
-        if self._failure is not None and before is not None and now is not None and now != before:
+        before, now = self._before, _in_use(turn)
+        if self._failure is not None and before is not None and now != before:
             # Refused a second time, the reasoning of each answer would be.
             if now.reasoning > before.reasoning > 0:
                 now = now.replace(reasoning=-1)
@@ -100,6 +106,8 @@ class Ladder:
             yield now
             what = " and ".join(_difference(turn, before, now))
             yield Warned(f"{self._failure.message} It passed without {what}, left out for the rest of this session.")
+        if self._failure is not None and self._compaction is not None:
+            yield Warned(f"{self._failure.message} It passed after the conversation was compacted.")
         self._reset()
 
     def give_up(self, turn: Turn) -> Generator[Event, None, None]:
@@ -107,64 +115,70 @@ class Ladder:
         window = turn.deps.state.window
         if self._before is not None:
             _use(turn, self._before)
-        if self._compacted and window.compactions and window.compactions[-1].event.trigger == "refused":
-            event = Uncompacted(window.compactions[-1].event.tokens_before)
+        if self._compaction is not None and window.compactions[-1:] == [self._compaction]:
+            event = Uncompacted(self._compaction.event.tokens_before)
             window.apply(event, len(turn.history))
             turn.refresh_view()
             yield event
         self._reset()
 
     def _reset(self) -> None:
-        self._before = self._kept = self._failure = None
-        self._tried, self._compacted = set(), False
+        self._before = self._kept = self._failure = self._compaction = None
+        self._tried, self._exhausted = set(), False
+
+
+def _in_use(turn: Turn) -> LeftOut:
+    return turn.deps.state.window.left_out.get(turn.options.label) or LeftOut(turn.options.label)
 
 
 def _use(turn: Turn, left_out: LeftOut) -> None:
-    turn.deps.state.window.left_out[left_out.model] = left_out
+    everything = turn.deps.state.window.left_out
+    if left_out == LeftOut(left_out.model):
+        everything.pop(left_out.model, None)
+    else:
+        everything[left_out.model] = left_out
     turn.refresh_view()
 
 
-def _steps(turn: Turn, kept: LeftOut, error: ModelError, tools: Sequence[str]) -> Steps:
-    """Yield what may be left out beyond `kept`, what the error names first. tools: those that it names."""
-    words = f"{error.failure.message} {error.code}"
+def _steps(turn: Turn, kept: LeftOut, failure: Failure, tools: Sequence[str]) -> Steps:
+    """Yield what may be left out beyond `kept`, what the failure names first. tools: those that it names."""
+    words = f"{failure.message} {failure.subject}"
+    sent = build_request(turn).messages
     if tools and len(kept.tools) < _MAX_NAMED_TOOLS:
         yield kept.replace(tools=(*kept.tools, *tools))
-    elif error.failure.status == 413 or re.search(TOO_LARGE, words, re.IGNORECASE):
-        yield from _oldest_media(turn, kept, 0)
-    elif error.media or re.search(_MEDIA, words, re.IGNORECASE):
-        yield from _named_media(turn, kept, error, words)
-    yield from _without_reasoning(turn, kept)
-    yield from _as_text(kept, _media_of(turn.view))
+    elif failure.status == 413 or re.search(TOO_LARGE, words, re.IGNORECASE):
+        yield from _oldest_media(sent, kept, 0)
+    elif re.search(_MEDIA, words, re.IGNORECASE) and not re.search(_REASONING, words, re.IGNORECASE):
+        yield from _named_media(sent, kept, failure.media, words)
+    answers = (m for m in sent if isinstance(m, AssistantMessage))
+    if any(isinstance(part, Thinking) for answer in answers for part in answer.parts):
+        yield kept.replace(reasoning=len(turn.history))
+    yield from _as_text(kept, _media_of(sent))
     servers = [tool.name for tool in turn.options.tools if turn.deps.traits_of(tool.name).of_server]
     if more := [name for name in servers if name not in kept.tools]:
         yield kept.replace(tools=(*kept.tools, *more))
 
 
-def _without_reasoning(turn: Turn, kept: LeftOut) -> Steps:
-    answers = (m for m in turn.view if isinstance(m, AssistantMessage))
-    if any(isinstance(part, Thinking) for answer in answers for part in answer.parts):
-        yield kept.replace(reasoning=len(turn.history))
-
-
-def _named_media(turn: Turn, kept: LeftOut, error: ModelError, words: str) -> Steps:
-    """Yield what to send as text of the images and documents that an error is about.
+def _named_media(sent: Sequence[Message], kept: LeftOut, named: Sequence[str], words: str) -> Steps:
+    """Yield what to send as text of the images and documents that a failure is about.
 
     The newest are the likely ones: a request with the others was answered.
+    named: digests of those that the failure names by their place.
     """
     if re.search(_TOO_MANY, words, re.IGNORECASE):
         number = re.search(_TOO_MANY_NUMBER, words, re.IGNORECASE)
-        yield from _oldest_media(turn, kept, int(number[1]) if number else 0)
-    yield from _as_text(kept, error.media)
-    answered = max((i for i, m in enumerate(turn.view) if isinstance(m, AssistantMessage)), default=-1)
-    newest = _media_of(turn.view[answered + 1 :]) or _media_of(turn.view)
+        yield from _oldest_media(sent, kept, int(number[1]) if number else 0)
+    yield from _as_text(kept, [item for item in _media_of(sent) if item.digest in named])
+    answered = max((i for i, m in enumerate(sent) if isinstance(m, AssistantMessage)), default=-1)
+    newest = _media_of(sent[answered + 1 :]) or _media_of(sent)
     for item in newest[: -_MAX_SINGLE_MEDIA - 1 : -1]:
         yield from _as_text(kept, [item])
     yield from _as_text(kept, newest)
 
 
-def _oldest_media(turn: Turn, kept: LeftOut, most: int) -> Steps:
+def _oldest_media(sent: Sequence[Message], kept: LeftOut, most: int) -> Steps:
     """Yield growing parts of the media, the oldest first: all but `most`; then half of their bytes, and half again."""
-    media = _media_of(turn.view)
+    media = _media_of(sent)
     if most and len(media) > most:
         yield from _as_text(kept, media[:-most])
     left = sum(len(item.data) for item in media)
@@ -185,9 +199,9 @@ def _media_of(messages: Sequence[Message]) -> list[Media]:
     return [item for m in messages if not isinstance(m, AssistantMessage) for item in m.media]
 
 
-def _named_tools(turn: Turn, left_out: LeftOut, error: ModelError) -> list[str]:
-    """Return the tools that an error names, by their number in the request or by their name."""
-    words = f"{error.failure.message} {error.code}"
+def _named_tools(turn: Turn, left_out: LeftOut, failure: Failure) -> list[str]:
+    """Return the tools that a failure names, by their number in the request or by their name."""
+    words = f"{failure.message} {failure.subject}"
     offered = [tool.name for tool in turn.options.tools if tool.name not in left_out.tools]
     places = re.findall(_INNER_TOOL_PLACE, words) or re.findall(_TOOL_PLACE, words)
     named = [offered[at] for at in dict.fromkeys(map(int, places)) if at < len(offered)]

@@ -14,7 +14,6 @@ from agent_cli.core.modes import Effort, Verbosity, thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Protocol, Value
-from agent_tools.results import Media
 from agent_tools.schema import Freeform
 
 CacheTtl = Literal["5m", "1h"]
@@ -223,10 +222,7 @@ class ModelError(Exception):
     retry_after: seconds that the provider asks to wait.
     status: of the HTTP answer; 0 if there was none.
     code: the provider's names for the error and its subject.
-    media: the images and documents of the request that the error names.
     """
-
-    media: tuple[Media, ...] = ()
 
     def __init__(self, failure: Failure, retry_after: float | None = None, status: int = 0, code: str = "") -> None:
         super().__init__(failure.message)

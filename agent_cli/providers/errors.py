@@ -182,7 +182,9 @@ def _error(status: int, text: str, code: str, provider: str, model: str, wait: f
     sentence = f"{lead}: {text}" if text else lead
     sentence = sentence if sentence[-1] in ".!?" else sentence + "."
     reducible = kind == "bad_request" and unknown and _is_reducible(status, f"{code} {text}")
-    failure = Failure(kind, sentence, retryable, reducible=True) if reducible else Failure(kind, sentence, retryable)
+    failure = Failure(kind, sentence, retryable)
+    if reducible:
+        failure = failure.replace(reducible=True, **({"subject": code} if code else {}))
     return ModelError(failure, wait, status, code)
 
 

@@ -325,7 +325,8 @@ class HttpModelClient(ABC):
                 continue
             advice = None if errors.names_content(error) else self._adapt(request, error)
             if advice is None:
-                error.media = self._named_media(request, error)
+                if media := self._named_media(request, error):
+                    error.failure = error.failure.replace(media=tuple(item.digest for item in media))
                 raise error
             yield from self._notify_once(advice)
 

@@ -88,7 +88,7 @@ def test_only_what_makes_the_request_pass_stays_left_out(root: Path, culprit: st
     assert kept == ({"tools"} if culprit == "text" else CULPRITS.keys() - {culprit})
     assert [e.by for e in world.of(Compacted)] == (["program"] if culprit == "text" else [])
     assert len(world.of(LeftOut)) == (culprit != "text")
-    assert len(warnings(world)) == (culprit != "text")
+    assert len(warnings(world)) == 1 and words in warnings(world)[0]
     before = model.refused
     go(world, "and now?")
     assert model.refused == before, "the next request is sent without it at once"
@@ -338,6 +338,23 @@ def test_another_model_starts_afresh(root: Path) -> None:
     assert left_out(world) is not None
 
 
+def test_a_compaction_that_helped_is_not_undone_by_a_later_refusal(root: Path) -> None:
+    world, model = world_of(root, lambda r: "Bad request" if CULPRITS["text"](r) else "")
+    assert isinstance(go(world), Complete)
+    assert (
+        warnings(world)[-1] == "Picky refused the request: Bad request. It passed after the conversation was compacted."
+    )
+    model.refusal = lambda r: "Another one"
+    assert isinstance(go(world, "next"), Failed)
+    assert len(world.of(Compacted)) - len(world.of(Uncompacted)) == len(world.deps.state.window.compactions) == 1
+
+
+def test_what_the_model_is_not_sent_is_no_step(root: Path) -> None:
+    world, model = world_of(root, lambda r: "Bad request")
+    go(world, input_modalities=frozenset(), tools=())
+    assert [bool(signatures(r)) for r in model.requests] == [True, False, False], "reasoning, then the compaction"
+
+
 def test_an_interrupted_request_leaves_nothing_out(root: Path) -> None:
     world, model = world_of(root, lambda r: "")
 
@@ -350,7 +367,7 @@ def test_an_interrupted_request_leaves_nothing_out(root: Path) -> None:
 
     model.refusal = refusal
     assert isinstance(go(world), Failed)
-    assert left_out(world) in (None, LeftOut(LABEL)) and not world.of(LeftOut)
+    assert left_out(world) is None and not world.of(LeftOut)
 
 
 def test_a_subagent_is_not_offered_what_was_refused_above() -> None:
@@ -388,6 +405,10 @@ def test_a_final_refusal_is_known_when_the_session_is_resumed(root: Path) -> Non
     assert replay.window.refusal
     world.deps.state.window = Window(refusal=replay.window.refusal)
     assert go(world, "again", tools=()).failure.message.endswith(ADVICE)
+    for event in world.of(TurnFinished)[1:]:
+        replay.apply(event, "")
+    world.deps.state.window = Window(refusal=replay.window.refusal)
+    assert go(world, "once more", tools=()).failure.message.endswith(ADVICE)
     model.refusal = lambda r: ""
     go(world, "third", tools=())
     assert not world.deps.state.window.refusal
