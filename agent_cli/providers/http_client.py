@@ -398,33 +398,43 @@ class HttpModelClient(ABC):
             yield self._object(body.decode("utf-8", "replace"))
             return
         splitter = SSEDecoder(MAX_ANSWER_BYTES)
-        broken: HttpError | None = None
-        while True:
+        for data in self._data(reply):
             try:
-                data = reply.read()
-                found = splitter.feed(data) if data else []
-            except HttpError as error:
-                data, found, broken = b"", [], error
+                found = splitter.feed(data) if data else splitter.end()
             except OverflowError:
                 raise errors.malformed(f"{reply.host} sent an event of more than {MAX_ANSWER_BYTES:,} bytes.") from None
             for _, text in found:
                 if text.startswith("{"):
-                    yield self._object(text)
+                    yield from self._read_object(text, last=not data)
                 elif text.strip() == "[DONE]":
                     yield {"done": True}
                 elif text.strip():
-                    yield self._object(text)
-            if not data:
-                break
-        # Some servers end the stream right after the last event. One that was cut is no event.
-        for _, text in splitter.end():
-            try:
-                event = {"done": True} if text.strip() == "[DONE]" else self._object(text)
-            except ModelError:
-                continue
-            yield event
+                    yield from self._read_object(text, last=not data)
+
+    def _data(self, reply: HttpResponse) -> Iterator[bytes]:
+        """Yield the bytes of a reply, and b"" at its end, also if the connection breaks: what came last may be whole.
+
+        Raises HttpError.
+        """
+        broken: HttpError | None = None
+        try:
+            while data := reply.read():
+                yield data
+        except HttpError as error:
+            broken = error
+        yield b""
         if broken is not None:
             raise broken
+
+    def _read_object(self, text: str, *, last: bool) -> Iterator[dict[str, Any]]:
+        """Yield the object. last: the end of the stream follows, which may have cut it; then it is left out."""
+        try:
+            found = self._object(text)
+        except ModelError:
+            if last:
+                return
+            raise
+        yield found
 
     def _object(self, text: str) -> dict[str, Any]:
         try:

@@ -96,6 +96,16 @@ def test_an_event_that_was_cut_is_no_end(wire: Wire) -> None:
         assert (caught.value.failure.kind, caught.value.failure.retryable) == ("network", True)
 
 
+@pytest.mark.parametrize("size", [-1, -2, -9])
+def test_a_line_of_ollama_that_was_cut_is_no_end_and_one_without_its_end_is_whole(size: int) -> None:
+    wire = next(wire for wire in DIRECT if wire.protocol == "ollama")
+    sent = b"".join(events(Reply(text="fine"), wire.protocol, wire.model)).rstrip()
+    assert answer_of(wire, Reply(raw=sent, content_type="application/x-ndjson")).text == "fine"
+    with pytest.raises(ModelError) as caught:
+        answer_of(wire, Reply(raw=sent[:size], content_type="application/x-ndjson"))
+    assert (caught.value.failure.kind, caught.value.failure.retryable) == ("network", True)
+
+
 def head(index: int, identity: str, name: str = "Bash", arguments: str = "") -> dict[str, Any]:
     return {"index": index, "id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
