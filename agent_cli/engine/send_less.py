@@ -40,7 +40,7 @@ _MAX_STEPS = 30
 _REASONING = r"signature|thinking|reasoning|encrypted.content|thought|cannot be modified"
 _MEDIA = r"\bimages?\b|image_url|\bpdfs?\b|\bdocuments?\b|media.?type|inline.?data|\bfiles?\b"
 # Images of which there are too many: the newest are kept.
-_TOO_MANY = r"too many|many-image|number of images|at most \d|up to \d+ image|maximum of \d+ (image|file)"
+_TOO_MANY = r"too many|many-image|number of images|at most \d|up to \d+ image|maximum of \d+ (image|file|pdf)"
 _TOO_MANY_NUMBER = r"(?:at most|up to|maximum of|limit of) (\d{1,4}) (?:image|document|pdf|file)"
 _TOOL_PLACE = r"(?i)\btools[.\[]+(\d{1,4})"
 # Gemini has all tools in one: `tools[0].function_declarations[7]`.

@@ -96,16 +96,33 @@ def paths(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
                     )
 
 
+def places(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The place of each image of a request, as the Responses API writes it, and its data."""
+    for n, item in enumerate(body["input"]):
+        for name in ("content", "output"):
+            for m, part in enumerate(item.get(name) or ()) if isinstance(item.get(name), list) else ():
+                if part["type"] == "input_image":
+                    yield f"Invalid 'input[{n}].{name}[{m}].image_url'", part["image_url"].partition(",")[2]
+
+
+Paths = Callable[[dict[str, Any]], Iterator[tuple[str, str]]]
+
+
+@pytest.mark.parametrize(
+    ("client", "model", "found"), [(ANTHROPIC, "claude-sonnet-5", paths), (RESPONSES, "gpt-5.6", places)]
+)
 @pytest.mark.parametrize("bad", ["a", "b", "c", "d", "e", "f"])
-def test_the_image_that_anthropic_names_is_the_one_that_becomes_text(root: Path, bad: str) -> None:
+def test_the_image_that_is_named_is_the_one_that_becomes_text(
+    root: Path, client: Open, model: str, found: Paths, bad: str
+) -> None:
     data = image(bad).data
 
     def names(received: Received) -> str:
-        found = next((path for path, shown in paths(received.body) if shown == data), "")
-        return f"{found}: image exceeds 5 MB maximum: 6512342 bytes > 5242880 bytes" if found else ""
+        place = next((place for place, shown in found(received.body) if shown == data), "")
+        return f"{place}: image exceeds 5 MB maximum: 6512342 bytes > 5242880 bytes" if place else ""
 
     with ModelServer([refusing(names)] * 4) as server:
-        world = world_of(root, ANTHROPIC(server))
+        world = world_of(root, client(server))
         world.history = [
             UserMessage("hi", (image("a"), image("b"))),
             AssistantMessage((ToolCall("c1", "Read", {}), ToolCall("c2", "Read", {})), "tool_use"),
@@ -114,9 +131,9 @@ def test_the_image_that_anthropic_names_is_the_one_that_becomes_text(root: Path,
             UserMessage("and this", (image("f"),)),
             AssistantMessage((Text("So."),)),
         ]
-        assert isinstance(go(world, "claude-sonnet-5"), Complete)
-        assert isinstance(go(world, "claude-sonnet-5", "next"), Complete)
-        shown = [[shown for _, shown in paths(body)] for body in server.bodies]
+        assert isinstance(go(world, model), Complete)
+        assert isinstance(go(world, model, "next"), Complete)
+        shown = [[shown for _, shown in found(body)] for body in server.bodies]
     rest = [image(name).data for name in "abcdef" if name != bad]
     assert shown[1:] == [rest, rest], "nothing else is left out, and no more is refused"
 

@@ -193,6 +193,7 @@ def test_wherever_the_refused_image_is_the_session_goes_on(root: Path, bad: str)
     [
         ("At most 2 image(s) may be provided in one prompt.", 2),
         ("Too many images in the request: up to 3 images are accepted", 3),
+        ("A maximum of 100 PDF pages may be provided.", 2),
         (
             "messages.9.content.0.image: dimensions exceed max allowed size for many-image requests: 2000 pixels",
             4,
