@@ -281,8 +281,8 @@ def _call_model(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Ev
             yield from follow_mode(turn)
             answer = yield from sample(turn, build_request(turn, tool_choice=tool_choice))
         except CancelledError:
-            if turn.ladder is not None:
-                yield from turn.ladder.give_up(turn)
+            if turn.reducer is not None:
+                yield from turn.reducer.restore(turn)
             raise
         except ModelError as error:
             if (yield from compact_after_overflow(turn, error.failure)):
@@ -295,8 +295,8 @@ def _call_model(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Ev
             yield Warned(f"{failure.message} Continuing with {turn.options.label}.")
             continue
         turn.deps.state.window.refusal = ""
-        if turn.ladder is not None:
-            yield from turn.ladder.settle(turn)
+        if turn.reducer is not None:
+            yield from turn.reducer.keep(turn)
         if answer.parts:
             yield from turn.add(answer)
         return answer
@@ -305,11 +305,11 @@ def _call_model(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Ev
 def _send_less(turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
     """Prepare to send the refused request again with less in it; return the failure if that is of no use."""
     if not error.failure.reducible:
-        if turn.ladder is not None:
-            yield from turn.ladder.give_up(turn)
+        if turn.reducer is not None:
+            yield from turn.reducer.restore(turn)
         return error.failure
-    turn.ladder = turn.ladder or send_less.Ladder()
-    return (yield from turn.ladder.climb(turn, error))
+    turn.reducer = turn.reducer or send_less.RequestReducer()
+    return (yield from turn.reducer.reduce(turn, error))
 
 
 def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:

@@ -50,7 +50,7 @@ _MESSAGE_PLACE = r"\b(messages|contents?|input)[.\[]+\d|signature"
 Steps = Iterator[LeftOut]
 
 
-class Ladder:
+class RequestReducer:
     """The steps for the request that is being sent. A turn has one, which is empty while requests pass."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Ladder:
         self._exhausted = False
         self._compaction: Compaction | None = None
 
-    def climb(self, turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
+    def reduce(self, turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
         """Take the next step after a refusal, so that the request can be sent again.
 
         Return the failure, with advice, if there is none; everything is undone then. Raises CancelledError.
@@ -91,11 +91,11 @@ class Ladder:
             if not (yield from compact.compact(turn, "refused", used, bare=True)):
                 self._compaction = window.compactions[-1]
                 return None
-        yield from self.give_up(turn)
+        yield from self.restore(turn)
         window.refusal = complaint[0]
         return error.failure.replace(message=f"{error.failure.message} {ADVICE}") if again else error.failure
 
-    def settle(self, turn: Turn) -> Generator[Event, None, None]:
+    def keep(self, turn: Turn) -> Generator[Event, None, None]:
         """Remember what made the request pass, and say it."""
         before, now = self._before, _in_use(turn)
         if self._failure is not None and before is not None and now != before:
@@ -110,7 +110,7 @@ class Ladder:
             yield Warned(f"{self._failure.message} It passed after the conversation was compacted.")
         self._reset()
 
-    def give_up(self, turn: Turn) -> Generator[Event, None, None]:
+    def restore(self, turn: Turn) -> Generator[Event, None, None]:
         """Undo all steps: the request was not answered."""
         window = turn.deps.state.window
         if self._before is not None:

@@ -119,16 +119,16 @@ class Workflow(Protocol):
         """Describe the steps that were skipped by the end of the turn; "" for none."""
 
 
-class RefusalLadder(Protocol):
+class Reducer(Protocol):
     """The steps after a refusal; see `send_less`."""
 
-    def climb(self, turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
+    def reduce(self, turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
         """Take the next step, so that the request can be sent again; return the failure if there is none."""
 
-    def settle(self, turn: Turn) -> Generator[Event, None, None]:
+    def keep(self, turn: Turn) -> Generator[Event, None, None]:
         """Remember what made the request pass."""
 
-    def give_up(self, turn: Turn) -> Generator[Event, None, None]:
+    def restore(self, turn: Turn) -> Generator[Event, None, None]:
         """Undo all steps."""
 
 
@@ -272,7 +272,7 @@ class Turn:
         self.refresh_view()
         # How often a request was refused as too long, and the length of the history then.
         self.refusals, self.refused_at = 0, -1
-        self.ladder: RefusalLadder | None = None  # the steps for a request that is refused for another reason
+        self.reducer: Reducer | None = None  # the steps for a request that is refused for another reason
 
     def refresh_view(self) -> None:
         """Recompute the view of the history, and its size in characters."""
