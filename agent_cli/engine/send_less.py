@@ -24,7 +24,7 @@ from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
 from agent_cli.providers.errors import TOO_LARGE
 from agent_tools.results import Media
-from agent_tools.text import shorten
+from agent_tools.text import counted, shorten
 
 ADVICE = (
     "Every request of this conversation may be refused like that: /compact replaces it by a summary, and /rewind goes "
@@ -220,6 +220,7 @@ def _difference(turn: Turn, before: LeftOut, now: LeftOut) -> Iterator[str]:
     if len(items) == 1:
         yield f"the {media_noun(items[0])} {shorten(items[0].name or 'without a name', 80)}"
     elif items:
-        yield f"{len(items)} images and documents"
+        nouns = {media_noun(item) for item in items}
+        yield counted(len(items), nouns.pop()) if len(nouns) == 1 else f"{len(items)} images and PDFs"
     if tools := [name for name in now.tools if name not in before.tools]:
         yield f"{'the tools' if len(tools) > 1 else 'the tool'} {shorten(', '.join(tools), 300)}"

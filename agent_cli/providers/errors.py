@@ -69,8 +69,8 @@ _CONTENT = (
     r"|schema for (function|tool)|input_schema|function.?declaration"
 )
 _POLICY = (
-    r"content.{0,12}(policy|filter|management)|usage polic|safety (system|settings|check)|moderation|flagged|violat"
-    r"|prohibited|invalid_prompt|bio_policy|data_residency"
+    r"content.{0,12}(policy|filter|management)|usage polic|safety (system|settings|check)|moderation|flagged"
+    r"|violat\w*.{0,60}(polic|terms|guideline)|prohibited|invalid_prompt|bio_policy|data_residency"
 )
 _OPTION = (
     r"(unsupported|unknown|unrecognized|invalid|unexpected)[ _](request )?(parameter|value|option|field|name|property)"

@@ -17,7 +17,7 @@ from agent_cli.providers.base import ModelClient
 from agent_cli.providers.gemini import UNSIGNED, GeminiClient
 from agent_cli.providers.openai_chat import OpenAIChatClient
 from agent_cli.providers.openai_responses import OpenAIResponsesClient
-from tests.support.model_server import ModelServer, Received, Reply
+from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.picky_model import MEDIA, SPECS, TOOLS, image
 from tests.support.turns import World
 
@@ -183,3 +183,36 @@ def test_a_tool_that_the_server_names(root: Path, client: Open, model: str, name
     assert offered == [True, False, False]
     assert [e.text for e in world.of(Warned) if "omitted" in e.text or "takes no" in e.text] == []
     assert len(world.of(Warned)) == 1 and "the tool mcp__s__odd" in world.of(Warned)[0].text
+
+
+def old_claude(received: Received) -> str:
+    """What Anthropic checks of a model with a budget: with thinking, an answer with calls begins with its thoughts."""
+    if b"b2xk" in received.raw:
+        return "messages.1.content.0: Invalid `signature` in `thinking` block"
+    if (received.body.get("thinking") or {}).get("type") != "enabled":
+        return ""
+    last = [m["content"][0]["type"] for m in received.body["messages"] if m["role"] == "assistant"][-1:]
+    if received.body["messages"][-1]["content"][0]["type"] == "tool_result" and last != ["thinking"]:
+        return (
+            "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When "
+            "`thinking` is enabled, a final `assistant` message must start with a thinking block."
+        )
+    return ""
+
+
+def test_a_signature_that_is_refused_in_the_middle_of_a_turn(root: Path) -> None:
+    replies = [refusing(old_claude, calls=(Call("Read", {"file_path": "a.txt"}),), thinking="so", signature="bmV3")]
+    with ModelServer([*replies * 2, *[refusing(old_claude)] * 3]) as server:
+        world = world_of(root, ANTHROPIC(server))
+        call = ToolCall("c1", "Read", {"file_path": "a.txt"})
+        world.history = [
+            UserMessage("hi"),
+            AssistantMessage((Thinking("hm", "b2xk"), call), "tool_use", "", "claude-x"),
+        ]
+        world.history.append(ToolMessage("c1", "Read", "hello"))
+        options = {"model": "claude-opus-4-5", "label": "x/claude-opus-4-5", "tools": SPECS, "effort": "high"}
+        assert isinstance(world.turn(None, **options), Complete)
+        assert isinstance(world.turn("next", **options), Complete)
+        thinking = [(body.get("thinking") or {}).get("type") for body in server.bodies]
+    assert thinking == ["enabled", None, None, "enabled"], "off until the turn ends, whose answers have lost theirs"
+    assert len(world.of(LeftOut)) == 1
