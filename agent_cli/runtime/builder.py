@@ -185,6 +185,7 @@ def build_agent(
     handle = model_handle(model, info, settings, client, chosen.window)
 
     state = _conversation_state(restored)
+    state.window.model = model.name
     hooked = bool(active_hooks(settings, layers) or embedded.hooks or added.has_hooks)
     transcript = ids = None
     if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
