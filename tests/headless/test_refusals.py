@@ -87,3 +87,17 @@ def test_the_log_keeps_what_was_left_out(work: Path) -> None:
     records = next(Path(work).parent.rglob(f"{identity}.jsonl")).read_text()
     assert base64.b64encode(image).decode() in records, "the session keeps the image"
     assert '"type":"LeftOut"' in records
+
+
+def test_a_recorded_refusal_is_replayed_with_the_same_steps(work: Path) -> None:
+    for name, size in (("a.png", 50), ("b.png", 60)):
+        (work / name).write_bytes(png(size, size))
+    bad = base64.b64encode((work / "a.png").read_bytes())
+    words = "messages.2.content.0.image.source.base64: image exceeds 5 MB maximum"
+    reads = Reply(calls=(Call("Read", {"file_path": "a.png"}), Call("Read", {"file_path": "b.png"})))
+    with ModelServer([refusing(bad, words, reads, Reply(text="fine"))] * 4) as server:
+        recorded = run(work, server, "--record", "../run.jsonl", "go")
+        assert len(server.requests) == 3, "the image that is named, not the newest"
+    replayed = agent(["-p", "--yolo", "--model", "replay:../run.jsonl", "go"], work, {})
+    assert (recorded.stdout, replayed.stdout) == ("fine\n", "fine\n")
+    assert "It passed without the image a.png" in recorded.stderr and "the image a.png" in replayed.stderr
