@@ -26,6 +26,7 @@ from agent_cli.checkpoints.git_store import (
     join_paths,
     split_paths,
 )
+from agent_cli.checkpoints.left_out import NESTED, list_left_out
 from agent_cli.permissions.git_inspection import git_folders
 from agent_tools.fs.safe_files import find_obstacle, read_regular, write_atomic
 from agent_tools.process.child import StuckError, collect
@@ -118,7 +119,6 @@ def _bytes(file: str) -> bytes:
 TOO_BIG = "too large"
 TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
-NESTED = "a separate repository"
 _MAX_SINGLE_ADDS = 200
 _FILE_ERROR = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
 MAX_FILES = 100_000
@@ -178,6 +178,10 @@ class Scanner:
             self._renewed = True
             self._state.unlink(missing_ok=True)
             return self._scan()
+
+    def left_out(self, shot: Snapshot) -> list[str] | None:
+        """Return what is not in the latest snapshot; see `list_left_out`."""
+        return list_left_out(self._git, self.base, self.index, shot.skipped)
 
     def _scan(self) -> Snapshot:
         known, began = self._known(), int(time.time())

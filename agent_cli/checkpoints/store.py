@@ -21,6 +21,7 @@ from pathlib import Path
 from zlib import crc32
 
 from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of, split_paths
+from agent_cli.checkpoints.left_out import LeftOut
 from agent_cli.checkpoints.manifest import Manifest
 from agent_cli.checkpoints.scanner import (
     MAX_LISTED_BELOW,
@@ -259,6 +260,14 @@ class Store:
             if paths := list(named):
                 found.append(capture(self.git, paths, self.where.bounds))
             return tuple(found)
+
+    def record_left_out(self, shots: Iterable[Snapshot]) -> dict[str, str]:
+        """Store what is not in these snapshots, which are the latest; return the record of each folder, "" if unknown.
+
+        Raises StoreError.
+        """
+        records = LeftOut(self.git)
+        return {s.base: records.store(self.scanners[s.base].left_out(s)) for s in shots if s.base in self.scanners}
 
     def unversioned(self, paths: Sequence[str]) -> list[str]:
         """Return the absolute paths that are not in a whole snapshot: outside, ignored, or in a nested repository.
