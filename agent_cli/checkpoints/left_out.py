@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from agent_cli.checkpoints.git_store import Git, StoreError, join_paths, split_paths
+from agent_cli.checkpoints.git_store import Git, StoreError
 from agent_tools.fs.safe_files import find_obstacle
 from agent_tools.process.child import StuckError, collect
+from agent_tools.process.git_tree import join_paths, split_paths
 
 NESTED = "a separate repository"
 IGNORED = "ignored by git before the turn"

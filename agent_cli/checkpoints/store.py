@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
-from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of, split_paths
+from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of
 from agent_cli.checkpoints.left_out import LeftOut
 from agent_cli.checkpoints.manifest import Manifest
 from agent_cli.checkpoints.scanner import (
@@ -39,6 +39,7 @@ from agent_cli.checkpoints.scanner import (
 from agent_cli.permissions.git_inspection import git_folders
 from agent_tools.fs.files import open_directory
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
+from agent_tools.process.git_tree import split_paths
 from agent_tools.record import Value
 
 _NOTE, LOCK = "restoring", "lock"

@@ -19,13 +19,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.checkpoints.git_store import StoreError, oid_of, split_paths
+from agent_cli.checkpoints.git_store import StoreError, oid_of
 from agent_cli.checkpoints.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOut, group_paths
 from agent_cli.checkpoints.manifest import RecordedChange
 from agent_cli.checkpoints.scanner import FileModes, Snapshot, lstat_file, stat_signature
 from agent_cli.checkpoints.store import Store
 from agent_tools.fs.files import open_directory
 from agent_tools.fs.safe_files import open_regular
+from agent_tools.process.git_tree import split_paths
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
 
