@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -98,6 +99,36 @@ class LeftOut:
             return frozenset(split_paths(self._git.blob(record)))
         except StoreError:
             return None
+
+
+def is_older(path: str, moment: float) -> bool:
+    """Return True if a file or link surely existed at a moment, in seconds, under this or another name.
+
+    A folder that is moved leaves the times of its files. A file that is moved has been changed since, but is not new.
+    """
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return False
+    born = getattr(state, "st_birthtime", None) or _birth_time(path)
+    return state.st_ctime < moment or (born is not None and born < moment)
+
+
+_CURRENT_FOLDER, _NO_FOLLOW, _BIRTH = -100, 0x100, 0x800
+
+
+def _birth_time(path: str) -> float | None:
+    """Return when a file was created; None if the system does not know. Python has no other access to it on Linux."""
+    import ctypes
+
+    block = ctypes.create_string_buffer(256)
+    try:
+        failed = ctypes.CDLL(None).statx(_CURRENT_FOLDER, os.fsencode(path), _NO_FOLLOW, _BIRTH, block)
+    except (OSError, AttributeError):
+        return None
+    (mask,) = struct.unpack_from("=I", block)
+    seconds, parts = struct.unpack_from("=qI", block, 80)
+    return seconds + parts / 1e9 if not failed and mask & _BIRTH else None
 
 
 def group_paths(paths: Iterable[str], base_of: Callable[[str], str]) -> list[str]:

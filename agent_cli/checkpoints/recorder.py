@@ -22,6 +22,7 @@ from agent_cli.checkpoints.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, Siz
 from agent_cli.checkpoints.store import Store, StoreConfig
 from agent_cli.core.messages import Message, is_user_message, user_text
 from agent_cli.permissions.destructive import Danger, dangers
+from agent_cli.permissions.operands import resolve_word
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import SimpleCommand
 from agent_tools.base import Effect
@@ -112,8 +113,8 @@ def _moved_files(part: SimpleCommand, bounds: SizeLimits) -> Iterator[str]:
     operands = [w for w in part.words[1:] if not w.text.startswith("-")] if part.program == "mv" else []
     for start in part.cwds or ():
         for word in operands[:-1][:_MAX_NAMED]:
-            for path in _expanded(word, start):
-                yield from _files_below(path, bounds)[0]
+            for operand in resolve_word(word, start):
+                yield from _files_below(operand.entry, bounds)[0]
 
 
 def _targets(danger: Danger) -> Iterator[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.checkpoints.git_store import StoreError, oid_of
-from agent_cli.checkpoints.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOut, group_paths
+from agent_cli.checkpoints.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOut, group_paths, is_older
 from agent_cli.checkpoints.manifest import RecordedChange
 from agent_cli.checkpoints.scanner import FileModes, Snapshot, lstat_file, stat_signature
 from agent_cli.checkpoints.store import Store
@@ -367,17 +367,12 @@ def _moved_here(
 ) -> dict[str, str]:
     """Return the files to delete that are older than the work, and whose content the undo restores nowhere else.
 
-    They were moved here in their folder, from a place that no snapshot covers.
+    They were moved here, from a place that no snapshot covers.
     """
     began = min((_seconds(c.time) for c in changes if c.time), default=0.0)
     restored = {t.before.oid for t in found.values() if t.before is not None}
-    moved = {}
-    for item in items:
-        if item.want is None and item.now is not None and item.now.oid not in restored:
-            state = lstat_file("/", item.path)
-            if state is not None and state.st_ctime < began:
-                moved[item.path] = MOVED
-    return moved
+    new = [item for item in items if item.want is None and item.now is not None and item.now.oid not in restored]
+    return {item.path: MOVED for item in new if is_older(item.path, began)}
 
 
 def _seconds(stamp: str) -> float:
