@@ -268,10 +268,11 @@ class CheckoutChanges:
         store = Path(tempfile.mkdtemp(prefix="git-", dir=self._folder))
         program = find_git(self._env.get("PATH", os.defpath), str(root))
         store_git(program, str(store)).run("init", "-q", "--bare", "--template=")
-        git = store_git(program, str(store), [*objects_of(root), *filter(None, [self._objects])])
-        git = git.on_work_tree(str(root))
+        objects = objects_of(root)
+        git = store_git(program, str(store), [*objects, *filter(None, [self._objects])]).on_work_tree(str(root))
         index = store / "index"
-        if source := user_index(root):
+        # Where the objects of the repository cannot be used, all files are stored.
+        if objects and (source := user_index(root)):
             copy_index(source, index)
             try:
                 return store_tree(git, index), git
