@@ -188,6 +188,7 @@ def build_agent(
     handle = model_handle(model, info, settings, client, chosen.window)
 
     state = _conversation_state(restored)
+    state.window.model = model.name
     hooked = bool(active_hooks(settings, layers) or embedded.hooks or added.has_hooks)
     transcript = ids = None
     if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
@@ -305,7 +306,7 @@ def _conversation_state(restored: Restored | None) -> ConversationState:
         from datetime import datetime  # only a resumed session needs it
 
         state.began = datetime.fromisoformat(restored.created).timestamp()
-        state.window = Window(restored.compactions, restored.pins, restored.report)
+        state.window = Window(restored.compactions, restored.pins, restored.report, restored.left_out, restored.refusal)
         asked = restored.waiting.questions if restored.waiting else {}
         state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
     return state
