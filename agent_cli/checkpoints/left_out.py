@@ -65,7 +65,7 @@ def _without_partial(names: list[str]) -> list[str]:
     return [name for name in names if name.rstrip("/") not in parents]
 
 
-class LeftOut:
+class LeftOutRecords:
     """Looks up paths in the records of turns, each read once."""
 
     def __init__(self, git: Git) -> None:
@@ -101,7 +101,7 @@ class LeftOut:
             return None
 
 
-def is_older(path: str, moment: float) -> bool:
+def existed_at(path: str, moment: float) -> bool:
     """Return True if a file or link surely existed at a moment, in seconds, under this or another name.
 
     A folder that is moved leaves the times of its files. A file that is moved has been changed since, but is not new.

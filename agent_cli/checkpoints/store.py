@@ -21,7 +21,7 @@ from pathlib import Path
 from zlib import crc32
 
 from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of
-from agent_cli.checkpoints.left_out import LeftOut
+from agent_cli.checkpoints.left_out import LeftOutRecords
 from agent_cli.checkpoints.manifest import Manifest
 from agent_cli.checkpoints.scanner import (
     MAX_LISTED_BELOW,
@@ -267,7 +267,7 @@ class Store:
 
         Raises StoreError.
         """
-        records = LeftOut(self.git)
+        records = LeftOutRecords(self.git)
         return {s.base: records.store(self.scanners[s.base].left_out(s)) for s in shots if s.base in self.scanners}
 
     def unversioned(self, paths: Sequence[str]) -> list[str]:

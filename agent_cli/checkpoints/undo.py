@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.checkpoints.left_out import LeftOut
+from agent_cli.checkpoints.left_out import LeftOutRecords
 from agent_cli.checkpoints.manifest import (
     CheckpointHistory,
     Manifest,
@@ -101,13 +101,13 @@ def _versions(store: Store, path: str) -> Iterator[tuple[BlamedCall, list[str], 
     rows = store.git.run("cat-file", "--batch-check=%(objectname)", feed=feed).decode("utf-8", "replace").splitlines()
     oids = [row if len(row) == 40 else "" for row in rows]
     texts = store.git.blobs({oid for oid in oids if oid})
-    records = LeftOut(store.git)
+    records = LeftOutRecords(store.git)
     for call, old, new in zip(calls, oids[0::2], oids[1::2], strict=False):
         if old != new and new and (old or not _was_left_out(records, call.change, path)):
             yield call, _lines(texts.get(old, b"")), _lines(texts.get(new, b""))
 
 
-def _was_left_out(records: LeftOut, change: RecordedChange, path: str) -> bool:
+def _was_left_out(records: LeftOutRecords, change: RecordedChange, path: str) -> bool:
     """Return True if a file was there when the turn of a change began, although the snapshot then lacks it."""
     shot = _shot_of(change.before, path)
     record = "" if shot is None or shot.base == "/" else change.left_out.get(shot.base, "")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.checkpoints.git_store import StoreError, oid_of
-from agent_cli.checkpoints.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOut, group_paths, is_older
+from agent_cli.checkpoints.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOutRecords, existed_at, group_paths
 from agent_cli.checkpoints.manifest import RecordedChange
 from agent_cli.checkpoints.scanner import FileModes, Snapshot, lstat_file, stat_signature
 from agent_cli.checkpoints.store import Store
@@ -126,7 +126,7 @@ def _compare(store: Store, changes: Sequence[RecordedChange]) -> _Comparison:
         there = {s.base: s for s in after}
         ends.append([(start, there.get(start.base, start)) for start in change.before])
     reader = _Reader(store, [pair for pairs in ends for pair in pairs])
-    records = LeftOut(store.git)
+    records = LeftOutRecords(store.git)
     found: list[Differences] = []
     kept: dict[str, str] = {}
     missing: set[str] = set()
@@ -372,7 +372,7 @@ def _moved_here(
     began = min((_seconds(c.time) for c in changes if c.time), default=0.0)
     restored = {t.before.oid for t in found.values() if t.before is not None}
     new = [item for item in items if item.want is None and item.now is not None and item.now.oid not in restored]
-    return {item.path: MOVED for item in new if is_older(item.path, began)}
+    return {item.path: MOVED for item in new if existed_at(item.path, began)}
 
 
 def _seconds(stamp: str) -> float:

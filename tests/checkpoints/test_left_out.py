@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.checkpoints import left_out
-from agent_cli.checkpoints.left_out import MOVED, UNKNOWN, LeftOut, group_paths
+from agent_cli.checkpoints.left_out import MOVED, UNKNOWN, LeftOutRecords, group_paths
 from agent_cli.checkpoints.prune import prune
 from agent_cli.checkpoints.recorder import Recorder
 from agent_cli.checkpoints.scanner import SizeLimits
@@ -314,7 +314,7 @@ def test_a_folder_that_cannot_be_opened_is_in_the_record(
     store = Store(Session(repository).where)
     with store.locked():
         record = store.record_left_out(store.shots())[str(repository)]
-    assert LeftOut(store.git).entry(record, "closed/in/x") == covered
+    assert LeftOutRecords(store.git).entry(record, "closed/in/x") == covered
 
 
 def test_many_paths_of_one_folder_become_that_folder() -> None:
