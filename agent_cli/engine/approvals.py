@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject, reply_record
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import ToolCall, UserMessage
 from agent_cli.core.results import Cap
@@ -120,7 +120,7 @@ def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Que
     if isinstance(reply, Defer):
         yield QuestionAnswered(asked.call_id, "defer", by="default")
     else:
-        yield QuestionAnswered(asked.call_id, reply.verdict, reply.text, reply.by, reply.mode or "", reply.user)
+        yield reply_record(asked, reply)
     return reply
 
 
@@ -258,6 +258,11 @@ class ApprovalRound:
             self._failed[call.id] = (call, CallError(f"{failure} The call was not run."))
             return self._failed[call.id][1]
 
+    def is_preapproved(self, request: ApprovalRequested) -> bool:
+        """Return True if the user has approved these arguments, and the call does nothing that they have not seen."""
+        effects, _ = self.preapproved.get(request.call_id, ((), ""))
+        return request.call_id in self.preapproved and set(request.effects) <= set(effects)
+
     def answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         """Return the hooks' answer to an approval question, else the user's. Raises CancelledError."""
         try:
@@ -277,10 +282,9 @@ class ApprovalRound:
             if answer is not None:
                 return answer
         deps.context.cancel.check()
-        if request.call_id in self.preapproved:
-            effects, user = self.preapproved.pop(request.call_id)
-            if set(request.effects) <= set(effects):
-                return Approve(user=user)
+        if self.is_preapproved(request):
+            return Approve(user=self.preapproved[request.call_id][1])
+        self.preapproved.pop(request.call_id, None)
         message = f"The agent needs your permission to use {request.tool}"
         return (yield from get_answer(self.turn, request, deps.approver, "permission_prompt", message))
 

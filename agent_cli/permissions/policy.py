@@ -45,6 +45,16 @@ if TYPE_CHECKING:
     from agent_cli.permissions.git_use import Use
 
 
+def rules_problem(update: Mapping[str, Any]) -> str:
+    """Describe what `change_rules` cannot use of an update; "" if there is nothing."""
+    kind, rules = update.get("behavior"), update.get("rules")
+    if kind not in ("allow", "deny", "ask"):
+        return "behavior: expected allow, deny or ask."
+    if not isinstance(rules, list | tuple) or not all(isinstance(r, Mapping) and r.get("toolName") for r in rules):
+        return "rules: expected a list of objects with toolName."
+    return ""
+
+
 def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> None:
     """Add or remove rules of the session.
 
