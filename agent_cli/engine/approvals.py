@@ -317,9 +317,15 @@ class ShownCalls:
     def record_question(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
         """Record a question about to be asked; if it is asked again, add what changed since."""
         call, stakes = item.call.id, self._stakes(item)
-        before = self._shown.get(call)
-        self._shown[call] = (call_fingerprint(self._turn, item), stakes)
-        if before is None or not (changed := _changed(before[1], stakes)):
+        before, fingerprint = self._shown.get(call), call_fingerprint(self._turn, item)
+        self._shown[call] = (fingerprint, stakes)
+        if before is None:
+            return self._explain_delay(item, request)
+        changed = _changed(before[1], stakes)
+        if not changed and fingerprint != before[0]:
+            # Nothing would be destroyed, but what was shown is different now.
+            changed = sorted({e.target for e in item.effects if e.kind in ("read", "write")})
+        if not changed:
             return request
         self._again[call] = self._again.get(call, 0) + 1
         more = f" and {len(changed) - _MAX_NAMED_PATHS} more" if len(changed) > _MAX_NAMED_PATHS else ""
@@ -327,6 +333,13 @@ class ShownCalls:
         names = ", ".join(changed[:_MAX_NAMED_PATHS])
         text = f"changed since you were asked: {names}{more}{ran}"
         return request.replace(facts=(*request.facts, text), warnings=(text, *request.warnings))
+
+    def _explain_delay(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
+        """Say why a call is asked about only now, if it had to wait for one before it."""
+        if not (same := sorted({effect.target for effect in item.effects} & self._written)):
+            return request
+        ran = f"asked only now, as this changed {', '.join(same[:_MAX_NAMED_PATHS])} first: {'; '.join(self._ran[-3:])}"
+        return request.replace(facts=(*request.facts, ran))
 
     def is_still_approved(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if an approval of the request still holds for the call."""
@@ -342,9 +355,11 @@ class ShownCalls:
 
     def record_run(self, item: PreparedCall) -> None:
         """Record a call that is about to run."""
-        if any(stakes for _, stakes in self._shown.values()):
-            self._written |= item.writes | self._stakes(item).keys()
-            self._ran.append(item.summary)
+        if not self._shown:
+            return
+        destroyed = self._stakes(item).keys() if any(stakes for _, stakes in self._shown.values()) else ()
+        self._written |= item.writes | set(destroyed)
+        self._ran.append(item.summary)
 
     def _stakes(self, item: PreparedCall) -> dict[str, str]:
         return self._turn.deps.policy.at_stake(item.effects)

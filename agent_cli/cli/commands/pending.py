@@ -150,9 +150,7 @@ def approve(
             help=f"For a call or a plan: the permission mode to continue in: {one_of(MODES)}.",
         ),
     ] = "",
-    text: Annotated[
-        str, typer.Option("--with", metavar="TEXT", help="A comment for the model.")
-    ] = "",
+    text: Annotated[str, typer.Option("--with", metavar="TEXT", help="A comment for the model.")] = "",
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> int:
