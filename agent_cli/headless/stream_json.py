@@ -264,9 +264,9 @@ class StreamJson:
 
     def _question_line(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
         """Write approvals and questions with their answers, and refusals without a question."""
-        if isinstance(event, ApprovalResolved) and event.decision != "defer":
-            self._open.pop(event.call_id, None)
-        elif isinstance(event, QuestionAnswered) and event.verdict != "defer":
+        if (isinstance(event, ApprovalResolved) and event.decision != "defer") or (
+            isinstance(event, QuestionAnswered) and event.verdict != "defer"
+        ):
             self._open.pop(event.call_id, None)
         match event:
             case ApprovalRequested() | QuestionAsked():

@@ -41,6 +41,15 @@ _REPLIES = {"approve": "approve", "answer": "revise", "reject": "cancel", "undo"
 _PAST = {"approve": "approved", "reject": "rejected", "answer": "answered", "undo": "undone"}
 
 
+def decisions_table() -> str:
+    """Return the table of docs/web.md."""
+    lines = ["| what waits | verdict | fields |", "|---|---|---|"]
+    for (kind, verdict), fields in DECISION_FIELDS.items():
+        named = ", ".join(f"`{name}`" for name in fields)
+        lines.append(f"| {_KINDS[kind]} | `{verdict}` | {named} |")
+    return "\n".join(lines) + "\n"
+
+
 class UserDecision(Value, tag="UserVerdict"):
     """A decision about one call.
 
