@@ -264,9 +264,8 @@ class StreamJson:
 
     def _question_line(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
         """Write approvals and questions with their answers, and refusals without a question."""
-        if (isinstance(event, ApprovalResolved) and event.decision != "defer") or (
-            isinstance(event, QuestionAnswered) and event.verdict != "defer"
-        ):
+        given = {ApprovalResolved: "decision", QuestionAnswered: "verdict"}.get(type(event))
+        if given is not None and getattr(event, given) != "defer":
             self._open.pop(event.call_id, None)
         match event:
             case ApprovalRequested() | QuestionAsked():

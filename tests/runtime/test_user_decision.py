@@ -24,6 +24,8 @@ from agent_cli.core.decisions import (
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAsked
 from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.user_decision import DECISION_FIELDS, DecisionRefusedError, UserDecision, take_decision
+from agent_cli.terminal.dialogs.approval import approval_dialog
+from agent_cli.terminal.dialogs.model import GiveAnswer
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import from_json, to_json
 from tests.support.scripts import call
@@ -196,3 +198,17 @@ def test_a_question_says_why_it_comes_late_or_again(tmp_path: Path) -> None:
     why = again.asked[2].warnings[0]
     assert why == f"changed since you were asked: {outside}, while this ran: Run: sh grow.sh"
     assert why in again.asked[2].facts
+
+
+def test_each_choice_of_the_terminal_and_of_editors_is_logged_whole(tmp_path: Path) -> None:
+    found = Deciding(tmp_path, "reject", {name: default for name, (default, _) in FIELDS.items()})
+    request = found.world.asked[0].replace(keeps=True, exact="Bash(x)", edits=True)
+    dialog = approval_dialog(request, editable_call(request, found.world.deps.context.workspace))
+    answers = [choice.act.answer for choice in dialog.choices if isinstance(choice.act, GiveAnswer)]
+    said = [read("mind the tabs") for choice in dialog.choices if choice.comment for read in [choice.comment.read]]
+    decided = [answer for answer in (*answers, *said) if isinstance(answer, Approve | Reject)]
+    assert len(decided) >= 7
+    for answer in decided:
+        record = approval_record(request, answer)
+        assert from_json(ApprovalResolved, to_json(record)) == record
+        assert recorded_answer(record) == answer
