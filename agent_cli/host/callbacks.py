@@ -18,9 +18,11 @@ from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.host_servers import HostServers
 from agent_cli.core.rules import split_rules
 from agent_cli.core.run_environment import UsageError
+from agent_cli.headless.output import print_warning
 from agent_cli.hooks import PythonHook
 from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
-from agent_cli.mcp.tools import mcp_result, result_within, wait_for
+from agent_cli.mcp.answers import mcp_result
+from agent_cli.mcp.tools import result_within, wait_for
 from agent_cli.permissions.policy import change_rules, rules_problem
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.user_decision import DECLINED, DecisionWord, UserDecision, take_decision
@@ -117,7 +119,8 @@ class RemoteApprover(ABC):
         answer = take_decision(asked, decision, workspace)
         for update in updates:
             if update["type"] != "setMode":
-                change_rules(self._agent.policy, update, self._agent.save_rule)
+                for problem in change_rules(self._agent.policy, update, self._agent.save_rule):
+                    print_warning(f"the host's answer: {problem}")
         return answer
 
     def _check_updates(self, updates: Any) -> str:
@@ -129,7 +132,8 @@ class RemoteApprover(ABC):
                 raise UsageError(f"updatedPermissions: {shorten(one_line(str(kind)), 60)} is not supported.")
             if kind == "setMode":
                 mode = str(update.get("mode"))
-                check_mode(mode, self._agent.run_env.env, self._agent.layers.managed)
+                layers = self._agent.layers
+                check_mode(mode, self._agent.run_env.env, layers.managed, may_bypass=layers.may_bypass)
             elif problem := rules_problem(update):
                 raise UsageError(f"updatedPermissions: {problem}")
         return mode
@@ -299,7 +303,7 @@ class PromptTool(RemoteApprover):
                 if (offer := server.tools.get(self.name)) is not None:
                     asked = {key: fields[key] for key in _KEYS}
                     call = server.call(offer.name, asked, lambda kind, what: None)
-                    answer = mcp_result(result_within(call, context.cancel, server.name), server.name, context)
+                    answer = mcp_result(result_within(call, context.cancel, server.name), context)
                     return f"{text} failed: {answer.text}" if answer.is_error else _read_reply(answer.text, text)
         except ToolError as error:
             return f"{text} could not be asked: {error}"

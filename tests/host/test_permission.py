@@ -173,7 +173,7 @@ def test_a_message_a_mode_and_other_arguments_of_the_host_all_apply(work: Path) 
     ("wrong", "named"),
     [
         ({"updatedPermissions": [{"type": "setMode", "mode": "yolo"}]}, "yolo"),
-        ({"updatedPermissions": [{"type": "addRules", "behavior": "allow", "rules": "Bash"}]}, "rules"),
+        ({"updatedPermissions": [{"type": "addRules", "behavior": "allow", "rules": [7]}]}, "rules"),
         ({"updatedPermissions": [{"type": "addDirectories", "directories": ["/"]}]}, "addDirectories"),
         ({"updatedInput": "touch b"}, "updatedInput"),
         ({"interrupt": True}, "interrupt"),
