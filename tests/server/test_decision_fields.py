@@ -10,9 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.runtime.user_decision import DECISION_FIELDS
-from tests.server.test_work import TWENTY, edit
 from tests.support.scripts import call
 from tests.support.served import Served, write_script
+
+TWENTY = "".join(f"line {n}\n" for n in range(20))
+
+
+def edit(*pairs: tuple[str, str]) -> dict[str, Any]:
+    """A change of the file in several places."""
+    edits = [{"file_path": "long.txt", "old_string": old, "new_string": new} for old, new in pairs]
+    return call("MultiEdit", edits=edits)
+
 
 CHANGE = edit(("line 1\n", "first\n"), ("line 18\n", "last\n"))
 READ = {"calls": [call("Read", file_path="long.txt")]}
