@@ -234,3 +234,29 @@ def test_what_a_command_would_destroy_changed_before_it_was_approved(work: Path)
     assert "28 bytes" in agent(["pending"], work).stdout
     assert "Removed." in agent(["approve"], work).stdout
     assert not (work / "a.txt").exists()
+
+
+def pauses(done: subprocess.CompletedProcess[str]) -> tuple[list[tuple[int, str | None]], int]:
+    """Return the count and the parent of each `paused` line, and how many decisions the result names."""
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    found = [(x["pending"], x["parent_tool_use_id"]) for x in lines if x.get("subtype") == "paused"]
+    return found, len(lines[-1]["pending"])
+
+
+def test_paused_counts_the_decisions_that_are_missing(work: Path) -> None:
+    calls = [once("one"), call("Bash", command="ls"), call("Write", file_path="n.txt", content="x")]
+    done = suspend(work, [{"calls": calls}], "--output-format", "stream-json")
+    assert pauses(done) == ([(2, None)], 2)
+
+
+def test_the_pause_of_a_sub_agent_names_its_task(work: Path) -> None:
+    inner = script(work / "inner.toml", [{"calls": [once("a"), once("b")]}, {"text": "Did it."}])
+    kinds = work.parent / "home/.agent/agents"
+    kinds.mkdir(parents=True)
+    (kinds / "helper.md").write_text(f"---\nname: helper\ndescription: helps\nmodel: {inner}\n---\nHelp.\n")
+    task = call("Task", subagent_type="helper", description="look", prompt="look")
+    done = suspend(work, [{"calls": [task]}, {"text": "End."}], "--output-format", "stream-json")
+    assert pauses(done) == ([(2, "call-1-1"), (2, None)], 2)
+    after = agent(["approve", "--all", "--output-format", "stream-json"], work)
+    resumed = [x for x in map(json.loads, after.stdout.splitlines()) if x.get("subtype") == "resumed"]
+    assert [x["parent_tool_use_id"] for x in resumed] == [None, "call-1-1"]

@@ -242,7 +242,7 @@ def test_the_two_calls_of_the_design(server: Served) -> None:
     assert (state["plan"]["files_to_create"], state["plan"]["tests"]) == (["n.txt"], ["pytest"])
     server.post(f"/coding/{session}/approve", {"approved": False, "feedback": "smaller"})
     server.until(session, lambda f: f["state"] == "waiting" and len(f["decisions"]) == 1)
-    server.post(f"/coding/{session}/approve", {"approved": True})
+    server.post(f"/coding/{session}/approve", {"approved": True, "mode": "acceptEdits"})
     server.until(session, "done")
     state = server.get(f"/coding/{session}")
     assert (state["stage"], state["result"], state["error"]) == ("completed", "All done.", "")
