@@ -173,7 +173,8 @@ def launcher(spec: dict[str, Any]) -> tuple[list[str], int]:
 
 def prepare_landlock(argv: list[str], env: dict[str, str], profile: Profile) -> Wrapped:
     """Wrap a command with the launcher."""
-    own = [*profile.writable, *([profile.temp] if profile.temp else [])]
+    temp = [mount.source for mount in profile.temp[:1]]
+    own = [*profile.writable, *temp]
     kept = (*profile.hidden, *profile.personal)
     shown = [p for p in map(_resolve, profile.shown) if any(p.is_relative_to(c) for c in profile.covered)]
     spec = {
@@ -186,8 +187,8 @@ def prepare_landlock(argv: list[str], env: dict[str, str], profile: Profile) -> 
         "filter": filter_program(network=profile.network, contained=False).hex(),
     }
     first, descriptor = launcher(spec)
-    if profile.temp:
-        env = env | {"TMPDIR": str(profile.temp)}
+    if temp:
+        env = env | {"TMPDIR": str(temp[0])}
     return Wrapped("landlock", [*first, *argv], env, (descriptor,))
 
 

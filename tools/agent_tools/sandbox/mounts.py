@@ -1,10 +1,10 @@
 """The file system of the sandbox: a list of mounts in the order of bubblewrap, and placeholders for mount points.
 
 The base is the host's tree, read-only. On top, outer before inner: empty directories over the home folder and hidden
-paths, the visible parts of the home folder, the private temporary directory, the writable directories, and in these the
-protected paths, bound onto themselves read-only. Directories between the two are bound onto themselves as well: a mount
-point cannot be renamed or removed, so that no parent of a protected path can be replaced, nor a secret be moved to a
-place where the next command does not hide it.
+paths, the temporary directories of the session, the visible parts of all these, the writable directories, and in these
+the protected paths, bound onto themselves read-only. Directories between the two are bound onto themselves as well: a
+mount point cannot be renamed or removed, so that no parent of a protected path can be replaced, nor a secret be moved
+to a place where the next command does not hide it.
 
 A protected path that does not exist is created while a command runs, as a placeholder that programs ignore: an empty
 directory, or a socket, which git and most programs skip. The form also identifies it: placeholders left by a crash
@@ -19,7 +19,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -29,12 +29,12 @@ from agent_tools.fs import protected_names
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox.profile import Profile, is_within
+from agent_tools.sandbox.temporary import STANDARD
 
 # closed: a device that cannot be opened, which git and most programs ignore. link: a symbolic link to the source.
 MountKind = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
 Mount = tuple[MountKind, Path, Path]
 
-TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 # Has sockets of system services, through which a command could act outside the sandbox.
 RUN = Path("/run")
 _VISIBLE_IN_RUN = ("current-system", "booted-system", "opengl-driver", "media", "host")
@@ -71,10 +71,11 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     def add(kind: MountKind, target: Path, source: Path | None = None) -> None:
         plan[target] = (kind, target, source or target)
 
-    for path in TEMPORARY:
-        if path.is_dir() and not path.is_symlink():
-            add(*(("bind", path, profile.temp) if profile.temp else ("empty", path)))
-    for path in (RUN, *profile.covered):
+    temporary = {mount.target: mount.source for mount in profile.temp}
+    for path in dict.fromkeys((*STANDARD, *temporary)):
+        if path.is_dir() and not path.is_symlink() and not is_within(path, profile.writable):
+            add(*(("bind", path, temporary[path]) if path in temporary else ("empty", path)))
+    for path in (RUN, *profile.covered, *_private_parents(profile)):
         if path.is_dir():
             add("empty", path)
     covered = tuple(plan)
@@ -106,8 +107,11 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     for path in filter(shown, profile.hidden):
         for between in _between(path, (*profile.writable, *own)):
             plan.setdefault(between, ("bind", between, between))
-    for path in filter(shown, reachable_sockets(profile)):
-        guards[path] = ("closed", path, path)
+    for path in reachable_sockets(profile):
+        if shown(path):
+            guards[path] = ("closed", path, path)
+        elif inside := _temporary_name(path, profile):
+            guards[inside] = ("closed", inside, inside)
     for path in guarded:
         if path in plan or not is_within(path, profile.writable):
             continue
@@ -116,6 +120,24 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
                 guards.setdefault(between, ("bind", between, between))
         guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
+
+
+def _private_parents(profile: Profile) -> Iterator[Path]:
+    """Yield entries of temporary directories that are not shown, but lead to something that is: they appear empty."""
+    for path in (*profile.writable, *profile.shown):
+        for mount in profile.temp:
+            if path.is_relative_to(mount.target) and len(path.parts) > len(mount.target.parts) + 1:
+                entry = mount.target / path.relative_to(mount.target).parts[0]
+                if not is_within(entry, (*profile.writable, *profile.shown)):
+                    yield entry
+
+
+def _temporary_name(path: Path, profile: Profile) -> Path | None:
+    """Return where commands find a file of the session's temporary directories, which may be a server's socket."""
+    for mount in profile.temp:
+        if path.is_relative_to(mount.source):
+            return mount.target / path.relative_to(mount.source)
+    return None
 
 
 def _between(path: Path, writable: Iterable[Path]) -> list[Path]:
@@ -139,7 +161,7 @@ def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str
     closed = []
     for kind, target, source in plan:
         if kind == "empty":
-            open_ = target in TEMPORARY
+            open_ = target in STANDARD
             words += ["--perms", "1777" if open_ else "0755", "--tmpfs", str(target)]
             closed += [] if open_ else ["--remount-ro", str(target)]
         elif kind == "blank":

@@ -8,10 +8,12 @@ import re
 import time
 from collections.abc import Generator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Steps, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.edit.shown_text import note_shown
+from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
@@ -33,6 +35,7 @@ from agent_tools.shell.state import (
 from agent_tools.text import one_line, shorten
 
 if TYPE_CHECKING:
+    from agent_tools.sandbox.temporary import TemporaryFiles
     from agent_tools.shell.process import ExitInfo, RunningProcess
 
 with lazy_imports():
@@ -119,6 +122,8 @@ class Bash(Tool[BashArgs]):
         seconds = time_limit(args, ctx)
         ctx.cancel.check()
         moved = ensure_working_directory(ctx)
+        if (temporary := _temporary_files(args.command, ctx)) is not None:
+            temporary.name_in(args.command)
         try:
             if args.run_in_background or args.pty:
                 result = yield from _run_background(argv, args, seconds, ctx)
@@ -142,6 +147,8 @@ def _run_foreground(
     try:
         conditions = ctx.run_conditions(args.command)
         inside = _is_inside(args, ctx, conditions)
+        temporary = _temporary_files(args.command, ctx)
+        free = temporary.free_in(args.command) if temporary is not None and not inside else []
         env = ctx.state(ShellState).applied(base, inside=inside) | (channel.env if channel else {})
         wrapped = _wrap(argv, args, env | conditions.env, ctx, conditions)
 
@@ -173,6 +180,7 @@ def _run_foreground(
         finally:
             if job is None:
                 wrapped.close()
+        _share_temporary(args.command, free, ctx)
         carried = _confined_variables(ctx, inside=inside)
         if channel and ending.cause == "exit":
             carried += carry_over(channel, base, imposed_names, ctx, inside=inside)
@@ -320,7 +328,15 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolCon
         return []
     hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
     text = (
-        denials.explain_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
+        denials.explain_refusal(
+            wrapped.kind,
+            output,
+            ending.code,
+            network=network,
+            hosts=hosts,
+            hides=sandbox.hides,
+            was_there_before=sandbox.was_there_before,
+        )
         if ending.cause == "exit"
         else ""
     )
@@ -351,10 +367,25 @@ def _default_limit(ctx: ToolContext) -> float:
 def ensure_working_directory(ctx: ToolContext) -> str:
     """If the working directory was removed, go back to the root of the workspace; return a note about it, or ""."""
     gone = ctx.workspace.cwd
-    if gone.is_dir() or not ctx.workspace.root.is_dir():
+    usable = gone.is_dir() and (real_path(gone) == str(gone) or ctx.workspace.may_read(gone))
+    if usable or not ctx.workspace.root.is_dir():
         return ""
     ctx.workspace.cwd = ctx.workspace.root
     return f"[{one_line(str(gone))} no longer exists: this ran in {one_line(str(ctx.workspace.cwd))}]"
+
+
+def _temporary_files(text: str, ctx: ToolContext) -> TemporaryFiles | None:
+    """Return the temporary files that the session shares with commands in the sandbox, if a text may name one."""
+    sandbox = ctx.supplied(SandboxRunner)
+    return sandbox.temporary_files(text) if sandbox is not None else None
+
+
+def _share_temporary(command: str, free: list[str], ctx: ToolContext) -> None:
+    """Share the temporary files that a command made. free: paths that a command outside may have made."""
+    if (temporary := _temporary_files(command, ctx)) is not None:
+        for path in free:
+            temporary.wrote(path, free=True)
+        temporary.name_in(command)
 
 
 def _confined_variables(ctx: ToolContext, *, inside: bool) -> list[str]:
@@ -386,7 +417,7 @@ def carry_over(
         lines += filter(None, [ctx.once(_CONFINED_NOTE)])
     if where == before:
         return lines
-    if where is not None and where.is_dir() and ctx.workspace.inside(where):
+    if where is not None and _may_work_in(where, ctx):
         ctx.workspace.cwd = where
         return [*lines, f"[working directory now: {one_line(str(where))}]"]
     if not before.is_dir():
@@ -396,6 +427,13 @@ def carry_over(
     else:
         why = "the directory it ended in no longer exists"
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
+
+
+def _may_work_in(where: Path, ctx: ToolContext) -> bool:
+    """Return True if the next command may start in a directory: one of the workspace, or a temporary one."""
+    if (temporary := _temporary_files(str(where), ctx)) is not None:
+        temporary.name_in(str(where))
+    return where.is_dir() and (ctx.workspace.inside(where) or ctx.workspace.owns_temporary(Path(real_path(where))))
 
 
 def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:

@@ -1,0 +1,415 @@
+"""One /tmp: a path there is the same file for sandboxed commands, commands outside, tools and programs of the user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_tools.base import ToolError
+from agent_tools.sandbox.conditions import SandboxLimits
+from agent_tools.sandbox.session import TemporaryFolder, remove_stale
+from agent_tools.sandbox.temporary import TemporaryFiles, TemporaryPlace
+from tests.support.sandboxes import SandboxedBench
+
+Reader = Callable[[SandboxedBench, str], str]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[SandboxedBench]:
+    made = SandboxedBench(tmp_path, SandboxLimits())
+    yield made
+    made.bench.ctx.close()
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A path in /tmp that nothing else has, removed afterwards."""
+    path = f"/tmp/tests{os.getpid()}{os.urandom(4).hex()}"
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+    Path(path).unlink(missing_ok=True)
+
+
+def inside(house: SandboxedBench, path: str) -> str:
+    return house(f"cat {path}")
+
+
+def outside(house: SandboxedBench, path: str) -> str:
+    return house(f"cat {path}", dangerouslyDisableSandbox=True)
+
+
+def in_a_script(house: SandboxedBench, path: str) -> str:
+    """Outside, where the command line does not name the file."""
+    (house.root / "show.sh").write_text(f"cat {path}\n")
+    return house("sh show.sh", dangerouslyDisableSandbox=True)
+
+
+def by_read(house: SandboxedBench, path: str) -> str:
+    return house.bench("Read", file_path=path).text
+
+
+def by_grep(house: SandboxedBench, path: str) -> str:
+    return house.bench("Grep", pattern=".", path=path, output_mode="content").text
+
+
+def by_job(house: SandboxedBench, path: str) -> str:
+    started = house(f"cat {path}", run_in_background=True)
+    return started + (house.bench("BashOutput", shell_id="b1", timeout=60_000).text if "b1 runs" in started else "")
+
+
+def by_subagent(house: SandboxedBench, path: str) -> str:
+    from tests.support.tool_bench import TOOLS
+
+    nested = house.bench.ctx.nested()
+    outcome = TOOLS["Read"].run(TOOLS["Read"].read({"file_path": path}), nested)
+    return outcome.text  # type: ignore[union-attr]
+
+
+def by_the_user(house: SandboxedBench, path: str) -> str:
+    """In another terminal."""
+    return Path(path).read_text()
+
+
+READERS = [inside, outside, in_a_script, by_read, by_grep, by_job, by_subagent, by_the_user]
+
+
+def written_inside(house: SandboxedBench, path: str) -> None:
+    house(f"echo FIRST > {path} && echo HERE >> {path}")
+
+
+def written_outside(house: SandboxedBench, path: str) -> None:
+    house(f"umask 077; echo HERE > {path}", dangerouslyDisableSandbox=True)
+
+
+def written_by_write(house: SandboxedBench, path: str) -> None:
+    house.bench("Write", file_path=path, content="HERE\n")
+
+
+def written_by_edit(house: SandboxedBench, path: str) -> None:
+    house(f"echo THERE > {path}")
+    house.bench("Read", file_path=path)
+    house.bench("Edit", file_path=path, old_string="THERE", new_string="HERE")
+
+
+def written_by_job(house: SandboxedBench, path: str) -> None:
+    """That goes on running."""
+    house(f"echo HERE > {path}; sleep 60", run_in_background=True)
+    house.bench("BashOutput", shell_id="b1")
+
+
+def replaced_inside(house: SandboxedBench, path: str) -> None:
+    house.bench("Write", file_path=path, content="THERE\n")
+    house(f"sed -i s/THERE/HERE/ {path}")
+
+
+def replaced_outside(house: SandboxedBench, path: str) -> None:
+    house(f"echo THERE > {path}")
+    house(f"sed -i s/THERE/HERE/ {path}", dangerouslyDisableSandbox=True)
+
+
+def replaced_beside_a_job(house: SandboxedBench, path: str) -> None:
+    house(f"echo THERE > {path}")
+    house("sleep 60", run_in_background=True)
+    house.bench("Read", file_path=path)
+    house.bench("Edit", file_path=path, old_string="THERE", new_string="HERE")
+
+
+WRITERS = [
+    written_inside, written_outside, written_by_write, written_by_edit, written_by_job, replaced_inside,
+    replaced_outside, replaced_beside_a_job,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_what_one_writes_in_tmp_every_other_reads(
+    house: SandboxedBench, name: str, write: Callable[[SandboxedBench, str], None]
+) -> None:
+    write(house, name)
+    for read in READERS:
+        if read is by_job and "job" in write.__name__:
+            continue
+        assert "HERE" in read(house, name), (write.__name__, read.__name__)
+
+
+@pytest.mark.parametrize("jobs", [False, True])
+def test_a_folder_in_tmp_is_the_same_for_all(house: SandboxedBench, name: str, jobs: bool) -> None:
+    if jobs:
+        house("sleep 60", run_in_background=True)
+    house(f"mkdir -p {name}/in && echo ONE > {name}/in/one.txt")
+    assert "ONE" in by_read(house, f"{name}/in/one.txt") and "ONE" in outside(house, f"{name}/in/one.txt")
+    house.bench("Write", file_path=f"{name}/in/two.txt", content="TWO\n")
+    assert "TWO" in inside(house, f"{name}/in/two.txt")
+    house(f"echo THREE > {name}/in/three.txt; rm {name}/in/one.txt", dangerouslyDisableSandbox=True)
+    assert house(f"cat {name}/in/*").startswith("THREE\nTWO\n")
+    found = house.bench("Glob", pattern="**/*.txt", path=name).text
+    assert {line for line in found.splitlines()} == {f"{name}/in/two.txt", f"{name}/in/three.txt"}
+    assert "THREE" in house.bench("Grep", pattern="THREE", path=name, output_mode="content").text
+    assert "three.txt" in house.bench("LS", path=name).text
+    house(f"rm -r {name}/in && echo gone")
+    assert "does not exist" in house.bench.fails("Read", file_path=f"{name}/in/two.txt")
+
+
+def test_what_is_removed_or_moved_by_one_is_gone_for_all(house: SandboxedBench, name: str) -> None:
+    house(f"echo x > {name}")
+    house(f"rm {name}", dangerouslyDisableSandbox=True)
+    assert "No such file" in inside(house, name)
+    house(f"echo y > {name}")
+    house(f"mv {name} {house.root}/moved", dangerouslyDisableSandbox=True)
+    assert (house.root / "moved").read_text() == "y\n" and not (house.root / "moved").is_symlink()
+    assert "No such file" in inside(house, name)
+    house(f"echo z > {name}")
+    house(f"rm {name}")
+    assert not os.path.lexists(name)
+    house(f"mkdir {name} && echo in > {name}/f")
+    house(f"mv {name} {house.root}/folder", dangerouslyDisableSandbox=True)
+    assert (house.root / "folder/f").read_text() == "in\n" and "No such file" in house(f"ls {name}")
+    house(f"mkdir {name} && rmdir {name} && echo file > {name}")
+    assert Path(name).read_text() == "file\n"
+
+
+def test_a_directory_in_tmp_is_kept_for_the_next_command(house: SandboxedBench, name: str) -> None:
+    shown = house(f"mkdir -p {name} && cd {name}")
+    assert f"[working directory now: {name}]" in shown
+    assert house("pwd && echo here > made").startswith(f"{name}\n")
+    assert (Path(name) / "made").read_text() == "here\n"
+    assert "here" in by_read(house, "made")
+    assert house("cat made", dangerouslyDisableSandbox=True).startswith("here\n")
+    assert "working directory now: /tmp/tmp." in house("cd $(mktemp -d)")
+
+
+def test_a_directory_that_became_a_link_is_left(house: SandboxedBench, name: str) -> None:
+    house(f"mkdir {name} && cd {name}")
+    house(f"cd / && rmdir {name} && ln -s {house.home} {name}")
+    assert house("pwd", dangerouslyDisableSandbox=True).splitlines()[0] == str(house.root)
+
+
+def test_tmp_stays_after_the_session_and_the_next_one_may_write_it(tmp_path: Path, name: str) -> None:
+    first = SandboxedBench(tmp_path, SandboxLimits())
+    first(f"echo kept > {name}; mkdir {name}.d && echo in > {name}.d/f")
+    first.bench.ctx.close()
+    assert Path(name).read_text() == "kept\n" and not Path(name).is_symlink()
+    again = SandboxedBench.__new__(SandboxedBench)
+    again.__dict__.update(SandboxedBench(tmp_path / "second", SandboxLimits()).__dict__)
+    assert again(f"cat {name}").startswith("kept\n")
+    assert "[exit code 0" in again(f"echo more > {name}")
+    refused = again(f"echo more > {name}.d/f")
+    assert "was there before this session and is read-only; use another name]" in refused
+    again.bench.ctx.close()
+    assert Path(name).read_text() == "more\n"
+    shutil.rmtree(f"{name}.d")
+
+
+def test_a_session_of_the_same_project_has_the_folders_of_an_earlier_one(tmp_path: Path, name: str) -> None:
+    place = TemporaryPlace(tmp_path, tmp_path / "agent-1", "project")
+    (tmp_path / "agent-1").mkdir()
+    (tmp_path / "agent-1/data").mkdir()
+    (tmp_path / "agent-1/data/f").write_text("x")
+    place.name_in("ls /tmp/data")
+    place.share(at_rest=True)
+    assert (tmp_path / "data/f").read_text() == "x"
+    (tmp_path / "agent-2").mkdir()
+    assert TemporaryPlace(tmp_path, tmp_path / "agent-2", "project").has(f"{tmp_path}/data/f")
+    assert not TemporaryPlace(tmp_path, tmp_path / "agent-2", "another").has(f"{tmp_path}/data/f")
+
+
+def test_a_killed_session_leaves_folders_where_they_were(tmp_path: Path) -> None:
+    folder = TemporaryFolder(tmp_path)
+    source = folder.path / "tmp"
+    (source / "data").mkdir(parents=True)
+    (source / "data/f").write_text("x")
+    files = TemporaryFiles([TemporaryPlace(tmp_path, source, "p")])
+    files.name_in("data")
+    files.enter()
+    assert (tmp_path / "data").is_symlink() and (tmp_path / "data/f").read_text() == "x"
+    folder.close.detach()  # type: ignore[attr-defined]
+    os.close(folder._lock)
+    remove_stale(tmp_path)
+    assert not (tmp_path / "data").is_symlink() and (tmp_path / "data/f").read_text() == "x"
+    assert not folder.path.exists()
+
+
+def test_what_was_in_tmp_before_is_visible_and_read_only(house: SandboxedBench, name: str) -> None:
+    Path(name).write_text("theirs\n")
+    assert house(f"cat {name}").startswith("theirs\n")
+    refused = house(f"echo mine > {name}")
+    assert f"[the sandbox refused this: {name} was there before this session and is read-only" in refused
+    python = house(f"{sys.executable} -c \"open('{name}', 'a')\"")
+    assert "was there before this session" in python
+    house(f"rm -f {name}; mv {name} {name}.2; chmod 600 {name}; ln -f /etc/hostname {name}; : > {name}")
+    assert Path(name).read_text() == "theirs\n" and stat.S_IMODE(Path(name).stat().st_mode) == 0o644
+    Path(name).unlink()
+    assert "No such file" in house(f"cat {name}")
+    assert "[exit code 0" in house(f"echo mine > {name}")
+    assert Path(name).read_text() == "mine\n"
+
+
+def test_a_private_file_of_another_program_is_absent_and_the_model_is_told(house: SandboxedBench, name: str) -> None:
+    Path(name).write_text("PRIVATE")
+    Path(name).chmod(0o600)
+    shown = house(f"cat {name}")
+    assert "PRIVATE" not in shown and f"[the sandbox refused this: {name} is hidden in it" in shown
+
+
+def test_a_virtual_environment_in_tmp_stays_on_the_path(tmp_path: Path, name: str) -> None:
+    Path(name, "bin").mkdir(parents=True)
+    Path(name).chmod(0o700)
+    Path(name, "lib").mkdir()
+    Path(name, "lib/data").write_text("data of it\n")
+    Path(name, "bin/tool").write_text(f"#!/bin/sh\ncat {name}/lib/data\n")
+    Path(name, "bin/tool").chmod(0o755)
+    path = f"{name}/bin:{os.environ['PATH']}"
+    house = SandboxedBench(tmp_path, SandboxLimits(), path=path)
+    house.bench.ctx.env["PATH"] = path
+    assert house("tool").startswith("data of it\n")
+    assert "Read-only" in house(f"touch {name}/bin/tool2")
+    house.bench.ctx.close()
+
+
+@pytest.mark.parametrize(
+    "place", ["ssh-{0}/agent.1", "tmux-{0}/default", ".X11-unix/X{0}", "{0}/deep.sock", "{0}.sock", "{0}/a/b/c.sock"]
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_sockets_in_tmp_cannot_be_reached(house: SandboxedBench, name: str, place: str, late: bool) -> None:
+    """late: the server starts while a command runs."""
+    path = Path("/tmp", place.format(Path(name).name))
+    made = [folder for folder in path.parents if not folder.exists()]
+    code = (
+        "import socket, sys, time, os; s = socket.socket(socket.AF_UNIX); path, go, ready = sys.argv[1:]\n"
+        "open(ready, 'w')\n"
+        "until = time.time() + 20\n"
+        "while not os.path.exists(go) and time.time() < until: time.sleep(0.01)\n"
+        "try: s.connect(path); print('REACHED')\n"
+        "except OSError as e: print('refused', e)"
+    )
+    (house.root / "try.py").write_text(code)
+    go, ready = house.root / "go", house.root / "ready"
+    with socket.socket(socket.AF_UNIX) as server:
+        try:
+            if late:
+                house(f"{sys.executable} try.py {path} go ready", run_in_background=True)
+                while not ready.exists():
+                    os.sched_yield()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            server.bind(str(path))
+            server.listen()
+            go.touch()
+            if late:
+                found = house.bench("BashOutput", shell_id="b1", timeout=60_000).text
+            else:
+                found = house(f"{sys.executable} try.py {path} go ready")
+            assert "refused" in found and "REACHED" not in found
+        finally:
+            path.unlink(missing_ok=True)
+            for folder in made:
+                folder.rmdir()
+
+
+def test_a_link_that_the_sandbox_made_is_not_followed_out(house: SandboxedBench, name: str) -> None:
+    secret = house.home / "secret"
+    secret.write_text("SECRET\n")
+    house(f"ln -s {secret} {name}")
+    for reader in (by_read, by_grep, outside):
+        try:
+            assert "SECRET" not in reader(house, name)
+        except ToolError as error:
+            assert "does not exist" in str(error)
+    house(f"echo {name}", dangerouslyDisableSandbox=True)
+    assert not os.path.lexists(name)
+    workspace = house.bench.ctx.workspace
+    assert not workspace.may_read(name)
+    # In a folder that is shared, it is what it leads to.
+    house(f"rm {name}; mkdir {name}; ln -s {secret} {name}/link; echo {name}")
+    assert workspace.resolve(f"{name}/link") == secret and not workspace.may_read(f"{name}/link")
+    assert not workspace.is_temporary(workspace.resolve(f"{name}/link"))
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_shared_and_becomes_a_link_is_withdrawn(house: SandboxedBench, name: str, kind: str) -> None:
+    secret = house.home / "secret"
+    secret.mkdir() if kind == "folder" else secret.write_text("SECRET\n")
+    house(f"echo x > {name}" if kind == "file" else f"mkdir {name}")
+    assert os.path.lexists(name)
+    house(f"rm -r {name}; ln -s {secret} {name}; echo {name}")
+    assert not os.path.lexists(name)
+
+
+def test_pipes_and_names_that_programs_trust_are_not_shared(house: SandboxedBench, name: str) -> None:
+    house(f"mkfifo {name}")
+    assert not os.path.lexists(name)
+    assert "does not exist" in house.bench.fails("Read", file_path=name)
+    base = Path(name).name
+    names = [f".{base}", f"tmux-{base}", f"ssh-{base}", f"krb5cc_{base}", f"agent-{base}", f"systemd-private-{base}"]
+    for each in names:
+        house(f"mkdir /tmp/{each} && touch /tmp/{each}/x; echo x > /tmp/{each}.txt; ls /tmp/{each}")
+        assert not os.path.lexists(f"/tmp/{each}") and not os.path.lexists(f"/tmp/{each}.txt")
+        assert not house.bench.ctx.workspace.is_temporary(Path(f"/tmp/{each}"))
+
+
+def test_a_folder_that_no_call_names_stays_with_the_session(house: SandboxedBench, name: str) -> None:
+    (house.root / "cache.sh").write_text(f"mkdir -p {name}; echo x >> {name}/cached; wc -l < {name}/cached\n")
+    assert house("sh cache.sh").startswith("1\n") and house("sh cache.sh").startswith("2\n")
+    assert not os.path.lexists(name)
+    assert "cached" in house.bench("LS", path=name).text
+
+
+def test_hard_links_do_not_lead_out(house: SandboxedBench, name: str) -> None:
+    (house.root / "source").write_text("source\n")
+    Path(name).write_text("theirs\n")
+    found = house(f"ln {name} {name}.2; ln /etc/passwd {name}.3; ls {name}.2 {name}.3")
+    assert found.count("No such file or directory") == 2
+
+
+def test_our_own_folders_are_private_and_out_of_reach(house: SandboxedBench, name: str) -> None:
+    house(f"touch {name}")
+    folder = house.sandbox._session_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    shown = house(f"ls {folder}; echo x > {folder}/x; ls -A /tmp | grep agent-sandbox")
+    assert "No such file or directory" in shown and "[exit code 1" in shown and not (folder / "x").exists()
+
+
+def test_tmpdir_is_shared_in_the_same_way(tmp_path: Path) -> None:
+    own = tmp_path / "scratch"
+    own.mkdir()
+    house = SandboxedBench(tmp_path, SandboxLimits(), env={"TMPDIR": str(own)})
+    house("echo HERE > $TMPDIR/x; mkdir $TMPDIR/d")
+    assert (own / "x").read_text() == "HERE\n"
+    assert "HERE" in outside(house, "$TMPDIR/x") and "HERE" in by_read(house, f"{own}/x")
+    house("ls $TMPDIR/d")
+    assert (own / "d").is_dir()
+    house.bench.ctx.close()
+    assert sorted(p.name for p in own.iterdir()) == ["d", "x"]
+
+
+def test_var_tmp_is_shared_and_is_not_tmp(house: SandboxedBench, name: str) -> None:
+    other = f"/var{name}"
+    try:
+        house(f"echo HERE > {other}")
+        assert Path(other).read_text() == "HERE\n" and "HERE" in by_read(house, other)
+        assert "No such file" in inside(house, name)
+    finally:
+        Path(other).unlink(missing_ok=True)
+
+
+def test_a_workspace_in_tmp_works_and_its_parents_are_read_only(house: SandboxedBench) -> None:
+    found = house(f"echo x > made && cat {house.root}/made; echo y > {house.root.parent.parent}/no; ls ..")
+    assert found.startswith("x\n") and "Read-only file system" in found
+    assert not (house.root.parent.parent / "no").exists()
+
+
+def test_without_a_sandbox_tmp_is_the_machines(tmp_path: Path, name: str) -> None:
+    from tests.support.tool_bench import Bench
+
+    (tmp_path / "work").mkdir()
+    bench = Bench(tmp_path / "work")
+    bench("Bash", command=f"echo HERE > {name}")
+    assert "HERE" in bench("Read", file_path=name).text and Path(name).read_text() == "HERE\n"
+    assert not bench.ctx.workspace.is_temporary(Path(name))
+    assert subprocess.run(["cat", name], capture_output=True, check=True).stdout == b"HERE\n"
