@@ -32,7 +32,8 @@ from agent_tools.sandbox.profile import Profile, is_within
 from agent_tools.sandbox.temporary import STANDARD
 
 # closed: a device that cannot be opened, which git and most programs ignore. link: a symbolic link to the source.
-MountKind = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
+# optional: read-only, if it still exists.
+MountKind = Literal["empty", "blank", "closed", "bind", "read-only", "optional", "link"]
 Mount = tuple[MountKind, Path, Path]
 
 # Has sockets of system services, through which a command could act outside the sandbox.
@@ -81,6 +82,8 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     covered = tuple(plan)
     seen = list(profile.writable)
     kept = [RUN / name for name in _VISIBLE_IN_RUN] + ([_RESOLVER] if profile.network else [])
+    # Other programs may remove these at any time.
+    passing = {path for mount in profile.temp for path in mount.shown}
     for path in (*kept, *profile.sockets, *profile.shown):
         real = Path(os.path.realpath(path))
         if not os.path.lexists(real):
@@ -88,7 +91,7 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
         if real != path and (link := _first_link(path, profile.covered)) and not is_within(link, seen):
             add("link", link, Path(os.path.realpath(link)))
         if real not in covered and is_within(real, covered) and not is_within(real, seen):
-            add("read-only", real)
+            add("optional" if path in passing else "read-only", real)
             seen.append(real)
     for target, source in caches.items():
         add("bind", target, source)
@@ -152,6 +155,9 @@ def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:
     return tuple(sorted(found, key=lambda mount: len(mount[1].parts)))
 
 
+_BIND_OPTIONS = {"bind": "--bind", "optional": "--ro-bind-try"}
+
+
 def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str]:
     """Return bubblewrap's arguments for a plan. Empty directories are made read-only last, after mounts in them.
 
@@ -170,7 +176,7 @@ def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str
             words += ["--symlink", str(source), str(target)]
         else:
             from_ = _NULL if kind == "closed" else source
-            words += ["--bind" if kind == "bind" else "--ro-bind", str(from_), str(target)]
+            words += [_BIND_OPTIONS.get(kind, "--ro-bind"), str(from_), str(target)]
     # Without any capability, root can write settings of the whole machine there.
     return [*words, *closed, "--remount-ro", "/proc"]
 
