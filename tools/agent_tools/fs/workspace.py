@@ -151,6 +151,13 @@ class Workspace:
         temporary = self._temporary(path)
         return temporary is not None and temporary.owns(path)
 
+    def may_work_in(self, path: Path) -> bool:
+        """Return True if commands may start in a directory: it is inside, or a temporary one of the session."""
+        if (temporary := self._temporary(path)) is not None:
+            temporary.name_in(str(path))
+        # os.path, not Path: its methods raise where a parent is closed.
+        return os.path.isdir(path) and (self.inside(path) or self.owns_temporary(Path(real_path(path))))  # noqa: PTH112
+
     def resolved(self, text: str) -> ResolvedPath:
         """Return the text together with its resolved path. Raises ToolError as `resolve`."""
         return ResolvedPath(text, self.resolve(text))

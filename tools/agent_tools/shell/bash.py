@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Generator
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Steps, Tool, ToolContext, ToolError, ToolResult
@@ -367,7 +366,8 @@ def _default_limit(ctx: ToolContext) -> float:
 def ensure_working_directory(ctx: ToolContext) -> str:
     """If the working directory was removed, go back to the root of the workspace; return a note about it, or ""."""
     gone = ctx.workspace.cwd
-    usable = gone.is_dir() and (real_path(gone) == str(gone) or ctx.workspace.may_read(gone))
+    # A command in the sandbox may have replaced a temporary one by a link.
+    usable = gone.is_dir() and (real_path(gone) == str(gone) or ctx.workspace.may_work_in(gone))
     if usable or not ctx.workspace.root.is_dir():
         return ""
     ctx.workspace.cwd = ctx.workspace.root
@@ -417,7 +417,7 @@ def carry_over(
         lines += filter(None, [ctx.once(_CONFINED_NOTE)])
     if where == before:
         return lines
-    if where is not None and _may_work_in(where, ctx):
+    if where is not None and ctx.workspace.may_work_in(where):
         ctx.workspace.cwd = where
         return [*lines, f"[working directory now: {one_line(str(where))}]"]
     if not before.is_dir():
@@ -427,13 +427,6 @@ def carry_over(
     else:
         why = "the directory it ended in no longer exists"
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
-
-
-def _may_work_in(where: Path, ctx: ToolContext) -> bool:
-    """Return True if the next command may start in a directory: one of the workspace, or a temporary one."""
-    if (temporary := _temporary_files(str(where), ctx)) is not None:
-        temporary.name_in(str(where))
-    return where.is_dir() and (ctx.workspace.inside(where) or ctx.workspace.owns_temporary(Path(real_path(where))))
 
 
 def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
