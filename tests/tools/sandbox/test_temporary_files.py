@@ -101,8 +101,7 @@ def written_by_edit(house: SandboxedBench, path: str) -> None:
 
 def written_by_job(house: SandboxedBench, path: str) -> None:
     """That goes on running."""
-    house(f"echo HERE > {path}; sleep 60", run_in_background=True)
-    house.bench("BashOutput", shell_id="b1")
+    house(f"echo HERE > {path}; echo written; sleep 60", run_in_background=True)
 
 
 def replaced_inside(house: SandboxedBench, path: str) -> None:
@@ -312,6 +311,20 @@ def test_sockets_in_tmp_cannot_be_reached(house: SandboxedBench, name: str, plac
                 folder.rmdir()
 
 
+def test_a_server_that_runs_outside_cannot_be_reached_through_a_folder_of_the_session(
+    house: SandboxedBench, name: str
+) -> None:
+    house(f"mkdir {name}")
+    code = "import socket, sys; s = socket.socket(socket.AF_UNIX); print('REACHED', s.connect_ex(sys.argv[1]) == 0)"
+    (house.root / "try.py").write_text(code)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{name}/s")
+        server.listen()
+        refused = house(f"{sys.executable} try.py {name}/s")
+        assert refused.startswith("REACHED False\n")
+        Path(name, "s").unlink()
+
+
 def test_a_link_that_the_sandbox_made_is_not_followed_out(house: SandboxedBench, name: str) -> None:
     secret = house.home / "secret"
     secret.write_text("SECRET\n")
@@ -345,8 +358,8 @@ def test_pipes_and_names_that_programs_trust_are_not_shared(house: SandboxedBenc
     house(f"mkfifo {name}")
     assert not os.path.lexists(name)
     assert "does not exist" in house.bench.fails("Read", file_path=name)
-    base = Path(name).name
-    names = [f".{base}", f"tmux-{base}", f"ssh-{base}", f"krb5cc_{base}", f"agent-{base}", f"systemd-private-{base}"]
+    number = os.getpid() * 1000 + 7
+    names = [f".{number}", f"tmux-{number}", f"krb5cc_{number}", f"agent-sandbox-{number}", f"systemd-private-{number}"]
     for each in names:
         house(f"mkdir /tmp/{each} && touch /tmp/{each}/x; echo x > /tmp/{each}.txt; ls /tmp/{each}")
         assert not os.path.lexists(f"/tmp/{each}") and not os.path.lexists(f"/tmp/{each}.txt")

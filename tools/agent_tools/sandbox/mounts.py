@@ -82,11 +82,11 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     covered = tuple(plan)
     seen = list(profile.writable)
     kept = [RUN / name for name in _VISIBLE_IN_RUN] + ([_RESOLVER] if profile.network else [])
-    # Other programs may remove these at any time.
+    # Other programs may remove these at any time, or replace them by links.
     passing = {path for mount in profile.temp for path in mount.shown}
     for path in (*kept, *profile.sockets, *profile.shown):
         real = Path(os.path.realpath(path))
-        if not os.path.lexists(real):
+        if not os.path.lexists(real) or (path in passing and real != path):
             continue
         if real != path and (link := _first_link(path, profile.covered)) and not is_within(link, seen):
             add("link", link, Path(os.path.realpath(link)))
@@ -127,11 +127,13 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
 
 def _private_parents(profile: Profile) -> Iterator[Path]:
     """Yield entries of temporary directories that are not shown, but lead to something that is: they appear empty."""
-    for path in (*profile.writable, *profile.shown):
-        for mount in profile.temp:
-            if path.is_relative_to(mount.target) and len(path.parts) > len(mount.target.parts) + 1:
-                entry = mount.target / path.relative_to(mount.target).parts[0]
-                if not is_within(entry, (*profile.writable, *profile.shown)):
+    targets = [mount.target for mount in profile.temp]
+    visible = (*profile.writable, *profile.shown, *targets)
+    for path in visible:
+        for target in targets:
+            if path.is_relative_to(target) and len(path.parts) > len(target.parts) + 1:
+                entry = target / path.relative_to(target).parts[0]
+                if not is_within(entry, [v for v in visible if v != target]):
                     yield entry
 
 

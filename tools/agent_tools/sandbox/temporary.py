@@ -29,9 +29,10 @@ STANDARD = (Path("/tmp"), Path("/var/tmp"))
 _MARK = "user.agent.project"
 # Programs keep sockets, locks, keys, or code that they run later under these names, and trust what they find.
 _RESERVED = re.compile(
-    r"\.|agent-|ssh-|tmux-|screens?$|uscreens|emacs\d|krb5cc|xauth|gpg-|keyring-|dbus|systemd-|snap[.-]|pulse|ksocket"
-    r"|orbit-|kde|gvfs|vscode-|claude|codex|cursor|opencode|docker|containerd|podman|storage-run-|runtime-|hsperfdata_"
-    r"|jest_|(?:v8|node)-compile-cache|jiti$|ts-node|tsx-|metro|torchinductor|phpstan|ansible|vmware|lost\+found|aquota",
+    r"\.|agent-sandbox-|ssh-\w{10,12}$|ssh[-_].*@|tmux-\d|u?screens?$|emacs\d|krb5cc|xauth|gpg-|keyring-|dbus-"
+    r"|systemd-|snap[.-]|pulse-|ksocket-|kde-|orbit-|gvfs|vscode-|claude-\d|runtime-|(?:containers-user|storage-run)-"
+    r"|hsperfdata_|jest_|(?:v8|node)-compile-cache|jiti$|ts-node|tsx-\d|metro-|torchinductor_|phpstan$"
+    r"|ansible[_-]|vmware-|lost\+found$",
     re.I,
 )
 _MAX_SHOWN = 200
@@ -203,6 +204,9 @@ class TemporaryPlace:
                 return
         elif at_rest:
             inside.rename(outside)
+            if not stat.S_ISDIR(os.lstat(outside).st_mode):  # a checker replaced it meanwhile
+                outside.unlink()
+                return
         else:
             outside.symlink_to(inside)
         self._entries[name] = _Entry(_identity(mine), folder, inside=not (folder and at_rest))
