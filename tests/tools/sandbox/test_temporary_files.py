@@ -29,15 +29,6 @@ def house(tmp_path: Path) -> Iterator[SandboxedBench]:
     made.bench.ctx.close()
 
 
-@pytest.fixture
-def name() -> Iterator[str]:
-    """A path in /tmp that nothing else has, removed afterwards."""
-    path = f"/tmp/tests{os.getpid()}{os.urandom(4).hex()}"
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-    Path(path).unlink(missing_ok=True)
-
-
 def inside(house: SandboxedBench, path: str) -> str:
     return house(f"cat {path}")
 
@@ -47,7 +38,7 @@ def outside(house: SandboxedBench, path: str) -> str:
 
 
 def in_a_script(house: SandboxedBench, path: str) -> str:
-    """Outside, where the command line does not name the file."""
+    """Outside, where the command line does not tmp_name the file."""
     (house.root / "show.sh").write_text(f"cat {path}\n")
     return house("sh show.sh", dangerouslyDisableSandbox=True)
 
@@ -129,84 +120,84 @@ WRITERS = [
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_what_one_writes_in_tmp_every_other_reads(
-    house: SandboxedBench, name: str, write: Callable[[SandboxedBench, str], None]
+    house: SandboxedBench, tmp_name: str, write: Callable[[SandboxedBench, str], None]
 ) -> None:
-    write(house, name)
+    write(house, tmp_name)
     for read in READERS:
         if read is by_job and "job" in write.__name__:
             continue
-        assert "HERE" in read(house, name), (write.__name__, read.__name__)
+        assert "HERE" in read(house, tmp_name), (write.__name__, read.__name__)
 
 
 @pytest.mark.parametrize("jobs", [False, True])
-def test_a_folder_in_tmp_is_the_same_for_all(house: SandboxedBench, name: str, jobs: bool) -> None:
+def test_a_folder_in_tmp_is_the_same_for_all(house: SandboxedBench, tmp_name: str, jobs: bool) -> None:
     if jobs:
         house("sleep 60", run_in_background=True)
-    house(f"mkdir -p {name}/in && echo ONE > {name}/in/one.txt")
-    assert "ONE" in by_read(house, f"{name}/in/one.txt") and "ONE" in outside(house, f"{name}/in/one.txt")
-    house.bench("Write", file_path=f"{name}/in/two.txt", content="TWO\n")
-    assert "TWO" in inside(house, f"{name}/in/two.txt")
-    house(f"echo THREE > {name}/in/three.txt; rm {name}/in/one.txt", dangerouslyDisableSandbox=True)
-    assert house(f"cat {name}/in/*").startswith("THREE\nTWO\n")
-    found = house.bench("Glob", pattern="**/*.txt", path=name).text
-    assert set(found.splitlines()) == {f"{name}/in/two.txt", f"{name}/in/three.txt"}
-    assert "THREE" in house.bench("Grep", pattern="THREE", path=name, output_mode="content").text
-    assert "three.txt" in house.bench("LS", path=name).text
-    house(f"rm -r {name}/in && echo gone")
-    assert "does not exist" in house.bench.fails("Read", file_path=f"{name}/in/two.txt")
+    house(f"mkdir -p {tmp_name}/in && echo ONE > {tmp_name}/in/one.txt")
+    assert "ONE" in by_read(house, f"{tmp_name}/in/one.txt") and "ONE" in outside(house, f"{tmp_name}/in/one.txt")
+    house.bench("Write", file_path=f"{tmp_name}/in/two.txt", content="TWO\n")
+    assert "TWO" in inside(house, f"{tmp_name}/in/two.txt")
+    house(f"echo THREE > {tmp_name}/in/three.txt; rm {tmp_name}/in/one.txt", dangerouslyDisableSandbox=True)
+    assert house(f"cat {tmp_name}/in/*").startswith("THREE\nTWO\n")
+    found = house.bench("Glob", pattern="**/*.txt", path=tmp_name).text
+    assert set(found.splitlines()) == {f"{tmp_name}/in/two.txt", f"{tmp_name}/in/three.txt"}
+    assert "THREE" in house.bench("Grep", pattern="THREE", path=tmp_name, output_mode="content").text
+    assert "three.txt" in house.bench("LS", path=tmp_name).text
+    house(f"rm -r {tmp_name}/in && echo gone")
+    assert "does not exist" in house.bench.fails("Read", file_path=f"{tmp_name}/in/two.txt")
 
 
-def test_what_is_removed_or_moved_by_one_is_gone_for_all(house: SandboxedBench, name: str) -> None:
-    house(f"echo x > {name}")
-    house(f"rm {name}", dangerouslyDisableSandbox=True)
-    assert "No such file" in inside(house, name)
-    house(f"echo y > {name}")
-    house(f"mv {name} {house.root}/moved", dangerouslyDisableSandbox=True)
+def test_what_is_removed_or_moved_by_one_is_gone_for_all(house: SandboxedBench, tmp_name: str) -> None:
+    house(f"echo x > {tmp_name}")
+    house(f"rm {tmp_name}", dangerouslyDisableSandbox=True)
+    assert "No such file" in inside(house, tmp_name)
+    house(f"echo y > {tmp_name}")
+    house(f"mv {tmp_name} {house.root}/moved", dangerouslyDisableSandbox=True)
     assert (house.root / "moved").read_text() == "y\n" and not (house.root / "moved").is_symlink()
-    assert "No such file" in inside(house, name)
-    house(f"echo z > {name}")
-    house(f"rm {name}")
-    assert not os.path.lexists(name)
-    house(f"mkdir {name} && echo in > {name}/f")
-    house(f"mv {name} {house.root}/folder", dangerouslyDisableSandbox=True)
-    assert (house.root / "folder/f").read_text() == "in\n" and "No such file" in house(f"ls {name}")
-    house(f"mkdir {name} && rmdir {name} && echo file > {name}")
-    assert Path(name).read_text() == "file\n"
+    assert "No such file" in inside(house, tmp_name)
+    house(f"echo z > {tmp_name}")
+    house(f"rm {tmp_name}")
+    assert not os.path.lexists(tmp_name)
+    house(f"mkdir {tmp_name} && echo in > {tmp_name}/f")
+    house(f"mv {tmp_name} {house.root}/folder", dangerouslyDisableSandbox=True)
+    assert (house.root / "folder/f").read_text() == "in\n" and "No such file" in house(f"ls {tmp_name}")
+    house(f"mkdir {tmp_name} && rmdir {tmp_name} && echo file > {tmp_name}")
+    assert Path(tmp_name).read_text() == "file\n"
 
 
-def test_a_directory_in_tmp_is_kept_for_the_next_command(house: SandboxedBench, name: str) -> None:
-    shown = house(f"mkdir -p {name} && cd {name}")
-    assert f"[working directory now: {name}]" in shown
-    assert house("pwd && echo here > made").startswith(f"{name}\n")
-    assert (Path(name) / "made").read_text() == "here\n"
+def test_a_directory_in_tmp_is_kept_for_the_next_command(house: SandboxedBench, tmp_name: str) -> None:
+    shown = house(f"mkdir -p {tmp_name} && cd {tmp_name}")
+    assert f"[working directory now: {tmp_name}]" in shown
+    assert house("pwd && echo here > made").startswith(f"{tmp_name}\n")
+    assert (Path(tmp_name) / "made").read_text() == "here\n"
     assert "here" in by_read(house, "made")
     assert house("cat made", dangerouslyDisableSandbox=True).startswith("here\n")
     assert "working directory now: /tmp/tmp." in house("cd $(mktemp -d)")
 
 
-def test_a_directory_that_became_a_link_is_left(house: SandboxedBench, name: str) -> None:
-    house(f"mkdir {name} && cd {name}")
-    house(f"cd / && rmdir {name} && ln -s {house.home} {name}")
+def test_a_directory_that_became_a_link_is_left(house: SandboxedBench, tmp_name: str) -> None:
+    house(f"mkdir {tmp_name} && cd {tmp_name}")
+    house(f"cd / && rmdir {tmp_name} && ln -s {house.home} {tmp_name}")
     assert house("pwd", dangerouslyDisableSandbox=True).splitlines()[0] == str(house.root)
 
 
-def test_tmp_stays_after_the_session_and_the_next_one_may_write_it(tmp_path: Path, name: str) -> None:
+def test_tmp_stays_after_the_session_and_the_next_one_may_write_it(tmp_path: Path, tmp_name: str) -> None:
     first = SandboxedBench(tmp_path, SandboxLimits())
-    first(f"echo kept > {name}; mkdir {name}.d && echo in > {name}.d/f")
+    first(f"echo kept > {tmp_name}; mkdir {tmp_name}.d && echo in > {tmp_name}.d/f")
     first.bench.ctx.close()
-    assert Path(name).read_text() == "kept\n" and not Path(name).is_symlink()
+    assert Path(tmp_name).read_text() == "kept\n" and not Path(tmp_name).is_symlink()
     again = SandboxedBench.__new__(SandboxedBench)
     again.__dict__.update(SandboxedBench(tmp_path / "second", SandboxLimits()).__dict__)
-    assert again(f"cat {name}").startswith("kept\n")
-    assert "[exit code 0" in again(f"echo more > {name}")
-    refused = again(f"echo more > {name}.d/f")
-    assert "was there before this session and is read-only; use another name]" in refused
+    assert again(f"cat {tmp_name}").startswith("kept\n")
+    assert "[exit code 0" in again(f"echo more > {tmp_name}")
+    refused = again(f"echo more > {tmp_name}.d/f")
+    assert "was there before this session and is read-only; use another tmp_name]" in refused
     again.bench.ctx.close()
-    assert Path(name).read_text() == "more\n"
-    shutil.rmtree(f"{name}.d")
+    assert Path(tmp_name).read_text() == "more\n"
+    shutil.rmtree(f"{tmp_name}.d")
 
 
-def test_a_session_of_the_same_project_has_the_folders_of_an_earlier_one(tmp_path: Path, name: str) -> None:
+def test_a_session_of_the_same_project_has_the_folders_of_an_earlier_one(tmp_path: Path, tmp_name: str) -> None:
     place = TemporaryPlace(tmp_path, tmp_path / "agent-1", "project")
     (tmp_path / "agent-1").mkdir()
     (tmp_path / "agent-1/data").mkdir()
@@ -235,40 +226,44 @@ def test_a_killed_session_leaves_folders_where_they_were(tmp_path: Path) -> None
     assert not folder.path.exists()
 
 
-def test_what_was_in_tmp_before_is_visible_and_read_only(house: SandboxedBench, name: str) -> None:
-    Path(name).write_text("theirs\n")
-    assert house(f"cat {name}").startswith("theirs\n")
-    refused = house(f"echo mine > {name}")
-    assert f"[the sandbox refused this: {name} was there before this session and is read-only" in refused
-    python = house(f"{sys.executable} -c \"open('{name}', 'a')\"")
+def test_what_was_in_tmp_before_is_visible_and_read_only(house: SandboxedBench, tmp_name: str) -> None:
+    Path(tmp_name).write_text("theirs\n")
+    assert house(f"cat {tmp_name}").startswith("theirs\n")
+    refused = house(f"echo mine > {tmp_name}")
+    assert f"[the sandbox refused this: {tmp_name} was there before this session and is read-only" in refused
+    python = house(f"{sys.executable} -c \"open('{tmp_name}', 'a')\"")
     assert "was there before this session" in python
-    house(f"rm -f {name}; mv {name} {name}.2; chmod 600 {name}; ln -f /etc/hostname {name}; : > {name}")
-    assert Path(name).read_text() == "theirs\n" and stat.S_IMODE(Path(name).stat().st_mode) == 0o644
-    Path(name).unlink()
-    assert "No such file" in house(f"cat {name}")
-    assert "[exit code 0" in house(f"echo mine > {name}")
-    assert Path(name).read_text() == "mine\n"
+    house(
+        f"rm -f {tmp_name}; mv {tmp_name} {tmp_name}.2; chmod 600 {tmp_name}; ln -f /etc/hostname {tmp_name}; : > {tmp_name}"
+    )
+    assert Path(tmp_name).read_text() == "theirs\n" and stat.S_IMODE(Path(tmp_name).stat().st_mode) == 0o644
+    Path(tmp_name).unlink()
+    assert "No such file" in house(f"cat {tmp_name}")
+    assert "[exit code 0" in house(f"echo mine > {tmp_name}")
+    assert Path(tmp_name).read_text() == "mine\n"
 
 
-def test_a_private_file_of_another_program_is_absent_and_the_model_is_told(house: SandboxedBench, name: str) -> None:
-    Path(name).write_text("PRIVATE")
-    Path(name).chmod(0o600)
-    shown = house(f"cat {name}")
-    assert "PRIVATE" not in shown and f"[the sandbox refused this: {name} is hidden in it" in shown
+def test_a_private_file_of_another_program_is_absent_and_the_model_is_told(
+    house: SandboxedBench, tmp_name: str
+) -> None:
+    Path(tmp_name).write_text("PRIVATE")
+    Path(tmp_name).chmod(0o600)
+    shown = house(f"cat {tmp_name}")
+    assert "PRIVATE" not in shown and f"[the sandbox refused this: {tmp_name} is hidden in it" in shown
 
 
-def test_a_virtual_environment_in_tmp_stays_on_the_path(tmp_path: Path, name: str) -> None:
-    Path(name, "bin").mkdir(parents=True)
-    Path(name).chmod(0o700)
-    Path(name, "lib").mkdir()
-    Path(name, "lib/data").write_text("data of it\n")
-    Path(name, "bin/tool").write_text(f"#!/bin/sh\ncat {name}/lib/data\n")
-    Path(name, "bin/tool").chmod(0o755)
-    path = f"{name}/bin:{os.environ['PATH']}"
+def test_a_virtual_environment_in_tmp_stays_on_the_path(tmp_path: Path, tmp_name: str) -> None:
+    Path(tmp_name, "bin").mkdir(parents=True)
+    Path(tmp_name).chmod(0o700)
+    Path(tmp_name, "lib").mkdir()
+    Path(tmp_name, "lib/data").write_text("data of it\n")
+    Path(tmp_name, "bin/tool").write_text(f"#!/bin/sh\ncat {tmp_name}/lib/data\n")
+    Path(tmp_name, "bin/tool").chmod(0o755)
+    path = f"{tmp_name}/bin:{os.environ['PATH']}"
     house = SandboxedBench(tmp_path, SandboxLimits(), path=path)
     house.bench.ctx.env["PATH"] = path
     assert house("tool").startswith("data of it\n")
-    assert "Read-only" in house(f"touch {name}/bin/tool2")
+    assert "Read-only" in house(f"touch {tmp_name}/bin/tool2")
     house.bench.ctx.close()
 
 
@@ -276,9 +271,9 @@ def test_a_virtual_environment_in_tmp_stays_on_the_path(tmp_path: Path, name: st
     "place", ["ssh-{0}/agent.1", "tmux-{0}/default", ".X11-unix/X{0}", "{0}/deep.sock", "{0}.sock", "{0}/a/b/c.sock"]
 )
 @pytest.mark.parametrize("late", [False, True])
-def test_sockets_in_tmp_cannot_be_reached(house: SandboxedBench, name: str, place: str, late: bool) -> None:
+def test_sockets_in_tmp_cannot_be_reached(house: SandboxedBench, tmp_name: str, place: str, late: bool) -> None:
     """late: the server starts while a command runs."""
-    path = Path("/tmp", place.format(Path(name).name))
+    path = Path("/tmp", place.format(Path(tmp_name).name))
     made = [folder for folder in path.parents if not folder.exists()]
     code = (
         "import socket, sys, time, os; s = socket.socket(socket.AF_UNIX); path, go, ready = sys.argv[1:]\n"
@@ -312,52 +307,52 @@ def test_sockets_in_tmp_cannot_be_reached(house: SandboxedBench, name: str, plac
 
 
 def test_a_server_that_runs_outside_cannot_be_reached_through_a_folder_of_the_session(
-    house: SandboxedBench, name: str
+    house: SandboxedBench, tmp_name: str
 ) -> None:
-    house(f"mkdir {name}")
+    house(f"mkdir {tmp_name}")
     code = "import socket, sys; s = socket.socket(socket.AF_UNIX); print('REACHED', s.connect_ex(sys.argv[1]) == 0)"
     (house.root / "try.py").write_text(code)
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(f"{name}/s")
+        server.bind(f"{tmp_name}/s")
         server.listen()
-        refused = house(f"{sys.executable} try.py {name}/s")
+        refused = house(f"{sys.executable} try.py {tmp_name}/s")
         assert refused.startswith("REACHED False\n")
-        Path(name, "s").unlink()
+        Path(tmp_name, "s").unlink()
 
 
-def test_a_link_that_the_sandbox_made_is_not_followed_out(house: SandboxedBench, name: str) -> None:
+def test_a_link_that_the_sandbox_made_is_not_followed_out(house: SandboxedBench, tmp_name: str) -> None:
     secret = house.home / "secret"
     secret.write_text("SECRET\n")
-    house(f"ln -s {secret} {name}")
+    house(f"ln -s {secret} {tmp_name}")
     for reader in (by_read, by_grep, outside):
         try:
-            assert "SECRET" not in reader(house, name)
+            assert "SECRET" not in reader(house, tmp_name)
         except ToolError as error:
             assert "does not exist" in str(error)
-    house(f"echo {name}", dangerouslyDisableSandbox=True)
-    assert not os.path.lexists(name)
+    house(f"echo {tmp_name}", dangerouslyDisableSandbox=True)
+    assert not os.path.lexists(tmp_name)
     workspace = house.bench.ctx.workspace
-    assert not workspace.may_read(name)
+    assert not workspace.may_read(tmp_name)
     # In a folder that is shared, it is what it leads to.
-    house(f"rm {name}; mkdir {name}; ln -s {secret} {name}/link; echo {name}")
-    assert workspace.resolve(f"{name}/link") == secret and not workspace.may_read(f"{name}/link")
-    assert not workspace.is_temporary(workspace.resolve(f"{name}/link"))
+    house(f"rm {tmp_name}; mkdir {tmp_name}; ln -s {secret} {tmp_name}/link; echo {tmp_name}")
+    assert workspace.resolve(f"{tmp_name}/link") == secret and not workspace.may_read(f"{tmp_name}/link")
+    assert not workspace.is_temporary(workspace.resolve(f"{tmp_name}/link"))
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_is_shared_and_becomes_a_link_is_withdrawn(house: SandboxedBench, name: str, kind: str) -> None:
+def test_what_is_shared_and_becomes_a_link_is_withdrawn(house: SandboxedBench, tmp_name: str, kind: str) -> None:
     secret = house.home / "secret"
     secret.mkdir() if kind == "folder" else secret.write_text("SECRET\n")
-    house(f"echo x > {name}" if kind == "file" else f"mkdir {name}")
-    assert os.path.lexists(name)
-    house(f"rm -r {name}; ln -s {secret} {name}; echo {name}")
-    assert not os.path.lexists(name)
+    house(f"echo x > {tmp_name}" if kind == "file" else f"mkdir {tmp_name}")
+    assert os.path.lexists(tmp_name)
+    house(f"rm -r {tmp_name}; ln -s {secret} {tmp_name}; echo {tmp_name}")
+    assert not os.path.lexists(tmp_name)
 
 
-def test_pipes_and_names_that_programs_trust_are_not_shared(house: SandboxedBench, name: str) -> None:
-    house(f"mkfifo {name}")
-    assert not os.path.lexists(name)
-    assert "does not exist" in house.bench.fails("Read", file_path=name)
+def test_pipes_and_names_that_programs_trust_are_not_shared(house: SandboxedBench, tmp_name: str) -> None:
+    house(f"mkfifo {tmp_name}")
+    assert not os.path.lexists(tmp_name)
+    assert "does not exist" in house.bench.fails("Read", file_path=tmp_name)
     number = os.getpid() * 1000 + 7
     names = [f".{number}", f"tmux-{number}", f"krb5cc_{number}", f"agent-sandbox-{number}", f"systemd-private-{number}"]
     for each in names:
@@ -366,22 +361,24 @@ def test_pipes_and_names_that_programs_trust_are_not_shared(house: SandboxedBenc
         assert not house.bench.ctx.workspace.is_temporary(Path(f"/tmp/{each}"))
 
 
-def test_a_folder_that_no_call_names_stays_with_the_session(house: SandboxedBench, name: str) -> None:
-    (house.root / "cache.sh").write_text(f"mkdir -p {name}; echo x >> {name}/cached; wc -l < {name}/cached\n")
+def test_a_folder_that_no_call_names_stays_with_the_session(house: SandboxedBench, tmp_name: str) -> None:
+    (house.root / "cache.sh").write_text(
+        f"mkdir -p {tmp_name}; echo x >> {tmp_name}/cached; wc -l < {tmp_name}/cached\n"
+    )
     assert house("sh cache.sh").startswith("1\n") and house("sh cache.sh").startswith("2\n")
-    assert not os.path.lexists(name)
-    assert "cached" in house.bench("LS", path=name).text
+    assert not os.path.lexists(tmp_name)
+    assert "cached" in house.bench("LS", path=tmp_name).text
 
 
-def test_hard_links_do_not_lead_out(house: SandboxedBench, name: str) -> None:
+def test_hard_links_do_not_lead_out(house: SandboxedBench, tmp_name: str) -> None:
     (house.root / "source").write_text("source\n")
-    Path(name).write_text("theirs\n")
-    found = house(f"ln {name} {name}.2; ln /etc/passwd {name}.3; ls {name}.2 {name}.3")
+    Path(tmp_name).write_text("theirs\n")
+    found = house(f"ln {tmp_name} {tmp_name}.2; ln /etc/passwd {tmp_name}.3; ls {tmp_name}.2 {tmp_name}.3")
     assert found.count("No such file or directory") == 2
 
 
-def test_our_own_folders_are_private_and_out_of_reach(house: SandboxedBench, name: str) -> None:
-    house(f"touch {name}")
+def test_our_own_folders_are_private_and_out_of_reach(house: SandboxedBench, tmp_name: str) -> None:
+    house(f"touch {tmp_name}")
     folder = house.sandbox._session_folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     shown = house(f"ls {folder}; echo x > {folder}/x; ls -A /tmp | grep agent-sandbox")
@@ -401,12 +398,12 @@ def test_tmpdir_is_shared_in_the_same_way(tmp_path: Path) -> None:
     assert sorted(p.name for p in own.iterdir()) == ["d", "x"]
 
 
-def test_var_tmp_is_shared_and_is_not_tmp(house: SandboxedBench, name: str) -> None:
-    other = f"/var{name}"
+def test_var_tmp_is_shared_and_is_not_tmp(house: SandboxedBench, tmp_name: str) -> None:
+    other = f"/var{tmp_name}"
     try:
         house(f"echo HERE > {other}")
         assert Path(other).read_text() == "HERE\n" and "HERE" in by_read(house, other)
-        assert "No such file" in inside(house, name)
+        assert "No such file" in inside(house, tmp_name)
     finally:
         Path(other).unlink(missing_ok=True)
 
@@ -417,12 +414,12 @@ def test_a_workspace_in_tmp_works_and_its_parents_are_read_only(house: Sandboxed
     assert not (house.root.parent.parent / "no").exists()
 
 
-def test_without_a_sandbox_tmp_is_the_machines(tmp_path: Path, name: str) -> None:
+def test_without_a_sandbox_tmp_is_the_machines(tmp_path: Path, tmp_name: str) -> None:
     from tests.support.tool_bench import Bench
 
     (tmp_path / "work").mkdir()
     bench = Bench(tmp_path / "work")
-    bench("Bash", command=f"echo HERE > {name}")
-    assert "HERE" in bench("Read", file_path=name).text and Path(name).read_text() == "HERE\n"
-    assert not bench.ctx.workspace.is_temporary(Path(name))
-    assert subprocess.run(["cat", name], capture_output=True, check=True).stdout == b"HERE\n"
+    bench("Bash", command=f"echo HERE > {tmp_name}")
+    assert "HERE" in bench("Read", file_path=tmp_name).text and Path(tmp_name).read_text() == "HERE\n"
+    assert not bench.ctx.workspace.is_temporary(Path(tmp_name))
+    assert subprocess.run(["cat", tmp_name], capture_output=True, check=True).stdout == b"HERE\n"

@@ -45,7 +45,7 @@ class OpenBuffers(Protocol):
         """Write the file in the editor; return False if it has to be written to disk."""
 
 
-class TemporaryFiles(Protocol):
+class SessionTemporaryFiles(Protocol):
     """The temporary files that a session shares with the commands in its sandbox."""
 
     def owns(self, path: Path | str) -> bool:
@@ -96,7 +96,7 @@ class Workspace:
         self.skill_folders = skill_folders
         self.offered: Callable[[str], bool] = lambda name: True
         self.buffers: OpenBuffers | None = None
-        self.temporary_files: Callable[[str], TemporaryFiles | None] = lambda path: None
+        self.temporary_files: Callable[[str], SessionTemporaryFiles | None] = lambda path: None
 
     def widen(self, folder: Path) -> None:
         """Add a directory that counts as inside to this workspace and later copies of it."""
@@ -136,7 +136,7 @@ class Workspace:
             real = _resolve_real(absolute)
         return real
 
-    def _temporary(self, path: Path) -> TemporaryFiles | None:
+    def _temporary(self, path: Path) -> SessionTemporaryFiles | None:
         """Return the session's temporary files if a resolved path outside may be one of them."""
         within = any(path.is_relative_to(root) for root in self.roots)
         return None if within else self.temporary_files(str(path))
