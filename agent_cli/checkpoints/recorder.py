@@ -114,7 +114,7 @@ def _targets(danger: Danger) -> Iterator[str]:
 
 def _is_selective(danger: Danger) -> bool:
     """Return True if a `find` deletes only what matches its conditions."""
-    return danger.find is not None and danger.find.narrow
+    return danger.find is not None and danger.find[0].narrow
 
 
 def _files_below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:

@@ -123,20 +123,24 @@ REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+::?(?!\\)|\w+://")
 class FileRead(Value):
     """A path that is read.
 
-    what: "names" (sizes, dates, file names), "content", "tree" (all content below), or "listing" if only the names
-        that a glob expands to are shown.
+    what: "names" (sizes, dates, file names), "content", "tree" (all content below), "tracked" (the content of all files
+        below that git tracks), or "listing" if only the names that a glob expands to are shown.
     hidden: which hidden files of a tree are read; "typed" for those with an extension.
     only: name patterns of the files that are read, if restricted.
     without: name patterns of files that are not read.
     closed: name patterns of directories that are not entered.
+    follows: links below a tree are followed.
+    split: the names of a tree come as text that is split at blanks.
     """
 
     path: str
-    what: Literal["names", "content", "tree", "listing"] = "content"
+    what: Literal["names", "content", "tree", "tracked", "listing"] = "content"
     hidden: Literal["all", "typed", "none"] = "all"
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+    follows: bool = False
+    split: bool = False
 
 
 class Touch(Value):

@@ -107,7 +107,7 @@ def may_be_script(words: tuple[str, ...], read: ParsedArguments, patterns: Colle
 
 PLAIN_GLOB = re.compile(r"[\w.*?-]+")
 # Stands for the files that are found.
-_FOUND = "./found"
+FOUND = "./found"
 
 
 def find_reads(
@@ -126,15 +126,17 @@ def find_reads(
     for term in call.terms:
         values = [value.text for value in term.values]
         if term.kind == "run" and term.name == "-exec":
-            if why := _shows_found(values, tests, patterns):
+            if why := _shows_found(values, patterns):
                 return why
             # Names that are found begin with where the search begins, so none of them is an option.
-            inner = reads_of((*values[:-1], _FOUND))
+            inner = reads_of((*values[:-1], FOUND))
             if isinstance(inner, str):
                 return inner
-            found += [reading for reading in inner if reading.path != _FOUND]
+            found += [reading for reading in inner if reading.path != FOUND]
             only = _named_only(tests)
-            found += [FileRead(start, "tree", only=only) for start in starts]
+            # Without a lone `-type f` it also reads what links lead to.
+            follows = ("-type", "f") not in tests or any(test in _COMBINED for test, _ in tests)
+            found += [FileRead(start, "tree", only=() if follows else only, follows=follows) for start in starts]
         elif term.kind not in ("test", "plain"):
             return f"the action or option {term.name}"
         else:
@@ -144,21 +146,17 @@ def find_reads(
     return tuple(found)
 
 
+_COMBINED = frozenset(("-o", "-or", "(", ",", "!", "-not"))
 # Programs that find may run: their operands are files, which they read and show.
-_SHOWING = frozenset(
+SHOWING = frozenset(
     "cat head tail nl wc grep egrep fgrep sed cut sort stat file ls md5sum sha1sum sha256sum basename dirname du "
     "realpath od strings tac echo".split()
 )
 
 
-def _shows_found(words: Sequence[str], tests: Sequence[tuple[str, str]], patterns: Collection[str]) -> str:
-    """Return why `find -exec` with these words does more than show the files it finds; "" if it does not.
-
-    Without `-type f` it would also read what links lead to.
-    """
-    if ("-type", "f") not in tests or any(test in ("-o", "-or", "(", ",", "!", "-not") for test, _ in tests):
-        return "the action -exec without a lone -type f"
-    if words[:1] == [] or words[0] not in _SHOWING or words[-1:] != ["{}"] or any("{}" in w for w in words[:-1]):
+def _shows_found(words: Sequence[str], patterns: Collection[str]) -> str:
+    """Return why `find -exec` with these words does more than show the files it finds; "" if it does not."""
+    if words[:1] == [] or words[0] not in SHOWING or words[-1:] != ["{}"] or any("{}" in w for w in words[:-1]):
         return f"the action -exec {' '.join(words[:1])}"
     return "the action -exec with a pattern" if any(w in patterns for w in words) else ""
 

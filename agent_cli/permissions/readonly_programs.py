@@ -75,9 +75,10 @@ _RG = Options(
 )  # fmt: skip
 _DIFF = Options(
     "ucrqsiwbBNyadEptTZ", "UCWxI",
-    "unified? context? recursive brief report-identical-files ignore-case ignore-all-space ignore-space-change "
-    "ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs strip-trailing-cr normal "
-    "suppress-common-lines ignore-tab-expansion ignore-trailing-space left-column speed-large-files",
+    "unified? context? recursive brief no-dereference report-identical-files ignore-case ignore-all-space "
+    "ignore-space-change ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs "
+    "strip-trailing-cr normal suppress-common-lines ignore-tab-expansion ignore-trailing-space "
+    "left-column speed-large-files",
     "unified? context? color? width exclude ignore-matching-lines label tabsize", numbers=True,
 )  # fmt: skip
 _PROGRAMS: dict[str, _Program] = {
@@ -313,7 +314,8 @@ def _parse_listed(name: str, rest: tuple[str, ...], patterns: Collection[str]) -
         "tree" if asked or program.tree else "names" if program.operands == "names" else "content"
     )
     narrow = _search_filters(name, read) if what == "tree" and name != "diff" else ((), (), ())
-    return (*found, *(FileRead(path, what, hidden, *narrow) for path in paths if path != "-"))
+    follows = name == "diff" and "--no-dereference" not in names
+    return (*found, *(FileRead(path, what, hidden, *narrow, follows) for path in paths if path != "-"))
 
 
 # Files of the types that rg is often given.

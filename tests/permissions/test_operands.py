@@ -180,3 +180,9 @@ def test_the_tree_is_not_changed_by_computing_what_is_at_stake(tree: Tree, tmp_p
         at_stake(command, str(tree.root), str(tree.home), reader(str(tree.root), {}, "trusted"))
     assert tree.files() == before
     shutil.rmtree(tree.home)
+
+
+@pytest.mark.parametrize("command", ["diff -r sub in", "diff -r . sub", "diff sub/ sub/deep", "diff -rq sub other"])
+def test_a_comparison_that_follows_links_out_of_the_workspace_asks(tree: Tree, command: str) -> None:
+    assert tree.level(command) is Level.ASK
+    assert tree.level(f"{command} --no-dereference") is Level.ALLOW

@@ -76,6 +76,8 @@ _NAMING = frozenset("declare typeset local readonly export read unset let getopt
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
 _USUAL_PLACE = re.compile(r"(?:(?:/usr)?/bin/)?[^/]+")
 _MAX_LAYERS = 8
+# Why a word of a command that xargs runs is not known.
+GIVEN = "what xargs is given"
 
 
 class Script(Value):
@@ -169,7 +171,7 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
 
 def _xargs_command(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the command that xargs runs: input replaces a placeholder with -I, else is appended."""
-    given = Word("…", "what xargs is given")
+    given = Word("…", GIVEN)
     texts = [w.text for w in options]
     marks = [b for a, b in pairwise(texts) if a == "-I"] + [t[2:] for t in texts if t.startswith("-I") and t != "-I"]
     if not marks:
@@ -373,6 +375,7 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleComma
         return ()
     parts: list[list[str]] = [[]]
     joined = ""
+    piped: set[int] = set()
     position = 0
     while position < len(command):
         match = _TOKEN.match(command, position)
@@ -385,6 +388,7 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleComma
             if parts[-1]:
                 parts.append([])
                 joined = match["join"]
+                piped |= {len(parts) - 1} if joined == "|" else set()
         elif match["word"]:
             word = match["word"]
             if not parts[-1] and (word in _GRAMMAR or "=" in word or re.search(r"['\"]", word)):
@@ -392,7 +396,11 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleComma
             parts[-1].append(_QUOTED.sub(lambda m: m[1] if m[1] is not None else m[2], word))
     if (not parts[-1] and joined not in ("", ";", "\n")) or len(parts) > MAX_PARTS:
         return ()
-    return tuple(SimpleCommand(tuple(Word(w) for w in words), cwds=cwds) for words in parts if words)
+    return tuple(
+        SimpleCommand(tuple(Word(w) for w in words), cwds=cwds, piped=number if number in piped else 0)
+        for number, words in enumerate(parts)
+        if words
+    )
 
 
 def assigned_variables(part: SimpleCommand) -> Mapping[str, str]:

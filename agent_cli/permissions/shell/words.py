@@ -190,6 +190,7 @@ class SimpleCommand(Value):
     cwds: directories it may run in; None if unknown.
     layers: commands that run it, outermost first.
     hides: something that may run unseen commands; a rule can allow it, but it cannot be compared with deny rules.
+    piped: a number that is not 0 if its input is the output of the part before it; each pipe has another.
     """
 
     words: tuple[Word, ...]
@@ -199,6 +200,7 @@ class SimpleCommand(Value):
     layers: tuple[Wrapper, ...] = ()
     why: str = ""
     hides: str = ""
+    piped: int = 0
 
     @property
     def program(self) -> str:
