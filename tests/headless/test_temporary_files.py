@@ -73,7 +73,7 @@ def test_other_files_of_the_machine_in_tmp_still_ask(work: Path, tmp_name: str) 
             call("Bash", command=f"cat {tmp_name}/theirs"),
             call("Bash", command=f"touch {tmp_name}/new"),
             call("Write", file_path="/tmp/.hidden-by-tests", content="x"),
-            call("Write", file_path="/tmp/ssh-tests/x", content="x"),
+            call("Write", file_path="/tmp/tmux-99999999/x", content="x"),
         ],
     )
     assert [failed for failed, _ in found] == [True, True, False, True, True, True]

@@ -191,7 +191,7 @@ def test_tmp_stays_after_the_session_and_the_next_one_may_write_it(tmp_path: Pat
     assert again(f"cat {tmp_name}").startswith("kept\n")
     assert "[exit code 0" in again(f"echo more > {tmp_name}")
     refused = again(f"echo more > {tmp_name}.d/f")
-    assert "was there before this session and is read-only; use another tmp_name]" in refused
+    assert "was there before this session and is read-only; use another name]" in refused
     again.bench.ctx.close()
     assert Path(tmp_name).read_text() == "more\n"
     shutil.rmtree(f"{tmp_name}.d")
@@ -233,9 +233,8 @@ def test_what_was_in_tmp_before_is_visible_and_read_only(house: SandboxedBench, 
     assert f"[the sandbox refused this: {tmp_name} was there before this session and is read-only" in refused
     python = house(f"{sys.executable} -c \"open('{tmp_name}', 'a')\"")
     assert "was there before this session" in python
-    house(
-        f"rm -f {tmp_name}; mv {tmp_name} {tmp_name}.2; chmod 600 {tmp_name}; ln -f /etc/hostname {tmp_name}; : > {tmp_name}"
-    )
+    house(f"rm -f {tmp_name}; mv {tmp_name} {tmp_name}.2; chmod 600 {tmp_name}")
+    house(f"ln -f /etc/hostname {tmp_name}; : > {tmp_name}")
     assert Path(tmp_name).read_text() == "theirs\n" and stat.S_IMODE(Path(tmp_name).stat().st_mode) == 0o644
     Path(tmp_name).unlink()
     assert "No such file" in house(f"cat {tmp_name}")
@@ -243,9 +242,7 @@ def test_what_was_in_tmp_before_is_visible_and_read_only(house: SandboxedBench, 
     assert Path(tmp_name).read_text() == "mine\n"
 
 
-def test_a_private_file_of_another_program_is_absent_and_the_model_is_told(
-    house: SandboxedBench, tmp_name: str
-) -> None:
+def test_a_private_file_of_another_program_is_absent_and_a_hint_says_so(house: SandboxedBench, tmp_name: str) -> None:
     Path(tmp_name).write_text("PRIVATE")
     Path(tmp_name).chmod(0o600)
     shown = house(f"cat {tmp_name}")
