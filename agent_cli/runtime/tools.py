@@ -127,8 +127,13 @@ def rule_saver(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> 
     return saved_settings.saver(layers.trust, state_folder(run_env.env))
 
 
-def make_confinement(workspace: Workspace, settings: Settings, run_env: RunEnvironment) -> SandboxRunner | None:
-    """Return the sandbox that the settings describe; None if they switch it off. Raises UsageError."""
+def make_confinement(
+    workspace: Workspace, settings: Settings, run_env: RunEnvironment, *, share_temporary: bool = True
+) -> SandboxRunner | None:
+    """Return the sandbox that the settings describe; None if they switch it off. Raises UsageError.
+
+    share_temporary: with the machine.
+    """
     asked = settings.sandbox
     if asked.mode == "off":
         return None
@@ -138,7 +143,7 @@ def make_confinement(workspace: Workspace, settings: Settings, run_env: RunEnvir
         lambda temp, network: sandbox_profile(workspace, settings, run_env, temp=temp, network=network),
         run_env.env,
         SandboxLimits(asked.landlock, asked.caches, asked.domains, asked.ports),
-        workspace.root,
+        workspace.root if share_temporary else None,
     )
 
 

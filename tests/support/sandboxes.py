@@ -155,7 +155,13 @@ class SandboxedBench:
     """A bench in a home folder whose commands run in bubblewrap."""
 
     def __init__(
-        self, folder: Path, limits: SandboxLimits, env: Mapping[str, str] = MappingProxyType({}), **profile: object
+        self,
+        folder: Path,
+        limits: SandboxLimits,
+        env: Mapping[str, str] = MappingProxyType({}),
+        *,
+        shared: bool = True,
+        **profile: object,
     ) -> None:
         if reason := missing("bubblewrap"):
             pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
@@ -165,7 +171,7 @@ class SandboxedBench:
         self.bench = Bench(self.root)
         self.bench.ctx.env |= {"HOME": str(self.home), **env}
         self._more = profile
-        self.sandbox = SandboxRunner("auto", self._profile, self.bench.ctx.env, limits)
+        self.sandbox = SandboxRunner("auto", self._profile, self.bench.ctx.env, limits, self.root if shared else None)
         self.bench.ctx.supply(self.sandbox)
         self.bench.ctx.workspace.temporary_files = self.sandbox.temporary_files
 

@@ -206,8 +206,10 @@ def test_a_session_of_the_same_project_has_the_folders_of_an_earlier_one(tmp_pat
     place.share(at_rest=True)
     assert (tmp_path / "data/f").read_text() == "x"
     (tmp_path / "agent-2").mkdir()
-    assert TemporaryPlace(tmp_path, tmp_path / "agent-2", "project").has(f"{tmp_path}/data/f")
-    assert not TemporaryPlace(tmp_path, tmp_path / "agent-2", "another").has(f"{tmp_path}/data/f")
+    again, other = (TemporaryPlace(tmp_path, tmp_path / "agent-2", project) for project in ("project", "another"))
+    again.adopt()
+    other.adopt()
+    assert again.has(f"{tmp_path}/data/f") and not other.has(f"{tmp_path}/data/f")
 
 
 def test_a_killed_session_leaves_folders_where_they_were(tmp_path: Path) -> None:
@@ -420,3 +422,12 @@ def test_without_a_sandbox_tmp_is_the_machines(tmp_path: Path, tmp_name: str) ->
     assert "HERE" in bench("Read", file_path=tmp_name).text and Path(tmp_name).read_text() == "HERE\n"
     assert not bench.ctx.workspace.is_temporary(Path(tmp_name))
     assert subprocess.run(["cat", tmp_name], capture_output=True, check=True).stdout == b"HERE\n"
+
+
+def test_the_files_of_checks_are_not_shared(tmp_path: Path, tmp_name: str) -> None:
+    Path(tmp_name).write_text("theirs\n")
+    house = SandboxedBench(tmp_path, SandboxLimits(), shared=False)
+    found = house(f"cat {tmp_name}; echo mine > {tmp_name}.2; echo mine > {tmp_name}; cat {tmp_name}")
+    assert "theirs" not in found and "mine\n" in found
+    house.bench.ctx.close()
+    assert not os.path.lexists(f"{tmp_name}.2") and Path(tmp_name).read_text() == "theirs\n"

@@ -30,7 +30,8 @@ class SandboxRunner(ToolState):
     """The sandbox of a conversation.
 
     profile: makes the profile of the next command, given its temporary directories and whether it may use the network.
-    project: root of the project, whose sessions share temporary folders.
+    project: root of the project, whose sessions share temporary folders; None for temporary files of these commands
+        alone.
     """
 
     def __init__(
@@ -99,10 +100,10 @@ class SandboxRunner(ToolState):
                         self._folders.append(folder)
                         source = folder.path / sandbox_session.TEMPORARY_NAME
                         source.mkdir()
-                        places.append(temporary.TemporaryPlace(target, source, str(self._project or folder.path)))
+                        places.append(temporary.TemporaryPlace(target, source, str(self._project)))
                 if not self._folders:
                     self._folders.append(sandbox_session.TemporaryFolder())
-                self._temporary = temporary.TemporaryFiles(places)
+                self._temporary = temporary.TemporaryFiles(places, shared=self._project is not None)
             return self._temporary
 
     def _temporary_targets(self) -> tuple[Path, ...]:
@@ -110,9 +111,15 @@ class SandboxRunner(ToolState):
             self._targets = temporary.temporary_targets(self._env.get("TMPDIR", ""))
         return self._targets
 
-    def temporary_files(self, text: str) -> TemporaryFiles | None:
-        """Return the temporary files of the session, if commands run in bubblewrap and a text may name one of them."""
-        if self._sandbox is None and not any(f"{target}/" in text for target in self._temporary_targets()):
+    def temporary_files(self, path: str) -> TemporaryFiles | None:
+        """Return the temporary files of the session, if commands run in bubblewrap and a path may be one of them."""
+        if not any(path.startswith(f"{target}/") for target in self._temporary_targets()):
+            return None
+        return self._temporary_files() if self.is_boundary else None
+
+    def temporary_files_for(self, command: str) -> TemporaryFiles | None:
+        """Return the temporary files of the session, if commands run in bubblewrap and this one may use them."""
+        if self._sandbox is None and not any(f"{target}/" in command for target in self._temporary_targets()):
             return None
         return self._temporary_files() if self.is_boundary else None
 

@@ -76,7 +76,6 @@ class TemporaryPlace:
         self._named: set[str] = set()
         # Names in the session's folder that are mount points for entries of the machine.
         self._mount_points: set[str] = set()
-        self._adopt()
 
     def name_of(self, path: str) -> str:
         """Return the name of the entry that an absolute path is, or is in; "" if it is not in this folder."""
@@ -255,7 +254,7 @@ class TemporaryPlace:
         with suppress(OSError, AttributeError):
             os.setxattr(path, _MARK, self._project, follow_symlinks=False)
 
-    def _adopt(self) -> None:
+    def adopt(self) -> None:
         """Take the entries that earlier sessions shared; see above."""
         count = 0
         for path, state in _entries_of(self.target):
@@ -279,13 +278,20 @@ def restore_folders(target: Path, source: Path) -> None:
 
 
 class TemporaryFiles:
-    """The temporary files of a session. Thread-safe."""
+    """The temporary files of a session. Thread-safe.
 
-    def __init__(self, places: Iterable[TemporaryPlace]) -> None:
+    shared: with the machine; otherwise commands see only their own, which end with the session.
+    """
+
+    def __init__(self, places: Iterable[TemporaryPlace], *, shared: bool = True) -> None:
         # Inner folders first.
-        self._places = tuple(sorted(places, key=lambda place: -len(place.target.parts)))
+        found = tuple(sorted(places, key=lambda place: -len(place.target.parts)))
+        self._places = found if shared else ()
+        self._private = () if shared else found
         self._running = 0
         self._lock = threading.RLock()
+        for place in self._places:
+            place.adopt()
 
     def _place(self, path: Path | str) -> TemporaryPlace | None:
         """Return the place that a path without links is in."""
@@ -349,7 +355,8 @@ class TemporaryFiles:
     def mounts(self) -> tuple[TemporaryMount, ...]:
         """Return what commands see now."""
         with self._lock:
-            return tuple(TemporaryMount(place.target, place.source, place.shown()) for place in self._places)
+            shared = (TemporaryMount(place.target, place.source, place.shown()) for place in self._places)
+            return (*shared, *(TemporaryMount(place.target, place.source) for place in self._private))
 
     def close(self) -> None:
         """Share what can be shared for the last time."""

@@ -374,10 +374,10 @@ def ensure_working_directory(ctx: ToolContext) -> str:
     return f"[{one_line(str(gone))} no longer exists: this ran in {one_line(str(ctx.workspace.cwd))}]"
 
 
-def _temporary_files(text: str, ctx: ToolContext) -> TemporaryFiles | None:
-    """Return the temporary files that the session shares with commands in the sandbox, if a text may name one."""
+def _temporary_files(command: str, ctx: ToolContext) -> TemporaryFiles | None:
+    """Return the temporary files that the session shares with commands in the sandbox, if this one may use them."""
     sandbox = ctx.supplied(SandboxRunner)
-    return sandbox.temporary_files(text) if sandbox is not None else None
+    return sandbox.temporary_files_for(command) if sandbox is not None else None
 
 
 def _share_temporary(command: str, free: list[str], ctx: ToolContext) -> None:
