@@ -369,6 +369,21 @@ def test_a_folder_that_no_call_names_stays_with_the_session(house: SandboxedBenc
     assert "cached" in house.bench("LS", path=tmp_name).text
 
 
+@pytest.mark.parametrize("job", [False, True])
+def test_a_name_that_another_program_takes_over_is_its_own(house: SandboxedBench, tmp_name: str, job: bool) -> None:
+    """A command cannot make a file whose successor it may then write."""
+    house(f"echo x > {tmp_name}")
+    if job:
+        house("sleep 60", run_in_background=True)
+    theirs = Path(f"{tmp_name}.new")
+    theirs.write_text("theirs\n")
+    theirs.rename(tmp_name)
+    assert house(f"cat {tmp_name}").startswith("theirs\n")
+    assert "was there before this session" in house(f"echo mine > {tmp_name}")
+    assert Path(tmp_name).read_text() == "theirs\n"
+    assert not house.bench.ctx.workspace.is_temporary(Path(tmp_name))
+
+
 def test_hard_links_do_not_lead_out(house: SandboxedBench, tmp_name: str) -> None:
     (house.root / "source").write_text("source\n")
     Path(tmp_name).write_text("theirs\n")

@@ -54,8 +54,8 @@ class SessionTemporaryFiles(Protocol):
     def is_free(self, path: Path | str) -> bool:
         """Return True if a path that does not exist would be one of them."""
 
-    def wrote(self, path: Path | str, *, free: bool) -> None:
-        """Take what a tool just wrote. free: the path was free before."""
+    def wrote(self, path: Path | str) -> None:
+        """Take what a tool just wrote at a path that was free or the session's."""
 
     def spelled(self, path: Path | str) -> str:
         """Return the path under which commands know one; other paths unchanged."""
@@ -231,10 +231,10 @@ class Workspace:
                 if before == data:
                     return
             temporary = self._temporary(path)
-            free = temporary is not None and temporary.is_free(path)
+            shared = temporary is not None and (temporary.owns(path) or temporary.is_free(path))
             files.replace_file(path, data, before)
-            if temporary is not None:
-                temporary.wrote(path, free=free)
+            if temporary is not None and shared:
+                temporary.wrote(path)
         except files.UnusableFileError as error:
             raise self.advised(error) from None
 

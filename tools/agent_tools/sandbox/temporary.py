@@ -87,7 +87,15 @@ class TemporaryPlace:
 
     def has(self, path: str) -> bool:
         """Return True if a path without links is in an entry of the session."""
-        return self.name_of(path) in self._entries or self.is_inside(path)
+        name = self.name_of(path)
+        return self.is_inside(path) or (name in self._entries and self._is_unchanged(name))
+
+    def _is_unchanged(self, name: str) -> bool:
+        """Return True if no other program has replaced an entry in the machine's folder."""
+        entry, state = self._entries[name], _lstat(self.target / name)
+        if entry.folder and entry.inside:
+            return _is_link_to(self.target / name, self.source / name)
+        return state is not None and _identity(state) == entry.identity
 
     def is_free(self, path: str) -> bool:
         """Return True if a path is in an entry that the session could make."""
@@ -105,13 +113,19 @@ class TemporaryPlace:
             if found and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text):
                 self._named.add(name)
 
-    def add(self, path: str) -> None:
-        """Take an entry that a tool just made."""
-        name = self.name_of(path)
-        state = _lstat(self.target / name)
-        if state is not None and _is_shareable(state):
+    def take(self, name: str) -> None:
+        """Take an entry that a tool, or a command outside, just made or replaced."""
+        entry, state = self._entries.get(name), _lstat(self.target / name)
+        if state is None or not _is_shareable(state):
+            return
+        if entry is None or _identity(state) != entry.identity:
             self._entries[name] = _Entry(_identity(state), stat.S_ISDIR(state.st_mode))
             self._mark(name)
+
+    def replaced_in(self, command: str) -> None:
+        """Take the entries that a command outside may have replaced, as its text names them."""
+        for name in [name for name in self._entries if name in command and not self._is_unchanged(name)]:
+            self.take(name)
 
     def enter(self) -> None:
         """Bring the entries of the session into its folder, for a command."""
@@ -121,24 +135,26 @@ class TemporaryPlace:
 
     def _bring(self, name: str, entry: _Entry) -> None:
         outside, inside = self.target / name, self.source / name
-        state = _lstat(outside)
-        if entry.inside and _is_link_to(outside, inside):
+        if not self._is_unchanged(name):
+            self._give_up(name, entry)
+        elif entry.inside:
             return
-        if state is None or not _is_shareable(state):
-            # Another program removed or replaced it.
-            self._entries.pop(name)
-            if state is None and not entry.folder and (mine := _lstat(inside)) and _identity(mine) == entry.identity:
-                inside.unlink()
-        elif stat.S_ISDIR(state.st_mode):
+        elif entry.folder:
             self._remove_mount_point(name)
             outside.rename(inside)
-            self._entries[name] = _Entry(_identity(state), folder=True, inside=True)
+            self._entries[name] = entry.replace(inside=True)
             outside.symlink_to(inside)
         else:
-            mine = _lstat(inside)
-            if mine is None or _identity(mine) != _identity(state):
-                _replace_by_link(outside, inside)
-            self._entries[name] = _Entry(_identity(state), inside=True)
+            _replace_by_link(outside, inside)
+            self._entries[name] = entry.replace(inside=True)
+
+    def _give_up(self, name: str, entry: _Entry) -> None:
+        """Leave an entry to the program that removed or replaced it in the machine's folder."""
+        inside = self.source / name
+        self._entries.pop(name)
+        mine = _lstat(inside)
+        if not entry.folder and mine is not None and _identity(mine) == entry.identity:
+            inside.unlink()
 
     def share(self, *, at_rest: bool) -> None:
         """Share what commands made, changed and removed. at_rest: no command of the session runs."""
@@ -169,21 +185,15 @@ class TemporaryPlace:
         return mine is not None and (stat.S_ISDIR if entry.folder else stat.S_ISREG)(mine.st_mode)
 
     def _share_file(self, name: str, mine: os.stat_result, entry: _Entry) -> None:
-        """Make the file the same on both sides, where a rename has replaced it on one."""
-        outside, inside = self.target / name, self.source / name
-        state = _lstat(outside)
+        """Share the file anew if a command replaced it by a rename."""
+        outside = self.target / name
         replaced = _identity(mine) != entry.identity
-        if state is None and not replaced:
-            inside.unlink()
-            self._entries.pop(name)
-            return
-        if replaced and (state is None or _identity(state) == entry.identity):
-            _replace_by_link(inside, outside)
+        if not self._is_unchanged(name) and not (replaced and _lstat(outside) is None):
+            self._give_up(name, entry)
+        elif replaced:
+            _replace_by_link(self.source / name, outside)
             self._entries[name] = entry.replace(identity=_identity(mine))
-        elif state is not None and _identity(state) != _identity(mine) and stat.S_ISREG(state.st_mode):
-            _replace_by_link(outside, inside)
-            self._entries[name] = entry.replace(identity=_identity(state))
-        self._mark(name)
+            self._mark(name)
 
     def _publish(self, name: str, mine: os.stat_result, *, at_rest: bool) -> None:
         outside, inside = self.target / name, self.source / name
@@ -308,15 +318,20 @@ class TemporaryFiles:
         place = self._place(path)
         return place is not None and place.is_free(str(path))
 
-    def wrote(self, path: Path | str, *, free: bool) -> None:
-        """Take what a tool, or a command outside, just wrote. free: the path was free before."""
+    def wrote(self, path: Path | str) -> None:
+        """Take what a tool, or a command outside, just wrote at a path that was free or the session's."""
         with self._lock:
-            if (place := self._place(path)) is None:
-                return
-            if free:
-                place.add(str(path))
-            if self._running and place.has(str(path)):
-                place.enter()
+            place = self._place(path)
+            if place is not None and (name := place.name_of(str(path))) and not place.is_inside(str(path)):
+                place.take(name)
+                if self._running:
+                    place.enter()
+
+    def replaced_in(self, command: str) -> None:
+        """Take what a command outside may have replaced, as its text names it."""
+        with self._lock:
+            for place in self._places:
+                place.replaced_in(command)
 
     def spelled(self, path: Path | str) -> str:
         """Return the path under which commands know a temporary file; other paths unchanged."""

@@ -179,7 +179,7 @@ def _run_foreground(
         finally:
             if job is None:
                 wrapped.close()
-        _share_temporary(args.command, free, ctx)
+        _share_temporary(args.command, free, ctx, outside=not inside)
         carried = _confined_variables(ctx, inside=inside)
         if channel and ending.cause == "exit":
             carried += carry_over(channel, base, imposed_names, ctx, inside=inside)
@@ -380,11 +380,13 @@ def _temporary_files(command: str, ctx: ToolContext) -> TemporaryFiles | None:
     return sandbox.temporary_files_for(command) if sandbox is not None else None
 
 
-def _share_temporary(command: str, free: list[str], ctx: ToolContext) -> None:
-    """Share the temporary files that a command made. free: paths that a command outside may have made."""
+def _share_temporary(command: str, free: list[str], ctx: ToolContext, *, outside: bool) -> None:
+    """Share the temporary files that a command made. free: paths that one outside may have made."""
     if (temporary := _temporary_files(command, ctx)) is not None:
         for path in free:
-            temporary.wrote(path, free=True)
+            temporary.wrote(path)
+        if outside:
+            temporary.replaced_in(command)
         temporary.name_in(command)
 
 
