@@ -306,6 +306,8 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
 
     tool: name of the tool; "" for the effect of a program.
     """
+    if effect.kind in ("read", "write"):
+        effect = effect.replace(target=workspace.as_commands_see(effect.target))
     target = effect.target
     if rule := matcher.first("deny", tool, effect):
         return by_rule(target, Level.DENY, rule)

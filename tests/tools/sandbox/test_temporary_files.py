@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.base import ToolError
+from agent_cli.core.decisions import Level
+from agent_cli.permissions.policy import Policy
+from agent_tools.base import Effect, ToolError
 from agent_tools.sandbox.conditions import SandboxLimits
 from agent_tools.sandbox.session import TemporaryFolder, remove_stale
 from agent_tools.sandbox.temporary import TemporaryFiles, TemporaryPlace
@@ -382,6 +384,19 @@ def test_a_name_that_another_program_takes_over_is_its_own(house: SandboxedBench
     assert "was there before this session" in house(f"echo mine > {tmp_name}")
     assert Path(tmp_name).read_text() == "theirs\n"
     assert not house.bench.ctx.workspace.is_temporary(Path(tmp_name))
+
+
+def test_rules_and_results_have_the_name_in_tmp_while_a_command_runs(house: SandboxedBench, tmp_name: str) -> None:
+    house("sleep 60", run_in_background=True)
+    house(f"mkdir {tmp_name} && echo HERE > {tmp_name}/f")
+    workspace = house.bench.ctx.workspace
+    policy = Policy(workspace)
+    reads = [Effect("read", str(workspace.resolve(f"{tmp_name}/f")))]
+    assert policy.decide("Read", reads).level is Level.ALLOW
+    policy.add("deny", f"Read(/{tmp_name}/**)")
+    assert policy.decide("Read", reads).level is Level.DENY
+    written = house.bench("Write", file_path=f"{tmp_name}/g", content="x\n").text
+    assert written.startswith(f"Created {tmp_name}/g")
 
 
 def test_hard_links_do_not_lead_out(house: SandboxedBench, tmp_name: str) -> None:

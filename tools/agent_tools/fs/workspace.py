@@ -203,9 +203,11 @@ class Workspace:
         return one_line(self._relative_to(Path(path), self.cwd))
 
     def _relative_to(self, path: Path, start: Path) -> str:
-        if path.is_relative_to(start):
-            return str(path.relative_to(start))
-        temporary = self._temporary(path)
+        return str(path.relative_to(start)) if path.is_relative_to(start) else self.as_commands_see(path)
+
+    def as_commands_see(self, path: Path | str) -> str:
+        """Return the path of a file for commands: that of a temporary one may be in the session's folder meanwhile."""
+        temporary = self._temporary(Path(path))
         return str(path) if temporary is None else temporary.spelled(path)
 
     def read(self, path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
