@@ -10,11 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from agent_cli.core.decisions import Level
 from agent_cli.permissions.policy import Policy
+from agent_cli.terminal.commands.session import run_bang
 from agent_tools.base import Effect, ToolError
 from agent_tools.sandbox.conditions import SandboxLimits
 from agent_tools.sandbox.session import TemporaryFolder, remove_stale
@@ -397,6 +399,46 @@ def test_rules_and_results_have_the_name_in_tmp_while_a_command_runs(house: Sand
     assert policy.decide("Read", reads).level is Level.DENY
     written = house.bench("Write", file_path=f"{tmp_name}/g", content="x\n").text
     assert written.startswith(f"Created {tmp_name}/g")
+
+
+def test_pipes_and_huge_files_in_a_shared_folder_stop_no_tool(house: SandboxedBench, tmp_name: str) -> None:
+    house(f"mkdir {tmp_name} && mkfifo {tmp_name}/pipe && truncate -s 1T {tmp_name}/huge && echo HERE > {tmp_name}/f")
+    assert "is a named pipe" in house.bench.fails("Read", file_path=f"{tmp_name}/pipe")
+    assert "is a named pipe" in house.bench.fails("Write", file_path=f"{tmp_name}/pipe", content="x")
+    assert "cannot show" in house.bench.fails("Read", file_path=f"{tmp_name}/huge")
+    house(f"rm {tmp_name}/huge && echo {tmp_name}")
+    assert f"{tmp_name}/f:1:HERE" in house.bench("Grep", pattern="HERE", path=tmp_name, output_mode="content").text
+    assert house.bench("Glob", pattern="*", path=tmp_name).text == f"{tmp_name}/f"
+
+
+def test_a_second_session_can_only_read_what_the_first_has(tmp_path: Path, tmp_name: str) -> None:
+    """Whatever name a command guesses, another session neither writes into it nor gets it."""
+    first, second = (SandboxedBench(tmp_path / each, SandboxLimits()) for each in ("first", "second"))
+    first(f"echo first > {tmp_name}; mkdir {tmp_name}.d; echo planted > {tmp_name}.d/configure")
+    assert second(f"cat {tmp_name}").startswith("first\n")
+    for command in (f"echo second > {tmp_name}", f"mkdir -p {tmp_name}.d && echo second > {tmp_name}.d/configure"):
+        assert "was there before this session" in second(command)
+    assert not second.bench.ctx.workspace.is_temporary(Path(tmp_name))
+    assert Path(tmp_name).read_text() == "first\n" and Path(f"{tmp_name}.d/configure").read_text() == "planted\n"
+    assert first(f"echo more >> {tmp_name}; cat {tmp_name}").startswith("first\nmore\n")
+    first.bench.ctx.close()
+    second.bench.ctx.close()
+    shutil.rmtree(f"{tmp_name}.d")
+
+
+def test_the_user_s_own_commands_see_the_same_files(house: SandboxedBench, tmp_name: str) -> None:
+    """`!cat FILE` at the prompt."""
+    house(f"echo HERE > {tmp_name}; mkdir {tmp_name}.d; echo THERE > {tmp_name}.d/f")
+    shown: list[str] = []
+    agent = SimpleNamespace(tool_context=house.bench.ctx, conversation=SimpleNamespace(inbox=[]))
+    run_bang(
+        SimpleNamespace(agent=agent, show_event=lambda event: None, say=shown.append),  # type: ignore[arg-type]
+        f"!cat {tmp_name} {tmp_name}.d/f; echo mine > {tmp_name}",
+    )
+    assert "HERE\nTHERE\n" in agent.conversation.inbox[0]
+    assert house(f"cat {tmp_name}; echo more >> {tmp_name}").startswith("mine\n")
+    assert Path(tmp_name).read_text() == "mine\nmore\n"
+    shutil.rmtree(f"{tmp_name}.d")
 
 
 def test_hard_links_do_not_lead_out(house: SandboxedBench, tmp_name: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -87,23 +86,26 @@ class SandboxRunner(ToolState):
 
     def _session_folder(self) -> Path:
         self._temporary_files()
+        if not self._folders:
+            self._folders.append(sandbox_session.TemporaryFolder())
         return self._folders[0].path
 
     def _temporary_files(self) -> TemporaryFiles:
         """Return the temporary files of the session; the first call creates its folders."""
         with self._lock:
             if self._temporary is None:
-                places = []
+                places, private = [], []
                 for target in self._temporary_targets():
-                    with suppress(OSError):
-                        folder = sandbox_session.TemporaryFolder(target)
-                        self._folders.append(folder)
-                        source = folder.path / sandbox_session.TEMPORARY_NAME
-                        source.mkdir()
+                    shared = self._project is not None and os.access(target, os.W_OK | os.X_OK)
+                    folder = sandbox_session.TemporaryFolder(target if shared else None)
+                    self._folders.append(folder)
+                    source = folder.path / sandbox_session.TEMPORARY_NAME
+                    source.mkdir()
+                    if shared:
                         places.append(temporary.TemporaryPlace(target, source, str(self._project)))
-                if not self._folders:
-                    self._folders.append(sandbox_session.TemporaryFolder())
-                self._temporary = temporary.TemporaryFiles(places, shared=self._project is not None)
+                    else:
+                        private.append(temporary.TemporaryMount(target, source))
+                self._temporary = temporary.TemporaryFiles(places, private)
             return self._temporary
 
     def _temporary_targets(self) -> tuple[Path, ...]:

@@ -130,8 +130,10 @@ class TemporaryPlace:
     def enter(self) -> None:
         """Bring the entries of the session into its folder, for a command."""
         for name, entry in list(self._entries.items()):
-            with suppress(OSError):
+            try:
                 self._bring(name, entry)
+            except OSError:
+                self._entries.pop(name, None)  # it stays outside, read-only
 
     def _bring(self, name: str, entry: _Entry) -> None:
         outside, inside = self.target / name, self.source / name
@@ -290,14 +292,13 @@ def restore_folders(target: Path, source: Path) -> None:
 class TemporaryFiles:
     """The temporary files of a session. Thread-safe.
 
-    shared: with the machine; otherwise commands see only their own, which end with the session.
+    private: folders whose files are not shared: commands see only their own, which end with the session.
     """
 
-    def __init__(self, places: Iterable[TemporaryPlace], *, shared: bool = True) -> None:
+    def __init__(self, places: Iterable[TemporaryPlace], private: Iterable[TemporaryMount] = ()) -> None:
         # Inner folders first.
-        found = tuple(sorted(places, key=lambda place: -len(place.target.parts)))
-        self._places = found if shared else ()
-        self._private = () if shared else found
+        self._places = tuple(sorted(places, key=lambda place: -len(place.target.parts)))
+        self._private = tuple(private)
         self._running = 0
         self._lock = threading.RLock()
         for place in self._places:
@@ -371,7 +372,7 @@ class TemporaryFiles:
         """Return what commands see now."""
         with self._lock:
             shared = (TemporaryMount(place.target, place.source, place.shown()) for place in self._places)
-            return (*shared, *(TemporaryMount(place.target, place.source) for place in self._private))
+            return (*shared, *self._private)
 
     def close(self) -> None:
         """Share what can be shared for the last time."""
