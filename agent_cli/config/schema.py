@@ -209,6 +209,9 @@ class McpServer(Value, tag="McpServer"):
     headers: dict[str, str] = {}  # noqa: RUF012
     timeout: float = 0.0
     oauth: dict[str, str | int] = {}  # noqa: RUF012
+    legacy: bool = False
+    disabled: bool = False
+    disabled_tools: tuple[str, ...] = ()
 
 
 class Mcp(Value, tag="Mcp"):

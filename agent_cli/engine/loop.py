@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
-    Noted,
     PlanChanged,
     PlanContinued,
     RoundStarted,
@@ -304,7 +303,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     # After a refusal the answer is accepted: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or (yield from _failing_check(turn)):
+        if more := more or (yield from turn_end.failing_check(turn, answer.text)):
             return more
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
@@ -412,9 +411,7 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
     if not turn.left_open:
         return None
     if is_question(answer.text):
-        if turn.deps.attended or turn.nudges.get("asked"):
-            return None
-        turn.nudges["asked"] = 1
+        return None
     attempt, idle = turn.nudges.get("plan", 0) + 1, turn.nudges.get("idle", 0) + 1
     if attempt > turn.options.plan_nudges or idle > MAX_IDLE_NUDGES[turn.deps.attended]:
         return None
@@ -422,22 +419,6 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
     yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
     step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
     return template.format(goal=goal_of(turn.history), plan=format_plan(plan), step=step.content)
-
-
-def _failing_check(turn: Turn) -> Generator[Event, None, str | None]:
-    """Tell the model, once, that the last test or build command of this turn failed.
-
-    A program that is not installed is not reported: one more round would not change that.
-    """
-    check = turn.checks.last
-    if check is None or not check.failed or not check.started or turn.nudges.get("verify"):
-        return None
-    turn.nudges["verify"] = 1
-    yield Noted(f"The last check failed: `{check.command}` ({check.ending}); asking the model about it.")
-    return (
-        f"<reminder>\nThe last check you ran, {check}. Find the cause, fix it and run the check again. If this is "
-        "expected or cannot be fixed here, say so plainly in your answer.\n</reminder>"
-    )
 
 
 def _describe_verification(turn: Turn) -> str:

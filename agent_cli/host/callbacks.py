@@ -21,7 +21,8 @@ from agent_cli.core.rules import split_rules
 from agent_cli.core.run_environment import UsageError
 from agent_cli.hooks import PythonHook
 from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
-from agent_cli.mcp.tools import mcp_result, result_within, wait_for
+from agent_cli.mcp.answers import mcp_result
+from agent_cli.mcp.tools import result_within, wait_for
 from agent_cli.permissions.policy import change_rules
 from agent_cli.runtime.pending import read_answers
 from agent_tools.base import ToolError
@@ -257,7 +258,7 @@ class PromptTool(RemoteApprover):
                 if (offer := server.tools.get(self.name)) is not None:
                     asked = {key: fields[key] for key in _KEYS}
                     call = server.call(offer.name, asked, lambda kind, what: None)
-                    answer = mcp_result(result_within(call, context.cancel, server.name), server.name, context)
+                    answer = mcp_result(result_within(call, context.cancel, server.name), context)
                     return f"{text} failed: {answer.text}" if answer.is_error else _read_reply(answer.text, text)
         except ToolError as error:
             return f"{text} could not be asked: {error}"

@@ -29,7 +29,7 @@ from agent_cli.permissions.path_policy import (
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
-from agent_tools.sandbox.conditions import Confined, RunConditions
+from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, Confined, RunConditions
 
 with lazy_imports():
     from agent_cli.permissions import (
@@ -221,7 +221,18 @@ class Policy:
         """
         matcher = self._matcher()
         listed = list(effects) or [Effect("state")]
+        if self.mode == "plan" and self.answered and Effect("call", OUTSIDE_SANDBOX) in listed:
+            return self._decide_outside_plan(tool, listed)
         return strictest([self._decide_effect(matcher, tool, effect) for effect in listed])
+
+    def _decide_outside_plan(self, tool: str, effects: list[Effect]) -> Decision:
+        """Return the decision on a command that plan mode's read-only sandbox refused: the user is asked."""
+        other = self._copy()
+        other.mode = "default"
+        decision = other.decide(tool, effects)
+        if decision.level is not Level.ALLOW:
+            return decision
+        return decision.replace(level=Level.ASK, reason="runs outside the read-only sandbox of plan mode", final=True)
 
     def run_conditions(self, command: str) -> RunConditions:
         """Return the conditions under which an allowed command has to run."""
@@ -234,9 +245,17 @@ class Policy:
         # A command that is allowed only because it is sandboxed gets no network.
         alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
+        if self._runs_read_only(evaluator):
+            masked = evaluator.unreadable_files()
+            return RunConditions(evaluator.hardening, vouched=False, read_only=True, masked=masked or ())
         return RunConditions(
             evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
         )
+
+    def _runs_read_only(self, evaluator: CommandEvaluator) -> bool:
+        """Return True if a command runs in a read-only sandbox because plan mode cannot know that it only reads."""
+        confined = self._confined
+        return self.mode == "plan" and not evaluator.reads_only and confined is not None and confined.holds()
 
     def command_rule(self, command: str) -> bool | None:
         """Return True if a rule allows a command, False if one denies it or asks, None if there is none."""
@@ -356,7 +375,10 @@ class Policy:
 
     def _command(self, matcher: Matcher, command: str) -> Decision:
         evaluator = self._evaluate(matcher, command)
-        found = [self._apply_mode(v, evaluator) for v in evaluator.verdicts()]
+        verdicts = evaluator.verdicts()
+        if self._runs_read_only(evaluator) and evaluator.may_try_reading(verdicts, self._confined):
+            return Decision(Level.ALLOW, "runs in a read-only sandbox without a network", "mode")
+        found = [self._apply_mode(v, evaluator) for v in verdicts]
         if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
             found = [evaluator.narrow(v) for v in found]
         answer = max(
