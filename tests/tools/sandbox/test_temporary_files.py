@@ -441,6 +441,22 @@ def test_the_user_s_own_commands_see_the_same_files(house: SandboxedBench, tmp_n
     shutil.rmtree(f"{tmp_name}.d")
 
 
+def test_a_command_that_must_change_nothing_reads_tmp_and_writes_it_for_itself(
+    house: SandboxedBench, tmp_name: str
+) -> None:
+    house(f"umask 077; echo HERE > {tmp_name}; mkdir {tmp_name}.d; echo THERE > {tmp_name}.d/f")
+    script = f"cat {tmp_name} {tmp_name}.d/f; echo x > {tmp_name}; rm -r {tmp_name}.d; mktemp; echo y > {tmp_name}.2"
+    argv, env = ["/bin/bash", "-c", script], dict(house.bench.ctx.env)
+    with house.sandbox.prepare(argv, house.root, env, network=False, read_only=True) as ready:
+        done = subprocess.run(
+            ready.argv, env=ready.env, pass_fds=ready.pass_fds, capture_output=True, text=True, check=False
+        )
+    assert done.stdout.startswith("HERE\nTHERE\n/tmp/tmp.") and "Read-only file system" in done.stderr
+    assert Path(tmp_name).read_text() == "HERE\n" and Path(f"{tmp_name}.d/f").read_text() == "THERE\n"
+    assert not os.path.lexists(f"{tmp_name}.2") and "No such file" in house(f"cat {tmp_name}.2")
+    shutil.rmtree(f"{tmp_name}.d")
+
+
 def test_hard_links_do_not_lead_out(house: SandboxedBench, tmp_name: str) -> None:
     (house.root / "source").write_text("source\n")
     Path(tmp_name).write_text("theirs\n")

@@ -104,7 +104,7 @@ MODE_CALLS: dict[str, tuple[int | None, int | None, int]] = {
 CREATING_CALLS: dict[str, tuple[int | None, int | None, int]] = {"open": (2, None, 2), "openat": (257, 56, 3)}
 # It has the mode in memory, which a filter cannot read; without it, programs fall back to openat.
 OPENAT2_NUMBER = 437
-_CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
+_CREATE_MODE = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
 # AUDIT_ARCH_* of <linux/audit.h>.
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
@@ -145,7 +145,7 @@ def filter_program(*, network: bool, contained: bool) -> bytes:
     for row in MODE_CALLS.values():
         code += _for_call(row[column], _argument(row[2], [_op(_ANY_BIT, stat.S_ISUID, 0, 1), deny]))
     for row in CREATING_CALLS.values():
-        unless = [_op(_ANY_BIT, _CREATES, 0, 3), _op(_LOAD, _ARGUMENT + 8 * row[2])]
+        unless = [_op(_ANY_BIT, _CREATE_MODE, 0, 3), _op(_LOAD, _ARGUMENT + 8 * row[2])]
         code += _for_call(row[column], _argument(row[2] - 1, [*unless, _op(_ANY_BIT, stat.S_ISUID, 0, 1), deny]))
     code += _for_call(OPENAT2_NUMBER, [_op(_RETURN, _ERROR | errno.ENOSYS)])
     # clone3 has its flags in memory, which a filter cannot read; without it, libraries fall back to clone.

@@ -125,8 +125,9 @@ class SandboxRunner(ToolState):
             return None
         return self._temporary_files() if self.is_boundary else None
 
-    def _current_profile(self, *, network: bool) -> Profile:
-        return self._make_profile(self._temporary_files().mounts(), network)
+    def _current_profile(self, *, network: bool, read_only: bool = False) -> Profile:
+        files = self._temporary_files()
+        return self._make_profile(files.read_only_mounts() if read_only else files.mounts(), network)
 
     @property
     def profile(self) -> Profile:
@@ -166,7 +167,7 @@ class SandboxRunner(ToolState):
             if files is not None:
                 files.enter()
             try:
-                wrapped = self._wrap(argv, cwd, env, session, network=network, read_only=read_only)
+                wrapped = self._wrap(argv, cwd, env, session, network=network, read_only=read_only, masked=masked)
             except BaseException:  # the caller reports the error
                 if files is not None:
                     files.leave()
@@ -184,8 +185,9 @@ class SandboxRunner(ToolState):
         *,
         network: bool,
         read_only: bool,
+        masked: tuple[Path, ...],
     ) -> Wrapped:
-        profile, sandbox = self._current_profile(network=network), self.sandbox
+        profile, sandbox = self._current_profile(network=network, read_only=read_only), self.sandbox
         if read_only:
             # With nothing writable, nothing needs protection or placeholders.
             shown = (*profile.shown, *profile.writable)

@@ -27,6 +27,8 @@ from agent_tools.record import Value
 
 STANDARD = (Path("/tmp"), Path("/var/tmp"))
 _MARK = "user.agent.project"
+# Beside the session's folder: what commands that must change nothing write to.
+READ_ONLY_NAME = "read-only"
 # Programs keep sockets, locks, keys, or code that they run later under these names, and trust what they find.
 _RESERVED = re.compile(
     r"\.|agent-sandbox-|ssh-\w{10,12}$|ssh[-_].*@|tmux-\d|u?screens?$|emacs\d|krb5cc|xauth|gpg-|keyring-|dbus-"
@@ -246,14 +248,20 @@ class TemporaryPlace:
         if _lstat(inside) is None:
             self._mount_points.discard(name)
 
-    def shown(self) -> tuple[Path, ...]:
-        """Return the entries of the machine's folder that commands see, read-only: what others may read, too."""
+    def shown(self, *, read_only: bool = False) -> tuple[Path, ...]:
+        """Return the entries of the machine's folder that commands see, read-only: what others may read, too.
+
+        read_only: those of the session are among them, for a command that must not change them.
+        """
         found = [
             (-state.st_mtime_ns, path)
             for path, state in _entries_of(self.target)
             if path.name not in self._entries and _is_public(path, state)
         ]
         paths = sorted(path for _, path in sorted(found)[:_MAX_SHOWN])
+        if read_only:
+            own = [n for n, entry in self._entries.items() if not (entry.folder and entry.inside)]
+            return (*paths, *(self.target / name for name in own))
         # A name that a command took first is the session's.
         free = tuple(p for p in paths if p.name in self._mount_points or _lstat(self.source / p.name) is None)
         self._mount_points |= {path.name for path in free}
@@ -373,6 +381,16 @@ class TemporaryFiles:
         with self._lock:
             shared = (TemporaryMount(place.target, place.source, place.shown()) for place in self._places)
             return (*shared, *self._private)
+
+    def read_only_mounts(self) -> tuple[TemporaryMount, ...]:
+        """Return what commands see that must change nothing: they write to folders that no other command sees."""
+        found = list(self._private)
+        with self._lock:
+            for place in self._places:
+                own = place.source.with_name(READ_ONLY_NAME)
+                own.mkdir(exist_ok=True)
+                found.append(TemporaryMount(place.target, own, place.shown(read_only=True)))
+        return tuple(found)
 
     def close(self) -> None:
         """Share what can be shared for the last time."""
