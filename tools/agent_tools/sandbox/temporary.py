@@ -19,7 +19,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -336,12 +336,6 @@ class TemporaryFiles:
                 if self._running:
                     place.enter()
 
-    def replaced_in(self, command: str) -> None:
-        """Take what a command outside may have replaced, as its text names it."""
-        with self._lock:
-            for place in self._places:
-                place.replaced_in(command)
-
     def spelled(self, path: Path | str) -> str:
         """Return the path under which commands know a temporary file; other paths unchanged."""
         place = self._place(path)
@@ -354,12 +348,24 @@ class TemporaryFiles:
                 place.name_in(text)
                 place.share(at_rest=not self._running)
 
-    def free_in(self, command: str) -> list[str]:
-        """Return the paths in a command line that would be temporary files of the session."""
-        found = (
-            m[0] for place in self._places for m in re.finditer(rf"{re.escape(str(place.target))}/[\w.@+=,-]+", command)
-        )
-        return [path for path in dict.fromkeys(found) if self.is_free(path)]
+    def follow(self, command: str) -> Callable[[], None]:
+        """Return a function to call when a command that starts outside now has ended.
+
+        It takes what the command made, or replaced, under a name in its text.
+        """
+        targets = (re.escape(str(place.target)) for place in self._places)
+        named = (m[0] for target in targets for m in re.finditer(rf"{target}/[\w.@+=,-]+", command))
+        free = [path for path in dict.fromkeys(named) if self.is_free(path)]
+
+        def ended() -> None:
+            with self._lock:
+                for path in free:
+                    self.wrote(path)
+                for place in self._places:
+                    place.replaced_in(command)
+                self.name_in(command)
+
+        return ended
 
     def enter(self) -> None:
         """Prepare for a command that starts in the sandbox; `leave` follows when it has ended."""

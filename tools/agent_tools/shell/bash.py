@@ -150,8 +150,6 @@ def _run_foreground(
     try:
         conditions = ctx.run_conditions(args.command)
         inside = _is_inside(args, ctx, conditions)
-        temporary = _temporary_files(args.command, ctx)
-        free = temporary.free_in(args.command) if temporary is not None and not inside else []
         env = ctx.state(ShellState).applied(base, inside=inside) | (channel.env if channel else {})
         wrapped = _wrap(argv, args, env | conditions.env, ctx, conditions)
 
@@ -183,7 +181,8 @@ def _run_foreground(
         finally:
             if job is None:
                 wrapped.close()
-        _share_temporary(args.command, free, ctx, outside=not inside)
+        if (temporary := _temporary_files(args.command, ctx)) is not None:
+            temporary.name_in(args.command)
         carried = _confined_variables(ctx, inside=inside)
         if channel and ending.cause == "exit":
             carried += carry_over(channel, base, imposed_names, ctx, inside=inside)
@@ -298,7 +297,10 @@ def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext
     if conditions.read_only and sandbox is not None and not sandbox.is_boundary:
         raise ToolError("Plan mode runs this command in a read-only sandbox only, and there is none.")
     if sandbox is None:
-        return unconfined(argv, env)
+        wrapped = unconfined(argv, env)
+        if (temporary := _temporary_files(args.command, ctx)) is not None:
+            wrapped.on_close(temporary.follow(args.command))
+        return wrapped
     cwd, only, masked = ctx.workspace.cwd, conditions.read_only, conditions.masked
     return sandbox.prepare(argv, cwd, env, network=conditions.network, read_only=only, masked=masked)
 
@@ -389,16 +391,6 @@ def _temporary_files(command: str, ctx: ToolContext) -> TemporaryFiles | None:
     """Return the temporary files that the session shares with commands in the sandbox, if this one may use them."""
     sandbox = ctx.supplied(SandboxRunner)
     return sandbox.temporary_files_for(command) if sandbox is not None else None
-
-
-def _share_temporary(command: str, free: list[str], ctx: ToolContext, *, outside: bool) -> None:
-    """Share the temporary files that a command made. free: paths that one outside may have made."""
-    if (temporary := _temporary_files(command, ctx)) is not None:
-        for path in free:
-            temporary.wrote(path)
-        if outside:
-            temporary.replaced_in(command)
-        temporary.name_in(command)
 
 
 def _confined_variables(ctx: ToolContext, *, inside: bool) -> list[str]:
