@@ -15,7 +15,7 @@ from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, declaration_problem, read_json
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.checkpoints import undo_manager
-from agent_tools.fs.encoding import fingerprint
+from agent_tools.fs import read_state
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.results import Diff
 
@@ -197,5 +197,5 @@ def _seed_read(session: OpenSession, fields: Fields) -> Fields:
     except OSError as error:
         raise ControlError(f"{fields['path']} cannot be read: {error.strerror}") from None
     if not changed:
-        session.agent.tool_context.seen[str(path)] = fingerprint(data)
+        read_state.note_read(path, data, session.agent.tool_context)
     return {}

@@ -98,9 +98,14 @@ def offers_of(server: str, listed: Iterable[Any], problems: list[str]) -> dict[s
     return found
 
 
+def _is_shallow(data: Any, levels: int = 20) -> bool:
+    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return not inner or (levels > 0 and all(_is_shallow(value, levels - 1) for value in inner))
+
+
 def _shown(data: Any) -> str:
     """Return data of a server in a few characters."""
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False) if _is_shallow(data) else ""
     return shorten(text, 60) if text.strip() else "(no name)"
 
 
@@ -128,7 +133,10 @@ def entries_by(key: str, listed: Iterable[Any], kind: str, problems: list[str]) 
     found: dict[str, dict[str, Any]] = {}
     for raw in listed:
         if isinstance(raw, dict) and isinstance(raw.get(key), str) and raw[key]:
-            found[raw[key]] = raw
+            if _is_shallow(raw):
+                found[raw[key]] = raw
+            else:
+                problems.append(f"the {kind} {shorten(raw[key], 60)} was left out: it is nested too deeply")
         else:
             problems.append(f"a {kind} without a {key} was left out: {_shown(raw)}")
     return found

@@ -37,7 +37,7 @@ from agent_cli.permissions.readonly_services import SERVICES
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
 from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
 from agent_cli.permissions.shell.parser import too_long
-from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
+from agent_cli.permissions.shell.words import Analysis, Redirect, SimpleCommand, is_plain_assignment
 from agent_cli.permissions.unseen import hidden_programs
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import real_path
@@ -335,9 +335,8 @@ class CommandEvaluator:
         found = reads_of((name, *part.texts[1:]), patterns)
         if isinstance(found, str):
             return found if name in BUILTINS or name == "git" else f"{name} ({found})"
-        names = [w.text.partition("=")[0] for w in part.assigns]
-        if odd := next((n for n in names if not PLAIN_VARIABLES.fullmatch(n)), ""):
-            return f"{odd} is set for it"
+        if odd := next((w.text for w in part.assigns if not is_plain_assignment(w.text)), ""):
+            return f"{odd.partition('=')[0]} is set for it"
         if odd := tainted_variable(context):
             return f"an earlier command exported {odd}, which may change what programs do"
         if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):

@@ -21,6 +21,7 @@ from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
+from agent_tools.fs.read_state import KnownVersion
 from agent_tools.results import TodoItem
 from tests.support.narrow_model import SUMMARY, NarrowModel, whole
 from tests.support.scripts import call
@@ -72,6 +73,19 @@ def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: P
     # Nothing of it is lost.
     assert len([m for m in world.history if isinstance(m, ToolMessage)]) == 9
     assert world.names.index("Compacting") < world.names.index("Compacted")
+
+
+def test_lines_that_were_cut_from_a_carried_file_count_as_unseen(tmp_path: Path) -> None:
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    world = world_with(tmp_path, model)
+    for number in range(9):
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 160)
+    world.turn("Read all nine.", context_window=SIZE)
+    head = "".join(e.head[0].text for e in world.of(Compacted) if e.head)  # type: ignore[union-attr]
+    name = next(f"f{n}.txt" for n in range(9) if f"f{n}.txt as it is now" in head)
+    assert "read the file for the rest" in head
+    seen = {path: mark for e in world.of(Compacted) for path, mark in e.seen.items()}
+    assert KnownVersion.from_mark(seen[str(tmp_path / name)]).lines == ()
 
 
 def test_old_results_that_were_replaced_are_cut_first_and_no_model_is_asked(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent_cli.mcp import stdio
 from agent_cli.mcp.answers import mcp_result, read_contents
-from agent_cli.mcp.catalog import McpRequestError, UnknownOutcomeError
+from agent_cli.mcp.catalog import McpRequestError, UnknownOutcomeError, entries_by, offers_of
 from agent_cli.mcp.jsonrpc import MAX_MESSAGE_BYTES, Unreadable, parse_message
 from agent_cli.mcp.tools import ServerPrompt
 from agent_tools.base import ToolError
@@ -243,3 +243,25 @@ def test_messages_of_a_prompt_are_read_one_by_one(tmp_path: Path, messages: Any,
     with pytest.raises(ToolError, match="empty prompt"):
         messages.clear()
         prompt.expand("", Bench(tmp_path).ctx)
+
+
+def test_prompts_and_resources_are_listed_one_by_one() -> None:
+    deep: Any = "x"
+    for _ in range(5_000):
+        deep = [deep]
+    problems: list[str] = []
+    listed = [{"name": "a"}, 5, {"name": ""}, {"name": "b", "_meta": deep}, deep, {"name": "c", "arguments": 7}]
+    found = entries_by("name", listed, "prompt", problems)
+    assert list(found) == ["a", "c"]
+    assert problems == [
+        "a prompt without a name was left out: 5",
+        'a prompt without a name was left out: {"name": ""}',
+        "the prompt b was left out: it is nested too deeply",
+        "a prompt without a name was left out: (no name)",
+    ]
+    problems.clear()
+    assert list(offers_of("s", [deep, {"name": "t", "inputSchema": deep}, {"name": "u"}], problems)) == ["mcp__s__u"]
+    assert problems == [
+        "a tool without a usable name was left out: (no name)",
+        "the tool t was left out: its schema is nested too deeply",
+    ]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Steps, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.edit.shown_text import note_shown
+from agent_tools.fs import read_state
 from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -193,10 +193,10 @@ def _run_foreground(
     if job is not None:
         return _moved_to_background(job, buffer.text(OUTPUT_HINT).rstrip("\n"), conditions, ctx)
     failed = ending.cause != "exit" or (ending.code != 0 and not process.is_result_code(args.command, ending.code))
-    if not failed:
-        shown_files.mark_printed(args.command, began_in, began, ctx)
     output = buffer.text(OUTPUT_HINT, failed=failed).rstrip("\n")
-    note_shown(output, args.command, began, ctx)
+    if not failed:
+        shown_files.mark_printed(args.command, began_in, began, output, ctx)
+    read_state.note_shown(output, args.command, began, ctx)
     note = _exit_note(ending, seconds, ctx)
     lines = [output or "(no output)", f"[{note}]", *carried]
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network, read_only=conditions.read_only)
