@@ -60,6 +60,7 @@ with lazy_imports():
         approvals,
         executor,  # with all that calls need; many an answer makes none
         hook_points,
+        send_less,  # for requests that are refused
         session_hooks,
         structured_output,
         turn_end,
@@ -278,16 +279,36 @@ def _call_model(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Ev
         try:
             yield from follow_mode(turn)
             answer = yield from sample(turn, build_request(turn, tool_choice=tool_choice))
+        except CancelledError:
+            if turn.reducer is not None:
+                yield from turn.reducer.restore(turn)
+            raise
         except ModelError as error:
             if (yield from compact_after_overflow(turn, error.failure)):
                 continue
-            if not (yield from turn.fall_back(error.failure)):
-                raise
-            yield Warned(f"{error.failure.message} Continuing with {turn.options.label}.")
+            failure = yield from _send_less(turn, error)
+            if failure is None:
+                continue
+            if not (yield from turn.fall_back(failure)):
+                raise ModelError(failure, error.retry_after, error.status, error.code) from error
+            yield Warned(f"{failure.message} Continuing with {turn.options.label}.")
             continue
+        turn.deps.state.window.refusal = ""
+        if turn.reducer is not None:
+            yield from turn.reducer.keep(turn)
         if answer.parts:
             yield from turn.add(answer)
         return answer
+
+
+def _send_less(turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
+    """Prepare to send the refused request again with less in it; return the failure if that is of no use."""
+    if not error.failure.reducible:
+        if turn.reducer is not None:
+            yield from turn.reducer.restore(turn)
+        return error.failure
+    turn.reducer = turn.reducer or send_less.RequestReducer()
+    return (yield from turn.reducer.reduce(turn, error))
 
 
 def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:

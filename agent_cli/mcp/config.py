@@ -20,6 +20,7 @@ from agent_cli.config.parsing import SettingsError, decode_json, nearest_key_hin
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import McpServer
 from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.mcp.credentials import oauth_problem
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import read_regular, write_atomic
@@ -134,11 +135,11 @@ def servers_of_host(names: Iterable[str], known: Iterable[str] = ()) -> list[Dec
 def _servers_from_option(text: str, notes: list[str]) -> list[DeclaredServer]:
     """Return the servers of one --mcp-config. Raises UsageError. notes: receives what is ignored."""
     source = "--mcp-config"
-    if not text.lstrip().startswith("{"):
+    if not begins_json_object(text):
         path = Path(os.path.expanduser(text))
         source = str(path)
         try:
-            text = read_regular(path, MAX_BYTES).decode("utf-8")
+            text = decode_user_text(read_regular(path, MAX_BYTES))
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise UsageError(f"--mcp-config: {path}: {why}") from None
@@ -152,7 +153,7 @@ def _servers_from_option(text: str, notes: list[str]) -> list[DeclaredServer]:
 def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
     path = root / PROJECT_FILE
     try:
-        text = read_regular(path, MAX_BYTES, root).decode("utf-8")
+        text = decode_user_text(read_regular(path, MAX_BYTES, root))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, UnicodeDecodeError) as error:
@@ -296,7 +297,7 @@ def server_data(server: McpServer) -> dict[str, Any]:
 def change_json(path: Path, name: str, server: McpServer | None) -> None:
     """Add a server to a file {"mcpServers": {...}}, or remove it if None. Raises McpEditError."""
     try:
-        text = read_regular(path, MAX_BYTES, path.parent).decode("utf-8")
+        text = decode_user_text(read_regular(path, MAX_BYTES, path.parent))
         data = decode_json(text, path.name)
     except FileNotFoundError:
         data = {}
@@ -317,12 +318,12 @@ def change_toml(path: Path, name: str, server: McpServer | None) -> None:
     # Edit the target of a symbolic link in place.
     path = Path(os.path.realpath(path))
     try:
-        text = read_regular(path, MAX_BYTES).decode("utf-8")
+        text = decode_user_text(read_regular(path, MAX_BYTES))
     except FileNotFoundError:
         text = ""
     except (OSError, UnicodeDecodeError) as error:
         raise McpEditError(f"{path}: {error}") from None
-    if text.lstrip().startswith("{"):
+    if begins_json_object(text):
         raise McpEditError(f"{path} is JSON, which agent does not edit; change it by hand")
     try:
         document: Any = tomlkit.parse(text)

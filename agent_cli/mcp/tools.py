@@ -43,6 +43,7 @@ class McpTool(Tool[McpArgs]):
     """One tool of one server. Its own claims, such as being read-only, allow nothing."""
 
     Args = McpArgs
+    of_server = True
 
     def __init__(self, server: Server, offer: Offer) -> None:
         self.server = server

@@ -30,6 +30,7 @@ from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, Confined, RunConditions
+from agent_tools.text import shorten
 
 with lazy_imports():
     from agent_cli.permissions import (
@@ -45,21 +46,26 @@ if TYPE_CHECKING:
     from agent_cli.permissions.git_use import Use
 
 
-def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> None:
-    """Add or remove rules of the session.
+def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> list[str]:
+    """Add or remove rules of the session; return a sentence for each that cannot be read.
 
     save: saves an allow rule for the project, if the update requests that.
     """
     kind = update.get("behavior")
+    if update.get("type") in ("setMode", "addDirectories", "removeDirectories"):
+        return []
     if kind not in ("allow", "deny", "ask"):
-        return
-    texts = []
+        return [f"a change of rules has the unknown behavior {shorten(repr(kind), 40)}"]
+    texts, problems = [], []
     rules = update.get("rules")
-    for rule in rules if isinstance(rules, list | tuple) else ():
-        if not isinstance(rule, Mapping):
-            continue
-        content = rule.get("ruleContent")
-        texts.append(f"{rule.get('toolName', '')}({content})" if content else str(rule.get("toolName", "")))
+    for rule in rules if isinstance(rules, list | tuple) else [rules] if rules is not None else ():
+        if isinstance(rule, Mapping):
+            content = rule.get("ruleContent")
+            texts.append(f"{rule.get('toolName', '')}({content})" if content else str(rule.get("toolName", "")))
+        elif isinstance(rule, str):
+            texts.append(rule)
+        else:
+            problems.append(f"a {kind} rule cannot be read: {shorten(repr(rule), 80)}")
     if update.get("type") in ("removeRules", "replaceRules"):
         for rule in [
             r for r in policy.rules if r.list == kind and (update["type"] != "removeRules" or r.text in texts)
@@ -69,14 +75,16 @@ def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str]
             except ValueError:
                 continue  # not of this session
     if update.get("type") == "removeRules":
-        return
+        return problems
     for text in texts:
         try:
             policy.add(cast(RuleList, kind), text)
-        except RuleError:
+        except RuleError as error:
+            problems.append(f"a {kind} rule cannot be read: {error}")
             continue
         if save is not None and kind == "allow" and update.get("destination") in ("projectSettings", "localSettings"):
             save(text)
+    return problems
 
 
 SESSION = "this session"
@@ -110,7 +118,7 @@ class Policy:
         answered: bool = True,
         no_bypass: bool = False,
     ) -> None:
-        self._no_bypass = no_bypass
+        self.no_bypass = no_bypass
         self._parent: Policy | None = None
         self.mode = mode
         self._workspace = workspace
@@ -141,7 +149,7 @@ class Policy:
         if self._parent is not None:
             self._parent.mode = mode
             return
-        self._mode: Mode = "default" if self._no_bypass and mode == "bypassPermissions" else mode
+        self._mode: Mode = "default" if self.no_bypass and mode == "bypassPermissions" else mode
 
     @property
     def trusted(self) -> bool:

@@ -194,9 +194,12 @@ def test_a_hook_that_runs_once_runs_once(work: Path) -> None:
         ({"type": "agent", "prompt": " "}, "prompt: expected text"),
         ({"type": "agent", "prompt": "x", "command": "y"}, "command: does not apply"),
         ({"type": "agent", "prompt": "x", "background": True}, "always waits"),
-        ({"type": "odd", "command": "x"}, "type: expected one of command, http, prompt, agent, mcp_tool"),
+        (
+            {"type": "odd", "command": "x"},
+            "hooks of type odd are not supported, only command, http, prompt, agent, mcp_tool",
+        ),
     ],
 )
 def test_what_is_wrong_with_one_is_named(entry: dict[str, Any], problem: str) -> None:
-    found, problems = parse_hooks([{"event": "Stop", **entry}], "here", from_user=True)
-    assert found == () and problem in problems[0]
+    found = parse_hooks([{"event": "Stop", **entry}], "here", from_user=True)
+    assert found.hooks == () and problem in found.problems[0]
