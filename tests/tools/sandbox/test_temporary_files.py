@@ -27,7 +27,8 @@ Reader = Callable[[SandboxedBench, str], str]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[SandboxedBench]:
+def house(tmp_path: Path, tmp_name: str) -> Iterator[SandboxedBench]:
+    """Closed before the file at `tmp_name` is removed."""
     made = SandboxedBench(tmp_path, SandboxLimits())
     yield made
     made.bench.ctx.close()
