@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,15 @@ def home(tmp_path: Path) -> Path:
     folder = tmp_path / "home"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture
+def tmp_name() -> Iterator[str]:
+    """A path in /tmp that nothing else has, removed afterwards."""
+    path = f"/tmp/tests{os.getpid()}{os.urandom(4).hex()}"
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+    Path(path).unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")

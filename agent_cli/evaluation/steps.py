@@ -137,7 +137,8 @@ def check_sandbox_maker(settings: Settings, run_env: RunEnvironment) -> SandboxM
     def make(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:
         shown = (*settings.sandbox.readable, *map(str, readable))
         inside = settings.replace(sandbox=settings.sandbox.replace(readable=shown))
-        return make_confinement(Workspace(work), inside, run_env.replace(cwd=work, root=work))
+        there = run_env.replace(cwd=work, root=work)
+        return make_confinement(Workspace(work), inside, there, share_temporary=False)
 
     return make
 

@@ -306,6 +306,8 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
 
     tool: name of the tool; "" for the effect of a program.
     """
+    if effect.kind in ("read", "write"):
+        effect = effect.replace(target=workspace.as_commands_see(effect.target))
     target = effect.target
     if rule := matcher.first("deny", tool, effect):
         return by_rule(target, Level.DENY, rule)
@@ -365,9 +367,14 @@ def _default_verdict(workspace: Workspace, effect: Effect, tool: str) -> Verdict
             return Verdict(target, Level.ALLOW, "reads inside the workspace")
         if workspace.of_skill(Path(target)):
             return Verdict(target, Level.ALLOW, "reads a file of a skill")
+        if workspace.owns_temporary(Path(target)):
+            return Verdict(target, Level.ALLOW, "reads a temporary file of the session")
         if workspace.may_read(target):
             return Verdict(target, Level.ALLOW, "reads the output of a command")
         return Verdict(target, Level.ASK, "reads outside the workspace")
+    # Commands in the sandbox write there, too; those outside ask.
+    if tool and not inside and workspace.is_temporary(Path(target)):
+        return Verdict(target, Level.ALLOW, "writes a temporary file of the session")
     return Verdict(target, Level.ASK, "changes a file" if inside else "changes a file outside the workspace")
 
 

@@ -138,7 +138,10 @@ def describe_sandbox(box: SandboxSettings, system: str, *, bubblewrap: bool) -> 
         "with a network" if box.network else "a network only for approved commands that need it, and allowed hosts"
     )
     asked = "; commands that stay in it need no approval" if box.auto_allow else ""
-    return f"on; commands write only to the workspace, temporary and cache folders; {network}{asked}"
+    return (
+        "on; commands write only to the workspace, cache folders and /tmp, where what was there before is read-only; "
+        f"{network}{asked}"
+    )
 
 
 def _has_bubblewrap(env: Mapping[str, str]) -> bool:

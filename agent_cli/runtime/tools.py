@@ -32,6 +32,7 @@ from agent_tools.shell.state import ShellState
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
+    from agent_tools.sandbox.temporary import TemporaryMount
 
 with lazy_imports():
     from agent_cli.runtime import saved_settings
@@ -55,6 +56,8 @@ def make_context(
     answered: somebody can answer a question, now or later. The rest: see `ToolContext`.
     """
     sandbox, shell = make_confinement(workspace, settings, run_env), ShellState()
+    if sandbox is not None:
+        workspace.temporary_files = sandbox.temporary_files
     policy = _make_policy(workspace, settings, layers, run_env, sandbox, shell, answered=answered)
     known: dict[str, Any] = {"shell_timeout": settings.shell.timeout, "shell_on_timeout": settings.shell.on_timeout}
     known |= {"env_pass": settings.shell.env_pass, "after_edit": settings.after_edit}
@@ -124,8 +127,13 @@ def rule_saver(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> 
     return saved_settings.saver(layers.trust, state_folder(run_env.env))
 
 
-def make_confinement(workspace: Workspace, settings: Settings, run_env: RunEnvironment) -> SandboxRunner | None:
-    """Return the sandbox that the settings describe; None if they switch it off. Raises UsageError."""
+def make_confinement(
+    workspace: Workspace, settings: Settings, run_env: RunEnvironment, *, share_temporary: bool = True
+) -> SandboxRunner | None:
+    """Return the sandbox that the settings describe; None if they switch it off. Raises UsageError.
+
+    share_temporary: with the machine.
+    """
     asked = settings.sandbox
     if asked.mode == "off":
         return None
@@ -135,6 +143,7 @@ def make_confinement(workspace: Workspace, settings: Settings, run_env: RunEnvir
         lambda temp, network: sandbox_profile(workspace, settings, run_env, temp=temp, network=network),
         run_env.env,
         SandboxLimits(asked.landlock, asked.caches, asked.domains, asked.ports),
+        workspace.root if share_temporary else None,
     )
 
 
@@ -161,10 +170,14 @@ def sandbox_profile(
     settings: Settings,
     run_env: RunEnvironment,
     *,
-    temp: Path | None = None,
+    temp: tuple[TemporaryMount, ...] = (),
     network: bool = False,
 ) -> Profile:
-    """Return the profile for the next command. temp: the session's private folder. network: this command may use it."""
+    """Return the profile for the next command.
+
+    temp: the session's temporary directories.
+    network: this command may use it.
+    """
 
     # Most runs put nothing into a sandbox.
     def paths(texts: tuple[str, ...]) -> list[Path]:

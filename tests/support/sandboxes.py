@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from agent_tools.sandbox.conditions import Confined, Kind, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
+from agent_tools.sandbox.temporary import STANDARD, TemporaryMount
 from agent_tools.shell.process import run_process
 from agent_tools.text import HeadTail
 from tests.support.tool_bench import Bench
@@ -67,7 +69,11 @@ class SandboxTester:
         self.roots: list[Path] = [self.root]
 
     def profile(self, *, network: bool = False) -> Profile:
-        return make_profile(self.roots, self.home, temp=self.temp, network=network)
+        return make_profile(self.roots, self.home, temp=self.temporary(), network=network)
+
+    def temporary(self) -> tuple[TemporaryMount, ...]:
+        """The temporary directories: /tmp and /var/tmp are one that is empty at first."""
+        return tuple(TemporaryMount(target, self.temp) for target in STANDARD)
 
     def __call__(
         self,
@@ -148,19 +154,28 @@ def lines(text: str, words: Iterable[str]) -> list[str]:
 class SandboxedBench:
     """A bench in a home folder whose commands run in bubblewrap."""
 
-    def __init__(self, folder: Path, limits: SandboxLimits, **profile: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limits: SandboxLimits,
+        env: Mapping[str, str] = MappingProxyType({}),
+        *,
+        shared: bool = True,
+        **profile: object,
+    ) -> None:
         if reason := missing("bubblewrap"):
             pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
         self.home = folder / "home"
         self.root = self.home / "work"
         self.root.mkdir(parents=True)
         self.bench = Bench(self.root)
-        self.bench.ctx.env["HOME"] = str(self.home)
+        self.bench.ctx.env |= {"HOME": str(self.home), **env}
         self._more = profile
-        self.sandbox = SandboxRunner("auto", self._profile, self.bench.ctx.env, limits)
+        self.sandbox = SandboxRunner("auto", self._profile, self.bench.ctx.env, limits, self.root if shared else None)
         self.bench.ctx.supply(self.sandbox)
+        self.bench.ctx.workspace.temporary_files = self.sandbox.temporary_files
 
-    def _profile(self, temp: Path, network: bool) -> Profile:
+    def _profile(self, temp: tuple[TemporaryMount, ...], network: bool) -> Profile:
         return make_profile([self.root], self.home, temp=temp, network=network, **self._more)  # type: ignore[arg-type]
 
     def __call__(self, command: str, **more: object) -> str:

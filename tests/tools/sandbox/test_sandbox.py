@@ -200,8 +200,10 @@ import json, os, subprocess, sys
 from pathlib import Path
 from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
 from agent_tools.sandbox.profile import Profile, make_profile
+from agent_tools.sandbox.temporary import TemporaryMount
 folder, kind, program = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-profile = make_profile([folder / "work"], folder / "home", temp=folder / "private")
+temp = (TemporaryMount(Path("/tmp"), folder / "private"),)
+profile = make_profile([folder / "work"], folder / "home", temp=temp)
 reason = try_bubblewrap(program, Profile(())) if kind == "bubblewrap" else try_landlock(Profile(()))
 said = [reason]
 for command in [] if reason else sys.argv[4:]:

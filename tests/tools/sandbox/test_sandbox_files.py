@@ -68,7 +68,7 @@ def test_the_temporary_directory_is_private_and_stays_for_the_session(cage: Sand
 
 
 def test_without_a_private_directory_each_command_has_an_empty_one(bubblewrap: SandboxTester) -> None:
-    profile = bubblewrap.profile().replace(temp=None)
+    profile = bubblewrap.profile().replace(temp=())
     assert bubblewrap("echo 1 > /tmp/x && cat /tmp/x && stat -c %a /tmp", profile=profile).out == "1\n1777\n"
     assert bubblewrap("ls /tmp/x", profile=profile).code != 0
 
@@ -83,12 +83,12 @@ def test_a_secret_cannot_be_moved_to_where_the_next_command_sees_it(
     place = bubblewrap.home / f".{folder}" / secret
     place.parent.mkdir(parents=True)
     place.write_text("SECRET")
-    home = make_profile([bubblewrap.home], bubblewrap.home, temp=bubblewrap.temp)
+    home = make_profile([bubblewrap.home], bubblewrap.home, temp=bubblewrap.temporary())
     first = folder.partition("/")[0]
     inside = bubblewrap.home
     found = bubblewrap(f"mv ~/.{first} ~/moved; cp -r ~/.{first} ~/copied; echo done", profile=home, cwd=inside).out
     assert "done" in found and "SECRET" not in found
-    again = make_profile([bubblewrap.home], bubblewrap.home, temp=bubblewrap.temp)
+    again = make_profile([bubblewrap.home], bubblewrap.home, temp=bubblewrap.temporary())
     found = bubblewrap("grep -r SECRET ~; echo done", profile=again, cwd=inside).out
     assert "done" in found and place.name not in found
     assert place.read_text() == "SECRET"
@@ -131,14 +131,14 @@ def test_our_own_state_is_hidden_wherever_it_is(cage: SandboxTester, parent: str
     state = (cage.home if parent == "home" else cage.root) / ".local/state/agent"
     state.mkdir(parents=True)
     (state / "session.jsonl").write_text("SAID BEFORE")
-    profile = make_profile(cage.roots, cage.home, secret=[state], temp=cage.temp)
+    profile = make_profile(cage.roots, cage.home, secret=[state], temp=cage.temporary())
     assert "SAID BEFORE" not in cage(f"cat {state}/*; cat .local/state/agent/session.jsonl", profile=profile).out
 
 
 def test_more_folders_can_be_opened_and_nothing_is_put_into_them(cage: SandboxTester) -> None:
     cache = cage.home / ".cache"
     cache.mkdir()
-    profile = make_profile(cage.roots, cage.home, extra=[cache, cage.home / "missing"], temp=cage.temp)
+    profile = make_profile(cage.roots, cage.home, extra=[cache, cage.home / "missing"], temp=cage.temporary())
     done = cage("ls -A ~/.cache; echo x > ~/.cache/new; echo y > ~/.other", profile=profile)
     assert refused(done.out) and tree(cache) == {"new"} and not (cage.home / ".other").exists()
 

@@ -12,7 +12,8 @@ from agent_tools.sandbox import landlock
 from agent_tools.sandbox.landlock import filter_program
 from tests.support.sandboxes import SandboxTester
 
-NUMBERS = {**landlock.DENIED_CALLS, **landlock.TRACING_CALLS, **landlock.FILTERED_CALLS}
+_MODES = {name: (x86, arm) for name, (x86, arm, _) in {**landlock.MODE_CALLS, **landlock.CREATING_CALLS}.items()}
+NUMBERS = {**landlock.DENIED_CALLS, **landlock.TRACING_CALLS, **landlock.FILTERED_CALLS, **_MODES}
 
 
 def number(name: str) -> int:
@@ -51,6 +52,26 @@ print(call("unshare", 0x200))
     first, second, third, last = cage.python(code).splitlines()
     assert set(f"{first} {second}".split()) == {"EPERM"} and third == "ENOSYS EPERM" and last == "ok"
     assert "Operation not permitted" in cage("unshare -Ur true").out
+
+
+def test_no_program_can_be_made_that_runs_as_its_owner(cage: SandboxTester) -> None:
+    """In a shared folder, another user could start it."""
+    code = f"""
+open("f", "w").close()
+fd = os.open("f", os.O_RDWR)
+print(*(tried(*words) for words in (
+    (os.chmod, "f", 0o4755), (os.fchmod, fd, 0o6711), (os.open, "g", os.O_CREAT | os.O_WRONLY, 0o4755),
+    (os.mknod, "n", 0o104755),
+)))
+print(call("syscall", {landlock.OPENAT2_NUMBER}, -100, b"f", 0, 0))
+print(*(tried(*words) for words in (
+    (os.chmod, "f", 0o2775), (os.open, "h", os.O_CREAT | os.O_WRONLY, 0o755), (os.open, "f", os.O_RDONLY, 0o4755),
+    (os.mkdir, "d", 0o1777),
+)))
+"""
+    assert cage.python(code).splitlines() == ["EPERM EPERM EPERM EPERM", "ENOSYS", "ok ok ok ok"]
+    assert "Operation not permitted" in cage("cp /bin/true own && chmod u+s own; install -m 4755 own other").out
+    assert not [p for p in cage.root.iterdir() if p.stat().st_mode & 0o4000]
 
 
 def test_nothing_can_be_typed_into_a_terminal(cage: SandboxTester) -> None:

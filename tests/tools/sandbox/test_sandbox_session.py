@@ -190,8 +190,8 @@ def test_the_namespaces_cannot_be_entered_again_from_inside(house: SandboxedBenc
 
 def test_the_temporary_folder_goes_with_the_session_and_a_left_one_with_the_next(tmp_path: Path) -> None:
     house = SandboxedBench(tmp_path, SandboxLimits())
-    house("echo x > /tmp/x; echo y > ~/.cache/y")
-    folder = house.sandbox._temp_folder()
+    house("mkfifo /tmp/x; echo y > ~/.cache/y")
+    folder = house.sandbox._session_folder()
     assert folder.is_dir()
     house.bench.ctx.close()
     assert not folder.exists()

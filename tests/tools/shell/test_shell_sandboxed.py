@@ -16,6 +16,7 @@ from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.sandbox.temporary import TemporaryMount
 from agent_tools.shell.jobs import Jobs
 from agent_tools.shell.state import ShellState, carried_state, restore_carried
 from tests.support.program import agent
@@ -29,7 +30,7 @@ from tests.support.turns import World
 def confine(bench: Bench) -> SandboxRunner:
     """Put the commands of a bench into the best sandbox there is."""
 
-    def profile(temp: Path, network: bool) -> Profile:
+    def profile(temp: tuple[TemporaryMount, ...], network: bool) -> Profile:
         return make_profile([bench.root], None, temp=temp, network=network)
 
     bench.ctx.supply(SandboxRunner("auto", profile, dict(bench.ctx.env), SandboxLimits(landlock=True)))

@@ -11,6 +11,7 @@ import pytest
 from agent_tools.results import Note
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.sandbox.temporary import TemporaryMount
 from agent_tools.shell.jobs import Jobs
 from tests.support.tool_bench import Bench
 from tests.support.waiting import gone, soon
@@ -20,7 +21,7 @@ from tests.support.waiting import gone, soon
 def closed(request: pytest.FixtureRequest, bench: Bench) -> Iterator[None]:
     if request.param == "sandboxed":
 
-        def profile(temp: Path, network: bool) -> Profile:
+        def profile(temp: tuple[TemporaryMount, ...], network: bool) -> Profile:
             return make_profile([bench.root], None, temp=temp, network=network)
 
         bench.ctx.supply(SandboxRunner("auto", profile, dict(bench.ctx.env)))

@@ -134,9 +134,9 @@ def make_launcher(argv: Sequence[str], ctx: ToolContext) -> Launcher:
     env, _ = command_env(ctx)
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is not None and sandbox.is_boundary:
-        # Made here, by the thread that also runs commands. /tmp is the sandbox's own.
+        # Made here, by the thread that also runs commands. In /tmp, hidden names are the sandbox's own.
         assert sandbox.session is not None
-        env |= {"MYPY_CACHE_DIR": "/tmp/mypy", "CARGO_TARGET_DIR": "/tmp/cargo-target"}
+        env |= {"MYPY_CACHE_DIR": "/tmp/.mypy", "CARGO_TARGET_DIR": "/tmp/.cargo-target"}
     else:
         env["MYPY_CACHE_DIR"] = os.devnull
     return Launcher(tuple(argv), env | _OFFLINE_ENV, sandbox)

@@ -49,6 +49,25 @@ class OpenBuffers(Protocol):
         """Write the file in the editor; return False if it has to be written to disk."""
 
 
+class SessionTemporaryFiles(Protocol):
+    """The temporary files that a session shares with the commands in its sandbox."""
+
+    def owns(self, path: Path | str) -> bool:
+        """Return True if a path without links is one of them."""
+
+    def is_free(self, path: Path | str) -> bool:
+        """Return True if a path that does not exist would be one of them."""
+
+    def wrote(self, path: Path | str) -> None:
+        """Take what a tool just wrote at a path that was free or the session's."""
+
+    def spelled(self, path: Path | str) -> str:
+        """Return the path under which commands know one; other paths unchanged."""
+
+    def name_in(self, text: str) -> None:
+        """Share those that a text names."""
+
+
 class Workspace:
     """The directories of a conversation, and the only way its tools read and replace files.
 
@@ -61,6 +80,7 @@ class Workspace:
     skill_folders: folders of skills outside the workspace, readable by tools.
     offered: returns True if the model has the tool of this name.
     buffers: the editor that files inside are read from and written to; None without one.
+    temporary_files: returns the session's temporary files if a path may be one of them, else None.
     """
 
     def __init__(
@@ -80,6 +100,7 @@ class Workspace:
         self.skill_folders = skill_folders
         self.offered: Callable[[str], bool] = lambda name: True
         self.buffers: OpenBuffers | None = None
+        self.temporary_files: Callable[[str], SessionTemporaryFiles | None] = lambda path: None
 
     def widen(self, folder: Path) -> None:
         """Add a directory that counts as inside to this workspace and later copies of it."""
@@ -115,7 +136,33 @@ class Workspace:
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
                 raise files.os_error(text, error) from None
-        return _resolve_real(absolute)
+        real = _resolve_real(absolute)
+        if (temporary := self._temporary(real)) is not None:
+            temporary.name_in(str(real))
+            real = _resolve_real(absolute)
+        return real
+
+    def _temporary(self, path: Path) -> SessionTemporaryFiles | None:
+        """Return the session's temporary files if a resolved path outside may be one of them."""
+        within = any(path.is_relative_to(root) for root in self.roots)
+        return None if within else self.temporary_files(str(path))
+
+    def is_temporary(self, path: Path) -> bool:
+        """Return True if a resolved path is a temporary file of the session, or would be one if it were written."""
+        temporary = self._temporary(path)
+        return temporary is not None and (temporary.owns(path) or temporary.is_free(path))
+
+    def owns_temporary(self, path: Path) -> bool:
+        """Return True if a resolved path is a temporary file or directory of the session."""
+        temporary = self._temporary(path)
+        return temporary is not None and temporary.owns(path)
+
+    def may_work_in(self, path: Path) -> bool:
+        """Return True if commands may start in a directory: it is inside, or a temporary one of the session."""
+        if (temporary := self._temporary(path)) is not None:
+            temporary.name_in(str(path))
+        # os.path, not Path: its methods raise where a parent is closed.
+        return os.path.isdir(path) and (self.inside(path) or self.owns_temporary(Path(real_path(path))))  # noqa: PTH112
 
     def _without_variable(self, text: str) -> str:
         """Return a path with the variable replaced that it begins with. Raises ToolError for an unknown one."""
@@ -157,9 +204,10 @@ class Workspace:
         return ToolError(f"{error}{self.advice(error.tools, error.advice, error.shell)}")
 
     def may_read(self, path: Path | str) -> bool:
-        """Return True if `path` is inside, a saved output of a command, or a file of a skill."""
+        """Return True if `path` is inside, a saved output of a command, a file of a skill, or a temporary file."""
         real = Path(real_path(path))
-        return self.inside(real) or self.scratch.contains(real) or self.of_skill(real)
+        known = self.inside(real) or self.scratch.contains(real) or self.of_skill(real)
+        return known or self.owns_temporary(real)
 
     def of_skill(self, real: Path) -> bool:
         """Return True if a resolved path is in the folder of a skill."""
@@ -167,11 +215,19 @@ class Workspace:
 
     def show(self, path: Path | str) -> str:
         """Format `path` for the user, on one line: relative to the root if it is inside."""
-        return one_line(_relative_to(Path(path), self.root))
+        return one_line(self._relative_to(Path(path), self.root))
 
     def spell(self, path: Path | str) -> str:
         """Format `path` for the model, on one line: the shortest form that `resolve` understands."""
-        return one_line(_relative_to(Path(path), self.cwd))
+        return one_line(self._relative_to(Path(path), self.cwd))
+
+    def _relative_to(self, path: Path, start: Path) -> str:
+        return str(path.relative_to(start)) if path.is_relative_to(start) else self.as_commands_see(path)
+
+    def as_commands_see(self, path: Path | str) -> str:
+        """Return the path of a file for commands: that of a temporary one may be in the session's folder meanwhile."""
+        temporary = self._temporary(Path(path))
+        return str(path) if temporary is None else temporary.spelled(path)
 
     def read(self, path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
         """Read the regular file at a resolved path, at most `limit` bytes. Raises ToolError."""
@@ -195,7 +251,11 @@ class Workspace:
                 before = self._replace_in_editor(self.buffers, path, data, before)
                 if before == data:
                     return
+            temporary = self._temporary(path)
+            shared = temporary is not None and (temporary.owns(path) or temporary.is_free(path))
             files.replace_file(path, data, before)
+            if temporary is not None and shared:
+                temporary.wrote(path)
         except files.UnusableFileError as error:
             raise self.advised(error) from None
 
@@ -293,7 +353,3 @@ def _resolve_real(path: Path | str) -> Path:
         return Path(os.path.realpath(path))
     except OSError:  # a link that came or went meanwhile
         raise ToolError(f"{one_line(str(path))} changed while it was being checked. Try again.") from None
-
-
-def _relative_to(path: Path, start: Path) -> str:
-    return str(path.relative_to(start)) if path.is_relative_to(start) else str(path)

@@ -22,7 +22,7 @@ from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped, memory_file
 from agent_tools.sandbox.landlock import filter_program, is_supported, launcher
 from agent_tools.sandbox.mounts import MountPlan, Placeholders, mount_arguments, plan_mounts
-from agent_tools.sandbox.profile import Profile
+from agent_tools.sandbox.profile import Profile, is_within
 
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
 _BASE_OPTIONS = (
@@ -132,8 +132,13 @@ def prepare_bubblewrap(
         for descriptor in given:
             os.close(descriptor)
         raise
-    env = env | {name: "/tmp" for name in ("TMPDIR", "TMP", "TEMP") if name in env}
+    usable = (*profile.writable, *(mount.target for mount in profile.temp))
+    env = env | {n: "/tmp" for n in ("TMPDIR", "TMP", "TEMP") if n in env and not is_within(_real(env[n]), usable)}
     return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, status_fd, placeholders))
+
+
+def _real(path: str) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _options(status: int, *, unshare_network: bool) -> list[str]:

@@ -96,6 +96,7 @@ class Wrapped:
         self.env = env
         self.pass_fds = pass_fds
         self._finish = finish
+        self._then: Callable[[], None] | None = None
 
     def code(self, code: int) -> int:
         """Return the exit code of the command, negative for a signal.
@@ -104,11 +105,18 @@ class Wrapped:
         """
         return 128 - code if self.kind == "bubblewrap" and 128 < code <= 128 + 64 else code
 
+    def on_close(self, call: Callable[[], None]) -> None:
+        """Call a function when the process has been waited for."""
+        self._then = call
+
     def close(self) -> None:
         """Close the descriptors and remove the placeholders from the workspace."""
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()
+        then, self._then = self._then, None
+        if then is not None:
+            then()
         for descriptor in self.pass_fds:
             with suppress(OSError):
                 os.close(descriptor)

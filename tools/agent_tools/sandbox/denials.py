@@ -50,6 +50,7 @@ def explain_refusal(
     network: bool,
     hosts: Sequence[str] = (),
     hides: Callable[[str], bool] = lambda path: False,
+    was_there_before: Callable[[str], bool] = lambda path: False,
 ) -> str:
     """Return a line for the model if the sandbox made, or may have made, a command fail; else "".
 
@@ -57,6 +58,7 @@ def explain_refusal(
     network: the command could use the network.
     hosts: hosts that the sandbox's proxy refused while it ran.
     hides: returns True if a path exists but is invisible inside.
+    was_there_before: returns True if a path in a temporary directory is read-only because it is not the session's.
     """
     if kind == "none" or code == 0:
         return ""
@@ -70,7 +72,13 @@ def explain_refusal(
     if re.search(_SIGNING, text) or re.search(_AUTHENTICATION, text):
         return _refusal_line("refused", "keys and passwords are hidden in it")
     if re.search(_READ_ONLY, text) or (kind == "bubblewrap" and re.search(rf"{_BUSY}|{_PLACEHOLDER_ERROR}", text)):
-        return _refusal_line("refused", f"writing outside the workspace, or to a protected file{_path_of(text)}")
+        path = _path_of(text)
+        if was_there_before(path):
+            return (
+                f"[the sandbox refused this: {path} was there before this session and is read-only; use another name]"
+            )
+        named = f" ({path})" if path else ""
+        return _refusal_line("refused", f"writing outside the workspace, or to a protected file{named}")
     if hidden := next(filter(hides, (m[1] or m[2] for m in _MISSING.finditer(text))), ""):
         why = f"{hidden} is hidden in it; the user's setting sandbox.readable can show a folder"
         return _refusal_line("refused", why)
@@ -97,8 +105,10 @@ def explain_refusal(
 
 def _path_of(text: str) -> str:
     """Return the path that could not be written, if the output names it."""
-    found = re.search(rf"['\"‘]?(/[^\s'\"’:]+)['\"’]?: (?:{_READ_ONLY}|{_BUSY})", text)
-    return f" ({found[1]})" if found else ""
+    path = r"['\"‘]?(/[^\s'\"’:]+)"
+    found = re.search(rf"{path}['\"’]?: (?:{_READ_ONLY}|{_BUSY})", text)
+    found = found or re.search(rf"(?:{_READ_ONLY}|{_BUSY})[^\n]{{0,20}}: {path}", text)
+    return found[1] if found else ""
 
 
 def _refusal_line(verb: str, what: str) -> str:

@@ -145,6 +145,9 @@ def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
             for what, target, source in plan:
                 if what in ("bind", "read-only"):
                     created[target] = _copy(source, _NO_DEVICES | (_READ_ONLY if what == "read-only" else 0))
+                elif what == "optional":
+                    with suppress(FileNotFoundError):
+                        created[target] = _copy(source, _NO_DEVICES | _READ_ONLY)
             for device in _DEVICES:
                 created[device] = _copy(device, _READ_ONLY)
             # Bubblewrap writes its user mapping there before it mounts its own.
@@ -160,7 +163,7 @@ def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
                 elif what == "link":
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.symlink(source, target)
-                else:
+                elif target in created:
                     _make_mount_point(target, folder=stat.S_ISDIR(os.fstat(created[target]).st_mode))
                     _move(created[target], target)
         finally:

@@ -14,6 +14,7 @@ import errno
 import json
 import os
 import socket
+import stat
 import struct
 import sys
 from collections.abc import Collection
@@ -88,6 +89,22 @@ FILTERED_CALLS: dict[str, tuple[int | None, int | None]] = {
     "socketpair": (53, 199),
     "unshare": (272, 97),
 }
+# Calls that give a file a mode: by number, and the argument that is the mode. A program that runs as its owner would be
+# out of the sandbox as soon as another user starts it from a shared folder such as /tmp.
+MODE_CALLS: dict[str, tuple[int | None, int | None, int]] = {
+    "chmod": (90, None, 1),
+    "creat": (85, None, 1),
+    "fchmod": (91, 52, 1),
+    "fchmodat": (268, 53, 2),
+    "fchmodat2": (452, 452, 2),
+    "mknod": (133, None, 1),
+    "mknodat": (259, 33, 2),
+}
+# The same for files that are opened, if the argument before the mode says that they are created.
+CREATING_CALLS: dict[str, tuple[int | None, int | None, int]] = {"open": (2, None, 2), "openat": (257, 56, 3)}
+# It has the mode in memory, which a filter cannot read; without it, programs fall back to openat.
+OPENAT2_NUMBER = 437
+_CREATE_MODE = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
 # AUDIT_ARCH_* of <linux/audit.h>.
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
@@ -125,6 +142,12 @@ def filter_program(*, network: bool, contained: bool) -> bytes:
     for name in refused:
         if (number := numbers[name]) is not None:
             code += _for_call(number, [deny])
+    for row in MODE_CALLS.values():
+        code += _for_call(row[column], _argument(row[2], [_op(_ANY_BIT, stat.S_ISUID, 0, 1), deny]))
+    for row in CREATING_CALLS.values():
+        unless = [_op(_ANY_BIT, _CREATE_MODE, 0, 3), _op(_LOAD, _ARGUMENT + 8 * row[2])]
+        code += _for_call(row[column], _argument(row[2] - 1, [*unless, _op(_ANY_BIT, stat.S_ISUID, 0, 1), deny]))
+    code += _for_call(OPENAT2_NUMBER, [_op(_RETURN, _ERROR | errno.ENOSYS)])
     # clone3 has its flags in memory, which a filter cannot read; without it, libraries fall back to clone.
     code += _for_call(numbers["clone3"], [_op(_RETURN, _ERROR | errno.ENOSYS)])
     code += _for_call(numbers["clone"], _argument(0, [_op(_ANY_BIT, _NAMESPACES, 0, 1), deny]))
@@ -173,7 +196,8 @@ def launcher(spec: dict[str, Any]) -> tuple[list[str], int]:
 
 def prepare_landlock(argv: list[str], env: dict[str, str], profile: Profile) -> Wrapped:
     """Wrap a command with the launcher."""
-    own = [*profile.writable, *([profile.temp] if profile.temp else [])]
+    temp = [mount.source for mount in profile.temp[:1]]
+    own = [*profile.writable, *temp]
     kept = (*profile.hidden, *profile.personal)
     shown = [p for p in map(_resolve, profile.shown) if any(p.is_relative_to(c) for c in profile.covered)]
     spec = {
@@ -186,8 +210,8 @@ def prepare_landlock(argv: list[str], env: dict[str, str], profile: Profile) -> 
         "filter": filter_program(network=profile.network, contained=False).hex(),
     }
     first, descriptor = launcher(spec)
-    if profile.temp:
-        env = env | {"TMPDIR": str(profile.temp)}
+    if temp:
+        env = env | {"TMPDIR": str(temp[0])}
     return Wrapped("landlock", [*first, *argv], env, (descriptor,))
 
 

@@ -1,10 +1,10 @@
 """The file system of the sandbox: a list of mounts in the order of bubblewrap, and placeholders for mount points.
 
 The base is the host's tree, read-only. On top, outer before inner: empty directories over the home folder and hidden
-paths, the visible parts of the home folder, the private temporary directory, the writable directories, and in these the
-protected paths, bound onto themselves read-only. Directories between the two are bound onto themselves as well: a mount
-point cannot be renamed or removed, so that no parent of a protected path can be replaced, nor a secret be moved to a
-place where the next command does not hide it.
+paths, the temporary directories of the session, the visible parts of all these, the writable directories, and in these
+the protected paths, bound onto themselves read-only. Directories between the two are bound onto themselves as well: a
+mount point cannot be renamed or removed, so that no parent of a protected path can be replaced, nor a secret be moved
+to a place where the next command does not hide it.
 
 A protected path that does not exist is created while a command runs, as a placeholder that programs ignore: an empty
 directory, or a socket, which git and most programs skip. The form also identifies it: placeholders left by a crash
@@ -19,7 +19,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -29,12 +29,13 @@ from agent_tools.fs import protected_names
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox.profile import Profile, is_within
+from agent_tools.sandbox.temporary import STANDARD
 
 # closed: a device that cannot be opened, which git and most programs ignore. link: a symbolic link to the source.
-MountKind = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
+# optional: read-only, if it still exists.
+MountKind = Literal["empty", "blank", "closed", "bind", "read-only", "optional", "link"]
 Mount = tuple[MountKind, Path, Path]
 
-TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 # Has sockets of system services, through which a command could act outside the sandbox.
 RUN = Path("/run")
 _VISIBLE_IN_RUN = ("current-system", "booted-system", "opengl-driver", "media", "host")
@@ -71,23 +72,26 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     def add(kind: MountKind, target: Path, source: Path | None = None) -> None:
         plan[target] = (kind, target, source or target)
 
-    for path in TEMPORARY:
-        if path.is_dir() and not path.is_symlink():
-            add(*(("bind", path, profile.temp) if profile.temp else ("empty", path)))
-    for path in (RUN, *profile.covered):
+    temporary = {mount.target: mount.source for mount in profile.temp}
+    for path in dict.fromkeys((*STANDARD, *temporary)):
+        if path.is_dir() and not path.is_symlink() and not is_within(path, profile.writable):
+            add(*(("bind", path, temporary[path]) if path in temporary else ("empty", path)))
+    for path in (RUN, *profile.covered, *_private_parents(profile)):
         if path.is_dir():
             add("empty", path)
     covered = tuple(plan)
     seen = list(profile.writable)
     kept = [RUN / name for name in _VISIBLE_IN_RUN] + ([_RESOLVER] if profile.network else [])
+    # Other programs may remove these at any time, or replace them by links.
+    passing = {path for mount in profile.temp for path in mount.shown}
     for path in (*kept, *profile.sockets, *profile.shown):
         real = Path(os.path.realpath(path))
-        if not os.path.lexists(real):
+        if not os.path.lexists(real) or (path in passing and real != path):
             continue
         if real != path and (link := _first_link(path, profile.covered)) and not is_within(link, seen):
             add("link", link, Path(os.path.realpath(link)))
         if real not in covered and is_within(real, covered) and not is_within(real, seen):
-            add("read-only", real)
+            add("optional" if path in passing else "read-only", real)
             seen.append(real)
     for target, source in caches.items():
         add("bind", target, source)
@@ -106,8 +110,11 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     for path in filter(shown, profile.hidden):
         for between in _between(path, (*profile.writable, *own)):
             plan.setdefault(between, ("bind", between, between))
-    for path in filter(shown, reachable_sockets(profile)):
-        guards[path] = ("closed", path, path)
+    for path in reachable_sockets(profile):
+        if shown(path):
+            guards[path] = ("closed", path, path)
+        elif inside := _temporary_name(path, profile):
+            guards[inside] = ("closed", inside, inside)
     for path in guarded:
         if path in plan or not is_within(path, profile.writable):
             continue
@@ -116,6 +123,26 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
                 guards.setdefault(between, ("bind", between, between))
         guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
+
+
+def _private_parents(profile: Profile) -> Iterator[Path]:
+    """Yield entries of temporary directories that are not shown, but lead to something that is: they appear empty."""
+    targets = [mount.target for mount in profile.temp]
+    visible = (*profile.writable, *profile.shown, *targets)
+    for path in visible:
+        for target in targets:
+            if path.is_relative_to(target) and len(path.parts) > len(target.parts) + 1:
+                entry = target / path.relative_to(target).parts[0]
+                if not is_within(entry, [v for v in visible if v != target]):
+                    yield entry
+
+
+def _temporary_name(path: Path, profile: Profile) -> Path | None:
+    """Return where commands find a file of the session's temporary directories, which may be a server's socket."""
+    for mount in profile.temp:
+        if path.is_relative_to(mount.source):
+            return mount.target / path.relative_to(mount.source)
+    return None
 
 
 def _between(path: Path, writable: Iterable[Path]) -> list[Path]:
@@ -130,6 +157,9 @@ def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:
     return tuple(sorted(found, key=lambda mount: len(mount[1].parts)))
 
 
+_BIND_OPTIONS = {"bind": "--bind", "optional": "--ro-bind-try"}
+
+
 def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str]:
     """Return bubblewrap's arguments for a plan. Empty directories are made read-only last, after mounts in them.
 
@@ -139,7 +169,7 @@ def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str
     closed = []
     for kind, target, source in plan:
         if kind == "empty":
-            open_ = target in TEMPORARY
+            open_ = target in STANDARD
             words += ["--perms", "1777" if open_ else "0755", "--tmpfs", str(target)]
             closed += [] if open_ else ["--remount-ro", str(target)]
         elif kind == "blank":
@@ -148,7 +178,7 @@ def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str
             words += ["--symlink", str(source), str(target)]
         else:
             from_ = _NULL if kind == "closed" else source
-            words += ["--bind" if kind == "bind" else "--ro-bind", str(from_), str(target)]
+            words += [_BIND_OPTIONS.get(kind, "--ro-bind"), str(from_), str(target)]
     # Without any capability, root can write settings of the whole machine there.
     return [*words, *closed, "--remount-ro", "/proc"]
 

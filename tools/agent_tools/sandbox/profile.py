@@ -27,6 +27,7 @@ from agent_tools.fs.safe_files import read_regular
 from agent_tools.net.urls import split_url
 from agent_tools.record import Value
 from agent_tools.results import ToolError
+from agent_tools.sandbox.temporary import TemporaryMount
 
 # The rest of the home folder is hidden: other projects, documents, histories, unknown files.
 VISIBLE_HOME_NAMES = tuple(
@@ -178,9 +179,9 @@ class Profile(Value):
     personal: the same in the home folder.
     covered: directories that appear empty except for `shown` paths.
     hidden: invisible paths.
-    shown: paths visible in a covered directory or below /tmp.
+    shown: paths visible in a covered directory or a temporary one.
     caches: directories of the home folder that are temporarily writable.
-    temp: private directory mounted as /tmp; None for an empty one for each command.
+    temp: directories for temporary files; without them, /tmp is an empty one for each command.
     network: the network is allowed.
     sockets: reachable sockets of services.
     """
@@ -192,7 +193,7 @@ class Profile(Value):
     hidden: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
     caches: tuple[Path, ...] = ()
-    temp: Path | None = None
+    temp: tuple[TemporaryMount, ...] = ()
     network: bool = False
     sockets: tuple[Path, ...] = ()
 
@@ -201,14 +202,17 @@ class Profile(Value):
         real = _resolve(path)
         if _depth(real, self.hidden) > _depth(real, self.writable):
             return False
-        open_ = (*self.writable, *self.caches, *(_resolve(s) for s in self.shown))
+        open_ = (*self.writable, *self.caches, *self._temporary(), *(_resolve(s) for s in self.shown))
         return not is_within(real, self.covered) or is_within(real, open_)
 
     def is_writable(self, path: Path) -> bool:
         """Return True if a path is writable inside, permanently or for the session."""
         real = _resolve(path)
         closed = _depth(real, (*self.protected, *self.personal, *self.hidden))
-        return _depth(real, (*self.writable, *self.caches)) > closed
+        return _depth(real, (*self.writable, *self.caches, *self._temporary())) > closed
+
+    def _temporary(self) -> Iterator[Path]:
+        return (path for mount in self.temp for path in (mount.target, mount.source))
 
 
 def make_profile(
@@ -221,7 +225,7 @@ def make_profile(
     path: str = "",
     caches: bool = True,
     sockets: Iterable[Path] = (),
-    temp: Path | None = None,
+    temp: Iterable[TemporaryMount] = (),
     network: bool = False,
 ) -> Profile:
     """Make the profile for the current state of a workspace.
@@ -252,7 +256,11 @@ def make_profile(
         if covered or home is None
         else [p for name in PROTECTED_HOME_NAMES if is_within(p := home_folder / name, writable)]
     )
+    # A workspace that is one of these directories is shared as a whole.
+    temporary = tuple(mount for mount in temp if not is_within(mount.target, writable))
     seen = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1], *readable]
+    for mount in temporary:
+        seen += [*mount.shown, *_program_folders(path, mount.target)]
     if home:
         seen += [*visible_home_paths(home, path)] if covered else [home]
     return Profile(
@@ -265,7 +273,7 @@ def make_profile(
         tuple(dict.fromkeys((*_existing(home_folder, CACHE_NAMES), *(home_folder / name for name in REQUIRED_CACHES))))
         if covered and caches
         else (),
-        _resolve(temp) if temp else None,
+        temporary,
         network,
         tuple(_resolve(s) for s in sockets),
     )
@@ -282,11 +290,16 @@ def visible_home_paths(home: Path, path: str) -> Iterator[Path]:
         with suppress(OSError, ValueError):
             text = os.fsdecode(read_regular(home / name, _MAX_GIT_CONFIG_BYTES))
             yield from (Path(home, m[1].strip().removeprefix("~/")) for m in _GIT_CONFIG_PATHS.finditer(text))
+    yield from _program_folders(path, home)
+
+
+def _program_folders(path: str, top: Path) -> Iterator[Path]:
+    """Yield the folders of PATH that are in `top`, with the files of their programs."""
     for folder in map(Path, path.split(os.pathsep)):
-        if folder.is_relative_to(home) and folder != home:
+        if folder.is_relative_to(top) and folder != top:
             yield folder
             # Files that a program needs are next to its `bin`.
-            if folder.name in ("bin", "sbin") and folder.parent not in (home, home / ".local"):
+            if folder.name in ("bin", "sbin") and folder.parent not in (top, top / ".local"):
                 yield folder.parent
 
 

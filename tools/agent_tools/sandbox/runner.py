@@ -17,31 +17,39 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
     from agent_tools.sandbox.sandbox import Sandbox
     from agent_tools.sandbox.session import SandboxSession, TemporaryFolder
+    from agent_tools.sandbox.temporary import TemporaryFiles, TemporaryMount
 
 with lazy_imports():
     from agent_tools.sandbox import sandbox as sandbox_sandbox  # imports ctypes and subprocess
     from agent_tools.sandbox import session as sandbox_session
+    from agent_tools.sandbox import temporary
 
 
 class SandboxRunner(ToolState):
     """The sandbox of a conversation.
 
-    profile: makes the profile of the next command, given its temporary directory and whether it may use the network.
+    profile: makes the profile of the next command, given its temporary directories and whether it may use the network.
+    project: root of the project, whose sessions share temporary folders; None for temporary files of these commands
+        alone.
     """
 
     def __init__(
         self,
         mode: Literal["auto", "require"],
-        profile: Callable[[Path, bool], Profile],
+        profile: Callable[[tuple[TemporaryMount, ...], bool], Profile],
         env: Mapping[str, str],
         limits: SandboxLimits = SandboxLimits(),  # noqa: B008 - never changed
+        project: Path | None = None,
     ) -> None:
         self._mode: Literal["auto", "require"] = mode
         self._make_profile = profile
         self._env = env
         self._limits = limits
+        self._project = project
         self._sandbox: Sandbox | None = None
-        self._folder: TemporaryFolder | None = None
+        self._folders: list[TemporaryFolder] = []
+        self._temporary: TemporaryFiles | None = None
+        self._targets: tuple[Path, ...] | None = None
         self._session: SandboxSession | None = None
         self._first_profile: Profile | None = None
         self._shortfall_reported = False
@@ -67,22 +75,59 @@ class SandboxRunner(ToolState):
         """The resources that commands share in bubblewrap; created with the first command."""
         if self._session is None and self.is_boundary:
             profile = self._current_profile(network=False)
-            session = sandbox_session.SandboxSession(profile, self._temp_folder() / "layers", self._limits, self._env)
+            session = sandbox_session.SandboxSession(
+                profile, self._session_folder() / "layers", self._limits, self._env
+            )
             session.views = not sandbox_sandbox.try_bubblewrap(
                 self.sandbox.program, profile, session.shared(network=False)
             )
             self._session = session
         return self._session
 
-    def _temp_folder(self) -> Path:
-        if self._folder is None:
-            self._folder = sandbox_session.TemporaryFolder()
-        return self._folder.path
+    def _session_folder(self) -> Path:
+        self._temporary_files()
+        if not self._folders:
+            self._folders.append(sandbox_session.TemporaryFolder())
+        return self._folders[0].path
 
-    def _current_profile(self, *, network: bool) -> Profile:
-        temp = self._temp_folder() / "tmp"
-        temp.mkdir(exist_ok=True)
-        return self._make_profile(temp, network)
+    def _temporary_files(self) -> TemporaryFiles:
+        """Return the temporary files of the session; the first call creates its folders."""
+        with self._lock:
+            if self._temporary is None:
+                places, private = [], []
+                for target in self._temporary_targets():
+                    shared = self._project is not None and os.access(target, os.W_OK | os.X_OK)
+                    folder = sandbox_session.TemporaryFolder(target if shared else None)
+                    self._folders.append(folder)
+                    source = folder.path / sandbox_session.TEMPORARY_NAME
+                    source.mkdir()
+                    if shared:
+                        places.append(temporary.TemporaryPlace(target, source, str(self._project)))
+                    else:
+                        private.append(temporary.TemporaryMount(target, source))
+                self._temporary = temporary.TemporaryFiles(places, private)
+            return self._temporary
+
+    def _temporary_targets(self) -> tuple[Path, ...]:
+        if self._targets is None:
+            self._targets = temporary.temporary_targets(self._env.get("TMPDIR", ""))
+        return self._targets
+
+    def temporary_files(self, path: str) -> TemporaryFiles | None:
+        """Return the temporary files of the session, if commands run in bubblewrap and a path may be one of them."""
+        if not any(path.startswith(f"{target}/") for target in self._temporary_targets()):
+            return None
+        return self._temporary_files() if self.is_boundary else None
+
+    def temporary_files_for(self, command: str) -> TemporaryFiles | None:
+        """Return the temporary files of the session, if commands run in bubblewrap and this one may use them."""
+        if self._sandbox is None and not any(f"{target}/" in command for target in self._temporary_targets()):
+            return None
+        return self._temporary_files() if self.is_boundary else None
+
+    def _current_profile(self, *, network: bool, read_only: bool = False) -> Profile:
+        files = self._temporary_files()
+        return self._make_profile(files.read_only_mounts() if read_only else files.mounts(), network)
 
     @property
     def profile(self) -> Profile:
@@ -118,8 +163,31 @@ class SandboxRunner(ToolState):
         """
         with self._lock:
             session = self.session
-            profile = self._current_profile(network=network)
-            sandbox = self.sandbox
+            files = self._temporary_files() if self.is_boundary and not read_only else None
+            if files is not None:
+                files.enter()
+            try:
+                wrapped = self._wrap(argv, cwd, env, session, network=network, read_only=read_only, masked=masked)
+            except BaseException:  # the caller reports the error
+                if files is not None:
+                    files.leave()
+                raise
+            if files is not None:
+                wrapped.on_close(files.leave)
+            return wrapped
+
+    def _wrap(
+        self,
+        argv: list[str],
+        cwd: Path,
+        env: dict[str, str],
+        session: SandboxSession | None,
+        *,
+        network: bool,
+        read_only: bool,
+        masked: tuple[Path, ...],
+    ) -> Wrapped:
+        profile, sandbox = self._current_profile(network=network, read_only=read_only), self.sandbox
         if read_only:
             # With nothing writable, nothing needs protection or placeholders.
             shown = (*profile.shown, *profile.writable)
@@ -132,7 +200,17 @@ class SandboxRunner(ToolState):
 
     def hides(self, path: str) -> bool:
         """Return True if a path exists but is invisible to commands."""
-        return os.path.lexists(path) and not self.profile.is_readable(Path(path))
+        if not os.path.lexists(path):
+            return False
+        profile = self.profile
+        if self.is_boundary and temporary.hides(path, self._temporary_files().mounts(), _opened(profile)):
+            return True
+        return not profile.is_readable(Path(path))
+
+    def was_there_before(self, path: str) -> bool:
+        """Return True if a path is in a temporary folder, and is not the session's, so that it is read-only."""
+        files = self.temporary_files(path)
+        return files is not None and not files.owns(path) and os.path.lexists(path)
 
     def refused(self) -> tuple[str, ...]:
         """Return the hosts that the proxy has rejected since the last call."""
@@ -160,6 +238,15 @@ class SandboxRunner(ToolState):
         if self._session is not None:
             self._session.close()
             self._session = None
-        if self._folder is not None:
-            self._folder.close()
-            self._folder = None
+        if self._temporary is not None:
+            self._temporary.close()
+            self._temporary = None
+        for folder in self._folders:
+            folder.close()
+        self._folders = []
+
+
+def _opened(profile: Profile) -> tuple[Path, ...]:
+    """Return what commands see in temporary directories for other reasons."""
+    shown = {path for mount in profile.temp for path in mount.shown}
+    return (*profile.writable, *(path for path in profile.shown if path not in shown))

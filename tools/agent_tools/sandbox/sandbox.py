@@ -120,8 +120,14 @@ def trial_profile() -> Profile:
 
 
 def _without_protection(profile: Profile) -> Profile:
-    """Return the profile without protected paths, as a trial must not create placeholders in the workspace."""
-    return profile.replace(protected=(), personal=())
+    """Return the profile without protected paths, as a trial must not create placeholders in the workspace.
+
+    Temporary files of other programs may be gone before it runs.
+    """
+    passing = {path for mount in profile.temp for path in mount.shown}
+    shown = tuple(path for path in profile.shown if path not in passing)
+    temp = tuple(mount.replace(shown=()) for mount in profile.temp)
+    return profile.replace(protected=(), personal=(), shown=shown, temp=temp)
 
 
 def _true_program() -> str:

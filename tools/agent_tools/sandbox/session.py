@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent_tools.net.relay import PortForward
 from agent_tools.sandbox.bwrap import Shared, SpaceEntry
-from agent_tools.sandbox.mounts import TEMPORARY, Mount, MountPlan
+from agent_tools.sandbox.mounts import Mount, MountPlan
 from agent_tools.sandbox.profile import REQUIRED_CACHES
 from agent_tools.sandbox.proxy import SandboxProxy, proxy_environment
+from agent_tools.sandbox.temporary import STANDARD, restore_folders
 from agent_tools.text import one_line
 
 if TYPE_CHECKING:
@@ -186,16 +187,18 @@ def _as_json(plan: Iterable[tuple[str, Path, Path]]) -> list[tuple[str, str, str
 
 
 _PREFIX = "agent-sandbox-"
+# In such a folder: what is mounted on its parent for commands.
+TEMPORARY_NAME = "tmp"
 
 
 class TemporaryFolder:
     """A folder that is removed by `close`, when the program ends, or by the next program that creates one.
 
-    Its lock marks it as in use.
+    Its lock marks it as in use. parent: where it is; by default the user's folder for temporary files. Raises OSError.
     """
 
-    def __init__(self) -> None:
-        parent = Path(os.path.realpath(tempfile.gettempdir()))
+    def __init__(self, parent: Path | None = None) -> None:
+        parent = Path(os.path.realpath(parent or tempfile.gettempdir()))
         remove_stale(parent)
         made = None
         while made is None:
@@ -250,7 +253,8 @@ def _remove_if_stale(path: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder. Work directories of layers have mode 0 and must be made accessible first."""
+    """Remove a folder, without what belongs to its parent. Work directories of layers have mode 0."""
+    restore_folders(folder.parent, folder / TEMPORARY_NAME)
     for here, names, _ in os.walk(folder):
         for name in names:
             path = os.path.join(here, name)
@@ -347,7 +351,7 @@ class SandboxSession:
 
         Return None if there can be none.
         """
-        if any(what == "empty" and target in TEMPORARY for what, target, _ in mounts):
+        if any(what == "empty" and target in STANDARD for what, target, _ in mounts):
             return None  # each command makes its own mounts
         paths = {path for _, target, source in mounts for path in (target, source)}
         wanted = (mounts, frozenset((path, _identity(path)) for path in paths), _MOUNTED.read_bytes())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Steps, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.fs import read_state
+from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
@@ -33,6 +34,7 @@ from agent_tools.shell.state import (
 from agent_tools.text import one_line, shorten
 
 if TYPE_CHECKING:
+    from agent_tools.sandbox.temporary import TemporaryFiles
     from agent_tools.shell.process import ExitInfo, RunningProcess
 
 with lazy_imports():
@@ -123,6 +125,8 @@ class Bash(Tool[BashArgs]):
         seconds = time_limit(args, ctx)
         ctx.cancel.check()
         moved = ensure_working_directory(ctx)
+        if (temporary := _temporary_files(args.command, ctx)) is not None:
+            temporary.name_in(args.command)
         try:
             if args.run_in_background or args.pty:
                 result = yield from _run_background(argv, args, seconds, ctx)
@@ -177,6 +181,8 @@ def _run_foreground(
         finally:
             if job is None:
                 wrapped.close()
+        if (temporary := _temporary_files(args.command, ctx)) is not None:
+            temporary.name_in(args.command)
         carried = _confined_variables(ctx, inside=inside)
         if channel and ending.cause == "exit":
             carried += carry_over(channel, base, imposed_names, ctx, inside=inside)
@@ -291,7 +297,10 @@ def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext
     if conditions.read_only and sandbox is not None and not sandbox.is_boundary:
         raise ToolError("Plan mode runs this command in a read-only sandbox only, and there is none.")
     if sandbox is None:
-        return unconfined(argv, env)
+        wrapped = unconfined(argv, env)
+        if (temporary := _temporary_files(args.command, ctx)) is not None:
+            wrapped.on_close(temporary.follow(args.command))
+        return wrapped
     cwd, only, masked = ctx.workspace.cwd, conditions.read_only, conditions.masked
     return sandbox.prepare(argv, cwd, env, network=conditions.network, read_only=only, masked=masked)
 
@@ -329,7 +338,15 @@ def _sandbox_notes(
         return []
     hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
     text = (
-        denials.explain_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
+        denials.explain_refusal(
+            wrapped.kind,
+            output,
+            ending.code,
+            network=network,
+            hosts=hosts,
+            hides=sandbox.hides,
+            was_there_before=sandbox.was_there_before,
+        )
         if ending.cause == "exit"
         else ""
     )
@@ -362,10 +379,18 @@ def _default_limit(ctx: ToolContext) -> float:
 def ensure_working_directory(ctx: ToolContext) -> str:
     """If the working directory was removed, go back to the root of the workspace; return a note about it, or ""."""
     gone = ctx.workspace.cwd
-    if gone.is_dir() or not ctx.workspace.root.is_dir():
+    # A command in the sandbox may have replaced a temporary one by a link.
+    usable = gone.is_dir() and (real_path(gone) == str(gone) or ctx.workspace.may_work_in(gone))
+    if usable or not ctx.workspace.root.is_dir():
         return ""
     ctx.workspace.cwd = ctx.workspace.root
     return f"[{one_line(str(gone))} no longer exists: this ran in {one_line(str(ctx.workspace.cwd))}]"
+
+
+def _temporary_files(command: str, ctx: ToolContext) -> TemporaryFiles | None:
+    """Return the temporary files that the session shares with commands in the sandbox, if this one may use them."""
+    sandbox = ctx.supplied(SandboxRunner)
+    return sandbox.temporary_files_for(command) if sandbox is not None else None
 
 
 def _confined_variables(ctx: ToolContext, *, inside: bool) -> list[str]:
@@ -397,7 +422,7 @@ def carry_over(
         lines += filter(None, [ctx.once(_CONFINED_NOTE)])
     if where == before:
         return lines
-    if where is not None and where.is_dir() and ctx.workspace.inside(where):
+    if where is not None and ctx.workspace.may_work_in(where):
         ctx.workspace.cwd = where
         return [*lines, f"[working directory now: {one_line(str(where))}]"]
     if not before.is_dir():

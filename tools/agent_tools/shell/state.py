@@ -250,7 +250,7 @@ def carried_state(ctx: ToolContext) -> ShellSnapshot:
 def restore_carried(ctx: ToolContext, carried: ShellSnapshot) -> None:
     """Restore a stored state, if its directory still exists; variables are always restored."""
     cwd = Path(carried.cwd)
-    if os.path.isdir(cwd) and ctx.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+    if ctx.workspace.may_work_in(cwd):
         ctx.workspace.cwd = cwd
     ctx.state(ShellState).restore(carried.variables, carried.confined)
 
