@@ -61,6 +61,8 @@ OPENS = {
     ("tools/agent_tools/sandbox/mounts.py", "_hold"): "folders",
     ("tools/agent_tools/sandbox/mounts.py", "_create_placeholder"): "a new file: O_EXCL",
     ("tools/agent_tools/sandbox/mounts.py", "reachable_sockets"): "/proc",
+    ("tools/agent_tools/sandbox/appeared.py", "*"): "relative to a descriptor; folders, and O_NOFOLLOW and O_NONBLOCK",
+    ("tools/agent_tools/sandbox/watch.py", "_open"): "a folder: O_DIRECTORY",
     ("tools/agent_tools/sandbox/session.py", "_make_locked"): "a folder: O_DIRECTORY",
     ("tools/agent_tools/sandbox/session.py", "_remove_if_stale"): "a folder: O_DIRECTORY",
     ("tools/agent_tools/sandbox/session.py", "_view"): "/proc",

@@ -23,6 +23,7 @@ from agent_tools.sandbox.conditions import Wrapped, memory_file
 from agent_tools.sandbox.landlock import filter_program, is_supported, launcher
 from agent_tools.sandbox.mounts import MountPlan, Placeholders, mount_arguments, plan_mounts
 from agent_tools.sandbox.profile import Profile
+from agent_tools.sandbox.watch import WATCH, Watched
 
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
 _BASE_OPTIONS = (
@@ -101,14 +102,16 @@ def prepare_bubblewrap(
     """
     if reason := obstacle(profile):
         raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
-    placeholders = Placeholders((*profile.protected, *profile.personal))
+    watched = WATCH.begin(profile.watched)
     given: list[int] = []
+    placeholders = None
 
     def blank() -> int:
         given.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         return given[-1]
 
     try:
+        placeholders = Placeholders(profile.protected)
         given += os.pipe()
         status_fd = given[0]
         guarded = (*profile.protected, *profile.personal)
@@ -128,12 +131,15 @@ def prepare_bubblewrap(
             words, given = [*first, *words], [*given, spec]
         words = [*entry.words, *words]
     except BaseException:  # also for an interrupt: leave no descriptor open; the caller reports the error
-        placeholders.release()
+        watched.close()
+        if placeholders is not None:
+            placeholders.release()
         for descriptor in given:
             os.close(descriptor)
         raise
     env = env | {name: "/tmp" for name in ("TMPDIR", "TMP", "TEMP") if name in env}
-    return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, status_fd, placeholders))
+    finish = partial(_finish, status_fd, placeholders, watched)
+    return Wrapped("bubblewrap", words, env, tuple(given[1:]), finish, watched.take)
 
 
 def _options(status: int, *, unshare_network: bool) -> list[str]:
@@ -146,8 +152,8 @@ def _options(status: int, *, unshare_network: bool) -> list[str]:
     return words
 
 
-def _finish(status_fd: int, placeholders: Placeholders) -> None:
-    """End all processes inside, which could replace a placeholder; then remove the placeholders.
+def _finish(status_fd: int, placeholders: Placeholders, watched: Watched) -> None:
+    """End all processes inside, which could replace a placeholder; then remove the placeholders, and what appeared.
 
     The sandbox's first process normally ends with bubblewrap, and all others with it, except if bubblewrap was killed
     during setup.
@@ -158,6 +164,7 @@ def _finish(status_fd: int, placeholders: Placeholders) -> None:
         _kill_init(status["child-pid"], status["pid-namespace"])
     os.close(status_fd)
     placeholders.release()
+    watched.close()
 
 
 def _kill_init(process: int, namespace: int) -> None:

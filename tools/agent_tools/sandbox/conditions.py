@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -68,6 +69,24 @@ class Confined(Value):
     auto_allow_destructive: bool = False
 
 
+class Moved(Value):
+    """What a command created under a protected name, and that was moved away.
+
+    to: where it is now.
+    why: why it could not be moved there; "" if it was.
+    """
+
+    path: Path
+    to: Path
+    why: str = ""
+
+
+class ChangingSettingsError(OSError):
+    """A running command keeps changing the settings of a workspace; the message names them."""
+
+
+# The folder, in the one that processes of this user share, of the names that they watch for.
+RECORDS = "watching"
 Kind = Literal["bubblewrap", "landlock", "none"]
 
 
@@ -76,6 +95,8 @@ class Wrapped:
 
     Start it from a thread that lives as long as the command: the kernel kills the sandbox when that thread ends.
     Call `close` when the process has been waited for.
+
+    moved: returns what the command created and must not, and was moved away since the last call.
     """
 
     def __init__(
@@ -85,8 +106,10 @@ class Wrapped:
         env: dict[str, str],
         pass_fds: tuple[int, ...] = (),
         finish: Callable[[], None] | None = None,
+        moved: Callable[[], tuple[Moved, ...]] = tuple,
     ) -> None:
         self.kind = kind
+        self.moved = moved
         self.argv = argv
         self.env = env
         self.pass_fds = pass_fds
@@ -100,7 +123,7 @@ class Wrapped:
         return 128 - code if self.kind == "bubblewrap" and 128 < code <= 128 + 64 else code
 
     def close(self) -> None:
-        """Close the descriptors and remove the placeholders from the workspace."""
+        """Close the descriptors, and remove from the workspace what must not stay there."""
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()

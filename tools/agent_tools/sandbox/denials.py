@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from agent_tools.fs.protected_names import AGENT_NAMES
 from agent_tools.sandbox.conditions import Kind
 from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
 from agent_tools.text import one_line
@@ -14,12 +13,6 @@ from agent_tools.text import one_line
 _TAIL_CHARS = 4_000
 _READ_ONLY = r"Read-only file system|\bEROFS\b"
 _BUSY = r"Device or resource busy|\bEBUSY\b"
-# The placeholder of a missing settings file is a directory (`mounts`).
-_PLACEHOLDERS = "|".join(re.escape(name) for name in AGENT_NAMES if not name.endswith("/"))
-_PLACEHOLDER_ERROR = (
-    rf"(?:[Ii]s a directory|\bEISDIR\b)[^\n]*(?:{_PLACEHOLDERS})\b"
-    rf"|(?:{_PLACEHOLDERS})\b[^\n]*(?:[Ii]s a directory|\bEISDIR\b)"
-)
 _NETWORK = (
     r"Network is unreachable|No route to host|[Cc]ould not resolve|[Uu]nable to resolve|[Ff]ailed to resolve"
     r"|[Ff]ailure in name resolution|Name or service not known|No address associated|failed to lookup address"
@@ -69,7 +62,7 @@ def explain_refusal(
         return _refusal_line("refused", f"{named}: not in the user's setting sandbox.domains")
     if re.search(_SIGNING, text) or re.search(_AUTHENTICATION, text):
         return _refusal_line("refused", "keys and passwords are hidden in it")
-    if re.search(_READ_ONLY, text) or (kind == "bubblewrap" and re.search(rf"{_BUSY}|{_PLACEHOLDER_ERROR}", text)):
+    if re.search(_READ_ONLY, text) or (kind == "bubblewrap" and re.search(_BUSY, text)):
         return _refusal_line("refused", f"writing outside the workspace, or to a protected file{_path_of(text)}")
     if hidden := next(filter(hides, (m[1] or m[2] for m in _MISSING.finditer(text))), ""):
         why = f"{hidden} is hidden in it; the user's setting sandbox.readable can show a folder"

@@ -115,7 +115,7 @@ class SandboxRunner(ToolState):
         if read_only:
             # With nothing writable, nothing needs protection or placeholders.
             shown = (*profile.shown, *profile.writable)
-            profile = profile.replace(writable=(), protected=(), personal=(), shown=shown)
+            profile = profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown)
         if session is None:
             return sandbox.prepare(argv, cwd, env, profile)
         env = env | session.environment(network=profile.network)

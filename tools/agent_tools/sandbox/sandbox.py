@@ -121,7 +121,7 @@ def trial_profile() -> Profile:
 
 def _without_protection(profile: Profile) -> Profile:
     """Return the profile without protected paths, as a trial must not create placeholders in the workspace."""
-    return profile.replace(protected=(), personal=())
+    return profile.replace(protected=(), personal=(), watched=())
 
 
 def _true_program() -> str:

@@ -18,7 +18,7 @@ from agent_tools.requirements import find_bash
 from agent_tools.results import CommandOutput, ExpandedPrompt, Note
 from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.jobs import STRAYS_LEFT, Job, Jobs, format_duration, format_exit
+from agent_tools.shell.jobs import STRAYS_LEFT, Job, Jobs, format_duration, format_exit, moved_notes
 from agent_tools.shell.state import (
     ENV_PASS_NOTE,
     MAX_EXPORT_CHARS,
@@ -190,6 +190,7 @@ def _run_foreground(
     note = _exit_note(ending, seconds, ctx)
     lines = [output or "(no output)", f"[{note}]", *carried]
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network)
+    lines += moved_notes(wrapped)
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
         lines += filter(None, [ctx.once(f"[{WITHHELD_NOTE}: {', '.join(names)}; {ENV_PASS_NOTE}]")])
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
@@ -240,7 +241,8 @@ def _run_background(
     ports = closed_ports(job, ctx)
     message, shown = ("\n".join(filter(None, each)) for each in zip((message, shown), ports, strict=True))
     note = Note(shown, job.ended if ended else None)
-    return ToolResult("\n".join(filter(None, (output, f"[{message}]"))), note, failed)
+    lines = (output, f"[{message}]", *moved_notes(job.wrapped))
+    return ToolResult("\n".join(filter(None, lines)), note, failed)
 
 
 def _moved_to_background(job: Job, output: str, conditions: RunConditions, ctx: ToolContext) -> ToolResult:
@@ -250,7 +252,8 @@ def _moved_to_background(job: Job, output: str, conditions: RunConditions, ctx: 
     ports = closed_ports(job, ctx)
     message = "\n".join(filter(None, (f"{text}{_available_tools(job, ctx)}", ports[0])))
     shown = "\n".join(filter(None, (text, ports[1])))
-    return ToolResult(f"{output or '(no output yet)'}\n[{message}]", Note(shown))
+    lines = (output or "(no output yet)", f"[{message}]", *moved_notes(job.wrapped))
+    return ToolResult("\n".join(lines), Note(shown))
 
 
 def _available_tools(job: Job, ctx: ToolContext) -> str:

@@ -18,7 +18,7 @@ from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped
-from agent_tools.text import HeadTail, shorten
+from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo, RunningProcess
@@ -37,6 +37,8 @@ STRAYS_LEFT = "something it started still runs in the background"
 _SIGNALS = {s.value: s.name for s in signal.Signals}
 # Bytes of the beginning and the end of its output that the user can see.
 _HEAD, _TAIL = 20_000, 200_000
+# Paths that were moved away and are named in a note.
+_MAX_MOVED = 5
 # Longest command that is shown as a rule.
 _MAX_RULE_CHARS = 80
 
@@ -363,7 +365,21 @@ def end_notice(job: Job) -> str:
     last = shorten(job.last(1_000).strip()[-300:], 300)
     text = f'; last output: "{last}"' if last else ""
     command = shorten(job.command, 80)
-    return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{text}]"
+    ended = f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{text}]"
+    return " ".join((ended, *moved_notes(job.wrapped)))
+
+
+def moved_notes(wrapped: Wrapped | None) -> list[str]:
+    """Return notes on what a command created under protected names, and that was moved away since the last call."""
+    moved = wrapped.moved() if wrapped is not None else ()
+    lines = [
+        f"[the sandbox does not let commands create {one_line(str(each.path))}: "
+        + (f"it could not be moved away ({each.why}): {each.to}]" if each.why else f"it was moved to {each.to}]")
+        for each in moved[:_MAX_MOVED]
+    ]
+    more = [f"[{len(moved) - _MAX_MOVED} more were moved]"] if len(moved) > _MAX_MOVED else []
+    advice = "[create such a file with Write or Edit, or call again with dangerouslyDisableSandbox: the user is asked]"
+    return [*lines, *more, advice] if lines else []
 
 
 def format_exit(ending: ExitInfo) -> str:
