@@ -30,14 +30,16 @@ from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
+from agent_cli.permissions.listed_files import listed_by, pipeline_before, substituted_text, without_substitutions
+from agent_cli.permissions.options import FileRead
 from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
-from agent_cli.permissions.readonly_checks import PUBLIC_VARIABLES
+from agent_cli.permissions.readonly_checks import FOUND, PUBLIC_VARIABLES, SHOWING
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.readonly_services import SERVICES
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
-from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
+from agent_cli.permissions.shell.analysis import GIVEN, WRAPPERS, analyse
 from agent_cli.permissions.shell.parser import too_long
-from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
+from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand, Word
 from agent_cli.permissions.unseen import hidden_programs
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import real_path
@@ -240,7 +242,8 @@ class CommandEvaluator:
         if not why and (self.reads_only or not (why := self._unsafe_with_others(part))):
             return Verdict(text, Level.ALLOW, _read_reason(part.texts))
         if part.unknown:
-            return Verdict(text, Level.ASK, f"runs a command that cannot be determined: it contains {part.unknown}")
+            unknown = f"runs a command that cannot be determined: it contains {part.unknown}"
+            return Verdict(text, Level.ASK, why or unknown)
         if self._context.mode == "acceptEdits" and (made := self._allow_creation(part)):
             return made
         verdict = max(read, key=lambda v: v.level, default=None)
@@ -259,8 +262,10 @@ class CommandEvaluator:
         part = in_named_folder(part)
         if (finding := _found_by(part)) is not None:
             return self._only_reads(finding, []) or self._changed(part)
-        if _echoes_public(part):
+        if self._echoes(part):
             return self._changed(part)
+        if (shown := self._with_listed(part)) is not None:
+            return self._reads_listed(part, *shown)
         if part.unknown:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
         if runner := next((layer for layer in part.layers if layer.kind == "gated"), None):
@@ -271,10 +276,79 @@ class CommandEvaluator:
             return f"sets {odd}, which may change what commands do" if odd is not None else self._changed(part)
         if part.texts[0] == "cd":
             return self._why_cd_misleads(part) or self._outside(part)
+        if part.texts[0] == "read" and not part.assigns:
+            odd = next((w for w in part.texts[1:] if w != "-r" and not self._may_be_set(w)), None)
+            return f"sets {odd}, which may change what commands do" if odd is not None else self._changed(part)
         if why := self._not_reading(part):
             return f"runs a command: {why}"
         verdict = max(read, key=lambda v: v.level, default=None)
         return verdict.reason if verdict is not None and verdict.level is not Level.ALLOW else ""
+
+    def _may_be_set(self, name: str) -> bool:
+        return name.isidentifier() and not changes_commands(name, self._context)
+
+    def _with_listed(self, part: SimpleCommand) -> tuple[SimpleCommand, tuple[FileRead, ...]] | None:
+        """Return a part with a name in place of the files that others list for it, and what reading them reads.
+
+        None if it is not such a part: `git ls-files | xargs wc -l`, `cat $(git diff --name-only)`.
+        """
+        unknown = [w for w in part.words if w.why]
+        if len(unknown) != 1 or part.why or part.assigns or part.program not in SHOWING:
+            return None
+        if part.layers:
+            layer = part.layers[0]
+            options = {w.text for w in layer.words[1 : layer.inner]}
+            if len(part.layers) > 1 or layer.words[0].text != "xargs" or part.words[-1].why != GIVEN:
+                return None
+            if any(w.why or w.pattern for w in layer.words[: layer.inner]) or options & {"-d"}:
+                return None
+            parts = pipeline_before(self.analysis.parts, self.analysis.parts.index(part))
+            found = listed_by(parts, split=not options & {"-0", "--null"})
+        else:
+            text = substituted_text(unknown[0])
+            cwd = next(iter(part.cwds or ()), "")
+            inner = analyse(text, cwd, self._context.home) if text and cwd and part.cwds == (cwd,) else None
+            if inner is None or inner.unclear or any(p.cwds != part.cwds for p in inner.parts):
+                return None
+            if any(not p.piped for p in inner.parts[1:]):
+                return None
+            found = listed_by(inner.parts, split=True)
+        if found is None:
+            return None
+        words = tuple(Word(FOUND) if w.why else w for w in part.words)
+        return part.replace(words=words, layers=()), found
+
+    def _reads_listed(self, part: SimpleCommand, shown: SimpleCommand, listed: tuple[FileRead, ...]) -> str:
+        """Return why showing the files that are listed may do more than read inside the workspace; "" if it only reads.
+
+        shown: the part with a name in place of the files.
+        """
+        if why := self._not_reading(shown) or self._changed(part):
+            return f"runs a command: {why}"
+        own = self._reads.verdicts(shown)
+        for verdict in (*own, *(v for reading in listed for v in self._reads.verdicts_of(shown, reading))):
+            if verdict.level is not Level.ALLOW:
+                return verdict.reason
+        return ""
+
+    def _echoes(self, part: SimpleCommand) -> bool:
+        """Return True for `echo` of values that are not known, but hold no secret.
+
+        They are public variables of the environment, or come from other commands of the same line, each of which is
+        judged by itself.
+        """
+        unknown = [w.text for w in part.words if w.why]
+        if not unknown or part.texts[0] != "echo" or part.why or part.assigns or part.words[0].why or part.layers:
+            return False
+        before = self.analysis.parts[: self.analysis.parts.index(part)]
+        assigns = [w.text.partition("=") for p in before if not p.words for w in p.assigns]
+        own = {name for name, _, _ in assigns} | {w for p in before if p.texts[:1] == ("read",) for w in p.texts[1:]}
+        own = {name for name in own if self._may_be_set(name)}
+        texts = [without_substitutions(text) for text in (*unknown, *(value for _, _, value in assigns))]
+        if not all(re.fullmatch(r"(?:[^$`\\(]|\$\w+|\$\{\w+(?:[%#]{1,2}[^}$`]*)?\})*", text) for text in texts):
+            return False
+        names = [name for text in texts for name in re.findall(r"\$\{?(\w+)", text)]
+        return all(name in own or PUBLIC_VARIABLES.fullmatch(name) for name in names)
 
     def _not_reading(self, part: SimpleCommand) -> str:
         """Return why a literal command is not read-only; "" if it is."""
@@ -330,6 +404,8 @@ class CommandEvaluator:
 
     def _unsafe_with_others(self, part: SimpleCommand) -> str:
         """Return why a read-only part needs approval next to parts that do more; "" if it does not."""
+        if self._with_listed(part) is not None:
+            return f"runs a command that cannot be determined: it contains {part.unknown}"
         if part.program == "git":
             root = self._context.workspace.root
             hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
@@ -395,15 +471,6 @@ class CommandEvaluator:
             for cwd in part.cwds or ("/",)
         ]
         return [decide_path(self._matcher, self._context.workspace, effect) for effect in effects]
-
-
-def _echoes_public(part: SimpleCommand) -> bool:
-    """Return True for `echo` of variables that hold no secrets, whose values are not known."""
-    unknown = [w.text for w in part.words if w.why]
-    names = [name for text in unknown for name in re.findall(r"\$\{?(\w+)", text)]
-    plain = all(re.fullmatch(r"(?:[^$`\\(]|\$\w+|\$\{\w+\})+", text) for text in unknown)
-    known = bool(unknown) and plain and all(PUBLIC_VARIABLES.fullmatch(name) for name in names)
-    return known and part.texts[0] == "echo" and not (part.why or part.assigns or part.words[0].why)
 
 
 def _found_by(part: SimpleCommand) -> SimpleCommand | None:

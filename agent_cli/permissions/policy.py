@@ -120,7 +120,6 @@ class Policy:
         self._home = os.path.expanduser("~") if home is None else home
         variables = env if env is not None else os.environ
         self._path = variables.get("PATH", os.defpath)
-        self._exported = frozenset(variables)
         self._variables = variables
         self._state = state
         self._carried = carried
@@ -405,7 +404,7 @@ class Policy:
             self._path,
             self._carried(),
             self._git_use,
-            self._exported,
+            self._variables,
             self._env,
         )
         return permissions_commands.CommandEvaluator(matcher, command, context)
