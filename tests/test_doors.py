@@ -56,7 +56,6 @@ OPENS = {
     ("tools/agent_tools/generate.py", ""): "run by hand: writes tools.json",
     ("tools/agent_tools/documents/images.py", "show_image"): "an image from memory",
     ("tools/agent_tools/process/hardening.py", "_hide_secrets"): "/proc/self",
-    ("tools/agent_tools/shell/process.py", "end_strays"): "/proc",
     ("tools/agent_tools/sandbox/bwrap.py", "*"): "/dev/null",
     ("tools/agent_tools/sandbox/mounts.py", "_hold"): "folders",
     ("tools/agent_tools/sandbox/mounts.py", "_create_placeholder"): "a new file: O_EXCL",

@@ -10,6 +10,7 @@ import json
 import os
 import select
 import signal
+import socket
 import stat
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -25,6 +26,7 @@ from agent_tools.sandbox.mounts import MountPlan, Placeholders, mount_arguments,
 from agent_tools.sandbox.profile import Profile
 from agent_tools.sandbox.watch import WATCH, Watched
 
+_KEEP = Path(__file__).with_name("keep.bash")
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
 _BASE_OPTIONS = (
     "--unshare-ipc --unshare-pid --unshare-uts --unshare-cgroup-try --die-with-parent --new-session --cap-drop ALL"
@@ -94,9 +96,18 @@ def obstacle(profile: Profile) -> str:
 
 
 def prepare_bubblewrap(
-    bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile: Profile, shared: Shared = NOTHING_SHARED
+    bwrap: str,
+    argv: list[str],
+    cwd: Path,
+    env: dict[str, str],
+    profile: Profile,
+    shared: Shared = NOTHING_SHARED,
+    *,
+    keep: bool = False,
 ) -> Wrapped:
     """Wrap a command. shared: resources shared with other commands of the session.
+
+    keep: it is a bash; processes that it leaves running stay, and are reported.
 
     Raises ToolError if something cannot be protected.
     """
@@ -104,7 +115,7 @@ def prepare_bubblewrap(
         raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
     watched = WATCH.begin(profile.watched)
     given: list[int] = []
-    placeholders = None
+    placeholders = ours = None
 
     def blank() -> int:
         given.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -114,6 +125,10 @@ def prepare_bubblewrap(
         placeholders = Placeholders(profile.protected)
         given += os.pipe()
         status_fd = given[0]
+        if keep:
+            ours, theirs = socket.socketpair()
+            given.append(theirs.detach())
+            argv = [argv[0], "--noprofile", "--norc", "-p", str(_KEEP), str(given[-1]), *argv]
         guarded = (*profile.protected, *profile.personal)
         there = {*placeholders.paths, *(path for path in guarded if os.path.lexists(path))}
         plan = plan_mounts(profile, there, shared.caches)
@@ -134,12 +149,14 @@ def prepare_bubblewrap(
         watched.close()
         if placeholders is not None:
             placeholders.release()
+        if ours is not None:
+            ours.close()
         for descriptor in given:
             os.close(descriptor)
         raise
     env = env | {name: "/tmp" for name in ("TMPDIR", "TMP", "TEMP") if name in env}
     finish = partial(_finish, status_fd, placeholders, watched)
-    return Wrapped("bubblewrap", words, env, tuple(given[1:]), finish, watched.take)
+    return Wrapped("bubblewrap", words, env, tuple(given[1:]), finish, watched.take, ours)
 
 
 def _options(status: int, *, unshare_network: bool) -> list[str]:

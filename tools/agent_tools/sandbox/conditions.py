@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
+    import socket
+
     from agent_tools.sandbox.profile import Profile
 
 OUTSIDE_SANDBOX = "outside the sandbox"
@@ -97,6 +99,7 @@ class Wrapped:
     Call `close` when the process has been waited for.
 
     moved: returns what the command created and must not, and was moved away since the last call.
+    left: our end of the socket of `keep.bash`; None if all processes end with the command.
     """
 
     def __init__(
@@ -107,8 +110,10 @@ class Wrapped:
         pass_fds: tuple[int, ...] = (),
         finish: Callable[[], None] | None = None,
         moved: Callable[[], tuple[Moved, ...]] = tuple,
+        left: socket.socket | None = None,
     ) -> None:
         self.kind = kind
+        self.left = left
         self.moved = moved
         self.argv = argv
         self.env = env
@@ -131,6 +136,8 @@ class Wrapped:
             with suppress(OSError):
                 os.close(descriptor)
         self.pass_fds = ()
+        if self.left is not None:
+            self.left.close()
 
     def __enter__(self) -> Wrapped:
         return self

@@ -102,11 +102,19 @@ class SandboxRunner(ToolState):
         return self.sandbox.kind == "bubblewrap"
 
     def prepare(
-        self, argv: list[str], cwd: Path, env: dict[str, str], *, network: bool, read_only: bool = False
+        self,
+        argv: list[str],
+        cwd: Path,
+        env: dict[str, str],
+        *,
+        network: bool,
+        read_only: bool = False,
+        keep: bool = False,
     ) -> Wrapped:
         """Wrap a command; close the result afterwards. Raises ToolError if it must not run.
 
         read_only: it may write to its temporary folder and to caches only.
+        keep: see `Sandbox.prepare`.
         """
         with self._lock:
             session = self.session
@@ -117,9 +125,9 @@ class SandboxRunner(ToolState):
             shown = (*profile.shown, *profile.writable)
             profile = profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown)
         if session is None:
-            return sandbox.prepare(argv, cwd, env, profile)
+            return sandbox.prepare(argv, cwd, env, profile, keep=keep)
         env = env | session.environment(network=profile.network)
-        return sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network))
+        return sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network), keep=keep)
 
     def hides(self, path: str) -> bool:
         """Return True if a path exists but is invisible to commands."""

@@ -63,14 +63,17 @@ class Sandbox(Value):
         env: dict[str, str],
         profile: Profile,
         shared: bwrap.Shared = bwrap.NOTHING_SHARED,
+        *,
+        keep: bool = False,
     ) -> Wrapped:
         """Wrap `argv`; close the result afterwards. Without a sandbox, it runs `argv` itself.
 
         shared: resources shared with other commands in bubblewrap.
+        keep: in bubblewrap, keep processes that `argv`, a bash, leaves running.
         Raises ToolError if a required sandbox is missing, or it cannot protect what it must.
         """
         if self.kind == "bubblewrap":
-            return bwrap.prepare_bubblewrap(self.program, argv, cwd, env, profile, shared)
+            return bwrap.prepare_bubblewrap(self.program, argv, cwd, env, profile, shared, keep=keep)
         if self.kind == "landlock":
             return sandbox_landlock.prepare_landlock(argv, env, profile)
         if self.mode == "require":

@@ -18,7 +18,16 @@ from agent_tools.requirements import find_bash
 from agent_tools.results import CommandOutput, ExpandedPrompt, Note
 from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.jobs import STRAYS_LEFT, Job, Jobs, format_duration, format_exit, moved_notes
+from agent_tools.shell.jobs import (
+    STRAYS_LEFT,
+    Job,
+    Jobs,
+    ended_note,
+    format_duration,
+    format_exit,
+    format_rest,
+    moved_notes,
+)
 from agent_tools.shell.state import (
     ENV_PASS_NOTE,
     MAX_EXPORT_CHARS,
@@ -150,6 +159,7 @@ def _run_foreground(
             job = ctx.state(Jobs).adopt(running, args.command, started, ctx.owner, wrapped)
             return job is not None
 
+        offered = ctx.workspace.offered("BashOutput")
         try:
             imposed_names = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
@@ -162,6 +172,8 @@ def _run_foreground(
                 buffer,
                 inherited,
                 hand_over if may_continue(ctx) else None,
+                keep=hand_over if offered else None,
+                report=wrapped.left,
             )
             steps = Steps(running)
             try:
@@ -180,15 +192,18 @@ def _run_foreground(
         buffer.close()
         if channel:
             channel.close()
-    if job is not None:
+    if job is not None and ending.cause == "time-out":
         return _moved_to_background(job, buffer.text(OUTPUT_HINT).rstrip("\n"), conditions, ctx)
     failed = ending.cause != "exit" or (ending.code != 0 and not process.is_result_code(args.command, ending.code))
     if not failed:
         shown_files.mark_printed(args.command, began_in, began, ctx)
     output = buffer.text(OUTPUT_HINT, failed=failed).rstrip("\n")
     note_shown(output, args.command, began, ctx)
-    note = _exit_note(ending, seconds, ctx)
+    note = _exit_note(ending, seconds, ctx, job)
     lines = [output or "(no output)", f"[{note}]", *carried]
+    if job is not None:
+        _open_ports(job, conditions, ctx)
+        lines += filter(None, closed_ports(job, ctx)[:1])
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network)
     lines += moved_notes(wrapped)
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
@@ -289,7 +304,7 @@ def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext
     sandbox = _sandbox_of(args, ctx, conditions)
     if sandbox is None:
         return unconfined(argv, env)
-    return sandbox.prepare(argv, ctx.workspace.cwd, env, network=conditions.network)
+    return sandbox.prepare(argv, ctx.workspace.cwd, env, network=conditions.network, keep=not args.pty)
 
 
 def _sandbox_of(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> SandboxRunner | None:
@@ -401,7 +416,7 @@ def carry_over(
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
-def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
+def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext, job: Job | None) -> str:
     if ending.cause == "time-out":
         text = f"timed out after {limit:g} s; the command and its children were killed"
         if may_continue(ctx) and (full := ctx.state(Jobs).full()):
@@ -412,7 +427,10 @@ def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
     if ending.cause == "interrupted":
         return f"{ctx.cancel.reason} after {format_duration(ending.seconds)}; the command and its children were killed"
     text = f"{format_exit(ending)}, {format_duration(ending.seconds)}"
-    return f"{text}; {STRAYS_LEFT}" if ending.left else text
+    if job is not None:
+        rest = f" ({format_rest(ending)})" if ending.rest else ""
+        return f"{text}; what it left running{rest} is now {job.id} in the background{_available_tools(job, ctx)}"
+    return f"{text}; {STRAYS_LEFT}" if ending.left else f"{text}{ended_note(ending)}"
 
 
 def _start_error(error: OSError | ValueError, ctx: ToolContext) -> ToolError:
