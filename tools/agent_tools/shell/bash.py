@@ -39,7 +39,7 @@ from agent_tools.shell.state import (
     parse_exports,
     suspected_secrets,
 )
-from agent_tools.text import one_line, shorten
+from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo, RunningProcess
@@ -54,6 +54,8 @@ MAX_TIMEOUT_SECONDS = 600.0
 BACKGROUND_WAIT_SECONDS = 0.5
 # Seconds to wait for the first output of a command with a terminal.
 TERMINAL_WAIT_SECONDS = 5.0
+# Longer lines are examined in pieces.
+_MAX_LINE_BYTES = 10_000
 # Variables named in a note.
 _MAX_NAMED = 5
 _CONFINED_NOTE = (
@@ -204,7 +206,7 @@ def _run_foreground(
     if job is not None:
         _open_ports(job, conditions, ctx)
         lines += filter(None, closed_ports(job, ctx)[:1])
-    lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network)
+    lines += _sandbox_notes(wrapped, buffer, ending, ctx, network=conditions.network)
     lines += moved_notes(wrapped)
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
         lines += filter(None, [ctx.once(f"[{WITHHELD_NOTE}: {', '.join(names)}; {ENV_PASS_NOTE}]")])
@@ -331,12 +333,15 @@ def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
     return [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *argv]
 
 
-def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:
+def _sandbox_notes(
+    wrapped: Wrapped, buffer: HeadTail, ending: ExitInfo, ctx: ToolContext, *, network: bool
+) -> list[str]:
     """Return notes on how the sandbox affected the result of a command."""
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is None:
         return []
     hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
+    output = (line.decode("utf-8", "replace") for line in buffer.lines(_MAX_LINE_BYTES))
     text = (
         denials.explain_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
         if ending.cause == "exit"
