@@ -167,16 +167,9 @@ def _path_of(text: str) -> str:
 
 def _refusal_line(verb: str, what: str, count: int) -> str:
     """Return the note. count: lines of the output that name it."""
-    lines = (
-        ""
-        if not count
-        else " 1 line of the output names it;"
-        if count == 1
-        else f" {count:,} lines of the output name it;"
-    )
-    return (
-        f"[the sandbox {verb} this: {what};{lines} call again with dangerouslyDisableSandbox, or continue without it]"
-    )
+    if count:
+        what += "; 1 line of the output names it" if count == 1 else f"; {count:,} lines of the output name it"
+    return f"[the sandbox {verb} this: {what}; call again with dangerouslyDisableSandbox, or continue without it]"
 
 
 def _setup_error(last_line: str, code: int) -> str:
