@@ -487,3 +487,29 @@ def test_the_kernel_reports_names(tmp_path: Path) -> None:
         os.close(folder)
     finally:
         changes.close()
+
+
+def test_a_full_disk_is_reported_and_the_command_ends(
+    repository: SandboxTester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(watch, "_new_folder", refuse)
+    with Running(repository) as running:
+        running("echo evil > .mcp.json")
+    (found,) = running.wrapped.moved()
+    assert found.why == "No space left on device" and found.to == repository.root / ".mcp.json"
+
+
+def test_a_stopped_process_that_holds_the_lock_delays_only_for_a_time(
+    repository: SandboxTester, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    monkeypatch.setattr(own_files, "_LOCK_SECONDS", 0.05)
+    (state / "sandbox").mkdir(parents=True)
+    with open(state / "sandbox/lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        repository("echo evil > .mcp.json")
+    assert files(repository.root) == {"a.txt"} and moved(state) == {".mcp.json"}

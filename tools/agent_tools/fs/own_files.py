@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -19,6 +20,7 @@ from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 # Contents of one path that are remembered.
 _MAX_REMEMBERED = 50
 _MAX_RECORD_BYTES = 1 << 14
+_LOCK_SECONDS = 2.0
 
 
 class _OwnFiles:
@@ -83,15 +85,28 @@ def exclusive() -> Iterator[None]:
 
 def _take_lock() -> int:
     """Return the descriptor of the lock that processes share; -1 if there is none."""
-    import fcntl
-
     if _own.folder is not None:
         with suppress(OSError):
             private_folder(_own.folder)
             lock = open_regular(_own.folder / "lock", os.O_RDWR | os.O_CREAT)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            acquire(lock)
             return lock
     return -1
+
+
+def acquire(file: int) -> bool:
+    """Lock an open file; return False if another process, which may be stopped, keeps it for long. Raises OSError."""
+    import fcntl
+
+    until = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.002)
 
 
 def _remember(path: str, data: bytes) -> None:

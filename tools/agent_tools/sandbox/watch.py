@@ -182,10 +182,14 @@ class Watch:
     def _take_away(self, top: int, root: Path, paths: Sequence[str]) -> None:
         if not paths:
             return
-        folder = _new_folder()
-        away = appeared.move_away(top, root, paths, folder)
-        with suppress(OSError):
-            folder.rmdir()  # if all of it has vanished
+        try:
+            folder = _new_folder()
+        except OSError as error:
+            away = [Moved(root / path, root / path, error.strerror or str(error)) for path in paths]
+        else:
+            away = appeared.move_away(top, root, paths, folder)
+            with suppress(OSError):
+                folder.rmdir()  # if all of it has vanished
         for moved in away:
             for watched in self._live:
                 if watched.concerns(moved):
@@ -291,7 +295,7 @@ class _Record:
             if not names:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
                 return
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            own_files.acquire(self._file)
             if names != self._published:
                 data = json.dumps({os.fspath(root): sorted(found) for root, found in names.items()}).encode()
                 os.pwrite(self._file, data.ljust(os.fstat(self._file).st_size), 0)

@@ -207,12 +207,14 @@ def _run_foreground(
         _open_ports(job, conditions, ctx)
         lines += filter(None, closed_ports(job, ctx)[:1])
     lines += _sandbox_notes(wrapped, buffer, ending, ctx, network=conditions.network)
-    lines += moved_notes(wrapped)
+    moved = moved_notes(wrapped)
+    lines += moved
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
         lines += filter(None, [ctx.once(f"[{WITHHELD_NOTE}: {', '.join(names)}; {ENV_PASS_NOTE}]")])
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
     pipe = channel.pipe if channel else ()
-    display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note, pipe)
+    shown = "; ".join((note, *(line.strip("[]") for line in moved[:-1])))
+    display = CommandOutput(args.command, output, code, round(ending.seconds, 3), shown, pipe)
     return ToolResult("\n".join(lines), display, failed)
 
 
