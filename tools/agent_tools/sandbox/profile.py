@@ -264,11 +264,11 @@ def make_profile(
         writable += more
         protected += parts
         for name in PROTECTED_NAMES:
-            path = f"{root}/{name}"  # text, for speed
-            if _is_missing(path):
+            place = f"{root}/{name}"  # text, for speed
+            if _is_missing(place):
                 watched.append((root, name))
-            elif name in _REQUIRED_NAMES or not os.path.islink(path):  # noqa: PTH114
-                protected.append(Path(path))
+            elif name in _REQUIRED_NAMES or not os.path.islink(place):  # noqa: PTH114
+                protected.append(Path(place))
     hidden = [*secret_paths(home), *(_resolve(s) for s in secret)]
     open_ = set(writable)
     home_folder = _resolve(home) if home else Path("/")
