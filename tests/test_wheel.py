@@ -32,7 +32,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_in_it(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "agent_cli/_prompts/system.md" in names
-    assert {"agent_tools/tools.json", "agent_tools/shell/carry.bash", "agent_tools/process/reaper.bash"} <= set(names)
+    scripts = ("shell/carry.bash", "process/reaper.bash", "sandbox/keep.bash")
+    assert {"agent_tools/tools.json", *(f"agent_tools/{script}" for script in scripts)} <= set(names)
     page = {f"agent_cli/server/page/{path.name}" for path in (ROOT / "agent_cli/server/page").iterdir()}
     assert page <= set(names) and {"agent_cli/server/page/index.html", "agent_cli/server/page/app.css"} <= page
     # Type checkers believe the annotations of a package only with this file.

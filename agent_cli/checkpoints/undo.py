@@ -42,6 +42,7 @@ from agent_cli.checkpoints.undo_plan import (
     summed,
 )
 from agent_tools.edit.diff import changed_ranges, unified
+from agent_tools.fs import own_files
 from agent_tools.fs.files import is_at, open_directory, remove_empty
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import Value
@@ -199,6 +200,12 @@ def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
     if want.oid not in contents:
         raise AmbiguousStateError("its content is no longer in the store")
     data = contents[want.oid]
+    with own_files.writing(Path(item.path), data):
+        _replace(item, want, data, temporary)
+
+
+def _replace(item: Item, want: FileState, data: bytes, temporary: str) -> None:
+    folder, name = os.path.split(item.path)
     directory = open_directory(Path(folder), create=True)
     try:
         with suppress(FileNotFoundError):

@@ -39,7 +39,7 @@ from agent_cli.core.hooks import Hook
 from agent_cli.core.redact import without_passwords
 from agent_cli.core.rules import Rule, RuleError, RuleList, Trust, read_rule
 from agent_cli.core.user_text import decode_user_text
-from agent_tools.fs.protected_names import has_placeholder
+from agent_tools.fs.protected_names import has_leftover
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, hints_of
@@ -171,7 +171,7 @@ class Layers:
             self.ignored.append(f"{path}: cannot be read and was ignored")
             return None
         except NotRegularFileError as error:
-            if has_placeholder(path):
+            if has_leftover(path):
                 return None
             if origin == "user":
                 raise

@@ -197,6 +197,7 @@ class Trust(Value):
     needs_trust: what would take effect besides settings, one phrase each.
     changed: what differs from what was trusted.
     outside: files outside the project that its memory may import.
+    seen: marks of the files that took effect as those of a project without trust, by name.
     """
 
     root: str = ""
@@ -205,6 +206,7 @@ class Trust(Value):
     needs_trust: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
+    seen: dict[str, str] = {}  # noqa: RUF012 - never changed
 
     @property
     def trusted(self) -> bool:

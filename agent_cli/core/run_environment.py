@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from agent_tools.record import Value
+from agent_tools.sandbox.conditions import ChangingSettingsError
+from agent_tools.sandbox.steady import read_steadily
+
+T = TypeVar("T")
 
 
 class UsageError(Exception):
@@ -26,6 +31,16 @@ class RunEnvironment(Value):
     root: Path
     home: Path | None
     env: Mapping[str, str]
+
+
+def read_project(root: Path, read: Callable[[], T]) -> T:
+    """Return what `read` returns, which reads files of a project that take effect: none that a command in the sandbox
+    has just created. It may be called again. Raises UsageError if a running command keeps creating some.
+    """
+    try:
+        return read_steadily(root, read)
+    except ChangingSettingsError as error:
+        raise UsageError(str(error)) from None
 
 
 class OutputError(Exception):

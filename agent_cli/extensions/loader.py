@@ -18,7 +18,7 @@ from agent_cli.config.prompts import prompt_folder
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
-from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
 from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.extensions.commands import Command, find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
@@ -201,6 +201,12 @@ def load_extensions(
     options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Extensions:
     """Load all extensions. Raises UsageError for an invalid package in the setting `tool_packages`."""
+    return read_project(run_env.root, lambda: _load(options, run_env, layers, settings, warn))
+
+
+def _load(
+    options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
+) -> Extensions:
     found = Extensions()
     if settings.tool_packages:
         found.tools = tool_packages.load_tools(settings.tool_packages)

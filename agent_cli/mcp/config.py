@@ -19,11 +19,12 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json, nearest_key_hint
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import McpServer
-from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
 from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.mcp.credentials import oauth_problem
-from agent_tools.fs.protected_names import has_placeholder
-from agent_tools.fs.safe_files import read_regular, write_atomic
+from agent_tools.fs.own_files import write_own
+from agent_tools.fs.protected_names import has_leftover
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import one_line, shorten
 
@@ -104,7 +105,7 @@ def find_servers(
             latest = {d.name: d for d in layers.servers if d.from_user == from_user}
             found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
         if reads_source(options, "project") and layers.trust.trusted and run_env.root != run_env.home:
-            found += _project_file(run_env.root, problems)
+            found += read_project(run_env.root, lambda: _project_file(run_env.root, problems))
     servers: dict[str, DeclaredServer] = {}
     for server in found:
         if why := declaration_problem(server):
@@ -157,7 +158,7 @@ def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, UnicodeDecodeError) as error:
-        if has_placeholder(path):
+        if has_leftover(path):
             return []
         problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
         return []
@@ -351,6 +352,6 @@ def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path) -> 
 def _write(path: Path, text: str, mode: int) -> None:
     """Replace the file atomically, preserving its mode. Raises McpEditError."""
     try:
-        write_atomic(path, text.encode(), mode, keep=True)
+        write_own(path, text.encode(), mode, keep=True)
     except OSError as error:
         raise McpEditError(f"{path}: {error.strerror or error}") from None

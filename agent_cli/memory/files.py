@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.prompts import split_front_matter
+from agent_cli.core.run_environment import read_project
 from agent_tools.base import ToolContext
 from agent_tools.fs.safe_files import NotRegularFileError, read_start, resolve_inside
 from agent_tools.lazy import lazy_imports
@@ -210,7 +211,11 @@ def user_folders(home: Path | None, config: str) -> tuple[Path, ...]:
 
 
 def load_memory(sources: Sources) -> Memory:
-    """Load everything that applies from the start."""
+    """Load everything that applies from the start. Raises UsageError while a command keeps changing it."""
+    return read_project(sources.root, lambda: _load(sources))
+
+
+def _load(sources: Sources) -> Memory:
     reader = MemoryReader(sources, MAX_BYTES)
     for folder in sources.user_folders:
         # A path among the names is relative to the project; here it could lead anywhere.

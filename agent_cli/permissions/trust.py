@@ -16,17 +16,19 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent_cli.core.redact import shown_variable
 from agent_cli.core.rules import Trust
 from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_cli.permissions.git_inspection import inspect_repository
 from agent_tools.base import ToolError
-from agent_tools.fs.protected_names import has_placeholder
+from agent_tools.fs.protected_names import has_leftover
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, Value, from_json
+from agent_tools.sandbox.conditions import ChangingSettingsError
+from agent_tools.sandbox.steady import read_steadily
 from agent_tools.text import utc_stamp
 
 with lazy_imports():
@@ -70,7 +72,7 @@ class Scan:
         self._visited = 0
         self.git = inspect_repository(root)
         self.outside = self._outside()
-        self.files += [n for n in _SETTINGS if os.path.lexists(root / n) and not has_placeholder(root / n)]
+        self.files += [n for n in _SETTINGS if os.path.lexists(root / n) and not has_leftover(root / n)]
         self._walk(".agent", 0)
         self.files = [name for name in self.files if not _is_memory(name)]
         claude_ignored = self._leads_out(".claude")
@@ -188,6 +190,17 @@ class Scan:
                 names = [str(n) for n in value] if isinstance(value, dict | list) else [str(value)]
                 phrases.append(f"{word} ({file}): {_join(names)}")
         return phrases
+
+    def marks(self) -> dict[str, str]:
+        """Return what tells whether a file was changed or replaced, by its name, without reading it."""
+        found = {}
+        for file in self.files:
+            try:
+                state = os.lstat(self.root / file)
+                found[file] = f"{state.st_ino} {state.st_mtime_ns} {state.st_size}"
+            except OSError:
+                found[file] = ""
+        return found
 
     def fingerprints(self) -> dict[str, str]:
         """Return each file's fingerprint, with one for git's configuration; may set `complete` to False."""
@@ -383,7 +396,8 @@ def evaluate_trust(
     store = TrustStore(folder)
     agreed = store.agreed.get(str(root))
     if agreed is None:
-        return Trust(str(root), "untrusted" if needs_trust else "plain", "", needs_trust), store.problem
+        state: Literal["untrusted", "plain"] = "untrusted" if needs_trust else "plain"
+        return Trust(str(root), state, "", needs_trust, seen=scan.marks()), store.problem
     files = scan.fingerprints()
     if files == agreed.files and scan.complete:
         return Trust(str(root), "trusted", f"your yes of {agreed.when[:10]}", needs_trust, outside=scan.outside), ""
@@ -421,10 +435,17 @@ def trusts_folder(pattern: str, root: Path, home: Path | None) -> bool:
 
 
 def fingerprints(root: Path) -> dict[str, str] | None:
-    """Return the fingerprint of each file that would take effect; None if there are too many."""
-    scan = Scan(root)
-    files = scan.fingerprints()
-    return files if scan.complete else None
+    """Return the fingerprint of each file that would take effect; None if there are too many, or they keep changing."""
+
+    def read() -> dict[str, str] | None:
+        scan = Scan(root)
+        files = scan.fingerprints()
+        return files if scan.complete else None
+
+    try:
+        return read_steadily(root, read)
+    except ChangingSettingsError:
+        return None
 
 
 def grant_trust(root: Path, folder: Path, shown: dict[str, str] | None) -> str:

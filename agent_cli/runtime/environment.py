@@ -15,12 +15,13 @@ from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.rules import RuleError, Trust
-from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
 from agent_cli.core.user_text import begins_json_object
 from agent_cli.memory.files import Sources, user_folders
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
 from agent_cli.providers.resolve import SHORT_NAMES
 from agent_cli.session.store import state_folder
+from agent_tools.fs import own_files
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line, shorten
 
@@ -54,6 +55,7 @@ def find_environment(env: Mapping[str, str], folder: str | os.PathLike[str] | No
     if folder is not None and not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
         raise UsageError(f"{folder} is not a folder.")
     home = home_folder(env)
+    own_files.share_in(state_folder(env) / "sandbox")
     return RunEnvironment(cwd, workspace_root(cwd, home), home, env)
 
 
@@ -62,6 +64,17 @@ def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[s
 
     mistakes: collects errors in files and variables instead of raising them; the rest is read.
     """
+    earlier = len(mistakes or ())
+
+    def read() -> Layers:
+        if mistakes is not None:
+            del mistakes[earlier:]
+        return _read_layers(options, run_env, mistakes)
+
+    return read() if options.bare else read_project(run_env.root, read)
+
+
+def _read_layers(options: RunOptions, run_env: RunEnvironment, mistakes: list[str] | None) -> Layers:
     layers = Layers(mistakes)
     try:
         _check_sources(options)

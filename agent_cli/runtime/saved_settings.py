@@ -18,8 +18,9 @@ from agent_cli.config.parsing import SettingsError
 from agent_cli.core.rules import Trust, split_rules
 from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.permissions.git_inspection import git_folders
-from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
+from agent_cli.permissions.trust import Scan, fingerprints, grant_trust, keep_trust
 from agent_cli.session.store import state_folder
+from agent_tools.fs.own_files import write_own
 from agent_tools.fs.safe_files import read_regular, write_atomic
 
 _MAX_BYTES = 1 << 20
@@ -69,7 +70,7 @@ def _rewrite(path: Path, table: str, name: str, value: Any) -> None:
         del target[name]
     if _parse(path, new) != expected:
         raise SettingsError(f"{path} cannot be changed safely; change it by hand")
-    write_atomic(path, new.encode(), keep=True)
+    write_own(path, new.encode(), keep=True)
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
@@ -143,16 +144,22 @@ def _save(trust: Trust, state: Path, change: Callable[[Path], None]) -> str:
         if trust.state == "trusted":
             keep_trust(root, state, lambda: change(root / LOCAL_FILE))
             return ""
+        if _without_local(Scan(root).marks()) != _without_local(trust.seen):
+            return "the project's settings have changed since the session began; start a new one to be asked about them"
         before = fingerprints(root)
         change(root / LOCAL_FILE)
         after = fingerprints(root)
         # Nothing else may have changed in the meantime.
-        others = [None if f is None else {k: v for k, v in f.items() if k != LOCAL_FILE} for f in (before, after)]
+        others = [None if f is None else _without_local(f) for f in (before, after)]
         return grant_trust(root, state, after) if others[0] == others[1] else "the project changed in the meantime"
     except OSError as error:
         return f"{LOCAL_FILE}: {error.strerror or error}"
     except ValueError as error:
         return f"{LOCAL_FILE} {error}"
+
+
+def _without_local(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: mark for name, mark in files.items() if name != LOCAL_FILE}
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
@@ -170,7 +177,7 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
     new = _with_rules(text, missing)
     if _rules(new) != [*before, *missing]:
         raise ValueError("could not be changed safely; add the rule by hand")
-    write_atomic(path, new.encode(), keep=True)
+    write_own(path, new.encode(), keep=True)
     if path.name == LOCAL_FILE and not text:
         _exclude(path)
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.fs.safe_files import write_atomic
-from agent_tools.sandbox.profile import PLACEHOLDER_NAMES, PROTECTED_NAMES
+from agent_tools.sandbox.profile import PROTECTED_NAMES
 from agent_tools.sandbox.sandbox import Sandbox
 from tests.support.sandboxes import SandboxTester, tree
 
@@ -88,10 +87,9 @@ def test_a_repository_keeps_its_configuration_and_hooks(repository: SandboxTeste
         repository.git("status")
 
 
-MISSING = [(name, False) for name in (*sorted(PLACEHOLDER_NAMES & set(PROTECTED_NAMES)), ".git")]
-
-
-@pytest.mark.parametrize(("name", "there"), [*((name, True) for name in PROTECTED_NAMES), *MISSING])
+@pytest.mark.parametrize(
+    ("name", "there"), [(".git", False), *((name, there) for name in PROTECTED_NAMES for there in (True, False))]
+)
 def test_settings_are_protected_whether_they_exist_or_not(bubblewrap: SandboxTester, name: str, there: bool) -> None:
     path = bubblewrap.root / name
     is_file = name in (".agentrc", ".agentrc.local", ".mcp.json")
@@ -109,25 +107,21 @@ def test_settings_are_protected_whether_they_exist_or_not(bubblewrap: SandboxTes
         f"rmdir {name}; ln -s /tmp {name}",
         f"mv {name} elsewhere && echo evil > {name}",
     ):
-        assert bubblewrap(attack).out, attack
+        out = bubblewrap(attack).out
+        assert out or not there, attack
         assert tree(bubblewrap.root) - {"x"} == before, attack
         (bubblewrap.root / "x").unlink(missing_ok=True)
     assert not path.is_file() or path.read_text() == "old"
 
 
-def test_of_the_names_of_other_programs_only_what_is_there_is_held(bubblewrap: SandboxTester) -> None:
+def test_a_link_under_another_programs_name_is_left_alone(bubblewrap: SandboxTester) -> None:
     (bubblewrap.root / ".cursor").mkdir()
     (bubblewrap.root / "elsewhere").mkdir()
     (bubblewrap.root / ".codex").symlink_to("elsewhere")
-    done = bubblewrap("ls -A; echo x > .cursor/mcp.json; mkdir .gemini; echo x > .codex/config")
-    assert ".windsurf" not in done.out and done.out.count("Read-only file system") == 1
-    assert {".cursor", ".gemini", "elsewhere/config"} <= tree(bubblewrap.root)
-
-
-def test_git_passes_over_what_stands_in_for_missing_files(bubblewrap: SandboxTester) -> None:
-    bubblewrap.git("init", "-q", ".")
-    done = bubblewrap("git status --porcelain; git add -A; git ls-files; ls -A | wc -l")
-    assert done.out.split() == [str(len(PLACEHOLDER_NAMES & set(PROTECTED_NAMES)) + 1)]
+    done = bubblewrap("echo x > .cursor/mcp.json; mkdir .gemini; echo x > .codex/config")
+    assert done.out.count("Read-only file system") == 1
+    assert {".cursor", ".codex", "elsewhere/config"} <= tree(bubblewrap.root)
+    assert ".gemini" not in tree(bubblewrap.root)
 
 
 def test_a_protected_link_stops_the_sandbox(repository: SandboxTester) -> None:
@@ -188,29 +182,18 @@ def test_nothing_is_left_behind_by_commands_side_by_side(repository: SandboxTest
     assert last.out.endswith("end\n") and tree(repository.root) == before
 
 
-def test_what_a_crash_left_is_removed_by_the_next_command(repository: SandboxTester) -> None:
+def test_a_crash_leaves_only_what_git_ignores_and_the_next_command_removes_it(repository: SandboxTester) -> None:
     before = tree(repository.root)
     ready = repository.sandbox.prepare(["true"], repository.root, {}, repository.profile())
-    assert tree(repository.root) > before
+    assert tree(repository.root) - before == {".git/commondir", ".git/config.worktree"}
     repository.git("status")
     # As if the program had been killed here: the locks go, what was made stays.
     for descriptor in list(ready._finish.args[1]._directories.values()):  # type: ignore[union-attr,attr-defined]
         os.close(descriptor)
+    ready._finish.args[2].close()  # type: ignore[union-attr,attr-defined]
     ready._finish = None
     ready.close()
     assert repository("true").code == 0 and tree(repository.root) == before
-
-
-def test_what_the_user_makes_meanwhile_stays(repository: SandboxTester) -> None:
-    with repository.sandbox.prepare(["true"], repository.root, {}, repository.profile()):
-        (repository.root / ".vscode/settings.json").parent.chmod(0o755)
-        (repository.root / ".vscode/settings.json").write_text("{}")
-        (repository.root / ".mcp.json").rmdir()
-        (repository.root / ".mcp.json").write_text("{}")
-        write_atomic(repository.root / ".agentrc.local", b"model = 'm'\n", keep=True)
-    assert (repository.root / ".vscode/settings.json").exists() and (repository.root / ".mcp.json").is_file()
-    assert (repository.root / ".agentrc.local").read_text() == "model = 'm'\n"
-    assert (repository.root / ".agentrc.local").stat().st_mode & 0o7777 == 0o600
 
 
 def test_a_workspace_that_cannot_be_written_needs_no_placeholders(bubblewrap: SandboxTester) -> None:
@@ -223,7 +206,7 @@ def test_a_workspace_that_cannot_be_written_needs_no_placeholders(bubblewrap: Sa
 
 def test_a_held_lock_does_not_hold_a_command_up_for_long(repository: SandboxTester) -> None:
     holder = subprocess.Popen(
-        ["flock", "-x", str(repository.root), "sleep", "60"], stdout=subprocess.DEVNULL, start_new_session=True
+        ["flock", "-x", str(repository.root / ".git"), "sleep", "60"], stdout=subprocess.DEVNULL, start_new_session=True
     )
     try:
         assert repository("echo fine").out == "fine\n"
@@ -231,7 +214,7 @@ def test_a_held_lock_does_not_hold_a_command_up_for_long(repository: SandboxTest
         os.killpg(holder.pid, 9)
         holder.wait()
     repository("true")
-    assert not (repository.root / ".mcp.json").exists()
+    assert not (repository.root / ".git/commondir").exists()
 
 
 def test_landlock_says_what_it_cannot_do(landlock: SandboxTester) -> None:

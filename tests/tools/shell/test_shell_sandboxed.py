@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.results import Complete
 from agent_cli.permissions.policy import Policy
+from agent_cli.runtime.saved_settings import add_rules
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
@@ -25,6 +28,7 @@ from tests.support.sandboxes import missing
 from tests.support.scripts import call, script
 from tests.support.tool_bench import Bench
 from tests.support.turns import World
+from tests.support.waiting import soon
 
 
 def confine(bench: Bench) -> SandboxRunner:
@@ -184,3 +188,43 @@ def test_commands_that_only_read_run_side_by_side_in_the_sandbox(bench: Bench) -
     world.deps.context.supply(bench.ctx.supplied(SandboxRunner))
     assert isinstance(world.turn(), Complete)
     assert [m.text.split("\n")[0] for m in world.results] == ["in a", "in b", "in b", "in a"]
+
+
+def test_a_refusal_is_found_in_the_whole_of_a_long_output(bench: Bench, tmp_path: Path) -> None:
+    confine(bench)
+    (bench.root / "noise.py").write_text(
+        "for n in range(30_000):\n    print('x' * 60)\n    if n in (10_000, 20_000):\n"
+        "        print('OSError: [Errno 30] Read-only file system: /etc/thing')\nraise SystemExit(1)\n"
+    )
+    done = bench("Bash", command=f"{sys.executable} noise.py")
+    assert done.is_error and "cut here" in done.text
+    assert "or to a protected file" in done.text and "2 lines of the output name it" in done.text
+
+
+def test_what_was_moved_away_is_named_by_the_command_and_by_a_job(bench: Bench) -> None:
+    sandbox = confine(bench)
+    if not sandbox.is_boundary:
+        pytest.skip("NOT TESTED: no bubblewrap here")
+    done = bench("Bash", command="echo '{}' > .mcp.json; echo end")
+    assert done.text.startswith("end\n[exit code 0")
+    found = re.search(r"\[the sandbox does not let commands create (\S+): it was moved to (\S+)\]", done.text)
+    assert found and found[1] == str(bench.root / ".mcp.json") and Path(found[2]).read_text() == "{}\n"
+    assert "create such a file with Write or Edit" in done.text
+    bench("Bash", command="until [ -e go ]; do sleep 0.01; done; mkdir .vscode; sleep 60", run_in_background=True)
+    bench.file("go")
+    assert soon(lambda: ".vscode: it was moved to" in bench("BashOutput", shell_id="b1", timeout=50).text)
+    assert "moved" not in bench("KillShell", shell_id="b1").text
+    assert not (bench.root / ".vscode").exists() and not (bench.root / ".mcp.json").exists()
+    sandbox.close()
+
+
+def test_a_rule_and_an_approved_file_are_saved_while_a_command_runs(bench: Bench) -> None:
+    sandbox = confine(bench)
+    bench("Bash", command="until [ -e go ]; do sleep 0.01; done", run_in_background=True)
+    add_rules(bench.root / ".agentrc.local", ["Bash(make:*)"])
+    bench("Write", file_path=str(bench.root / ".vscode/settings.json"), content="{}\n")
+    bench.file("go")
+    assert soon(lambda: not bench.ctx.state(Jobs).find("b1").running)
+    assert "make:*" in (bench.root / ".agentrc.local").read_text()
+    assert (bench.root / ".vscode/settings.json").read_text() == "{}\n"
+    sandbox.close()

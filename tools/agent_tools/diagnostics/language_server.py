@@ -27,7 +27,7 @@ from agent_tools.process.child import kill_group, start_child
 from agent_tools.process.reaper import marked
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped
-from agent_tools.shell.process import end_strays
+from agent_tools.shell.strays import end_strays
 
 _MAX_MESSAGE_BYTES = 32 << 20
 _SHUTDOWN_SECONDS = 0.5

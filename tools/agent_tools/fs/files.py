@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_tools.fs import own_files
 from agent_tools.results import ToolError
 from agent_tools.text import one_line, shorten
 
@@ -303,6 +304,11 @@ def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
     Mode, owner and attributes of an existing file are preserved; a hard link is separated from its other names. Raises
     ToolError if the file has changed since or cannot be written.
     """
+    with own_files.writing(path, data):
+        _replace(path, data, before)
+
+
+def _replace(path: Path, data: bytes, before: bytes | None) -> None:
     try:
         directory = open_directory(path.parent, create=before is None)
         try:

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -113,22 +114,30 @@ def plain_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_placeholder(status: os.stat_result) -> bool:
-    """Return True if a file looks like a placeholder, which the sandbox puts where a protected name is missing while a
+    """Return True if a file looks like a placeholder, which the sandbox puts where a name of git's is missing while a
     command runs. The sticky bit has no effect there and is otherwise unset.
     """
     mode, size = status.st_mode, status.st_size
-    sealed = mode & 0o1222 == 0o1000
     return stat.S_ISSOCK(mode) or (
-        sealed and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size in (0, len(COMMONDIR_PLACEHOLDER))))
+        is_sealed(mode) and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size in (0, len(COMMONDIR_PLACEHOLDER))))
     )
 
 
-def has_placeholder(path: Path) -> bool:
-    """Return True if this path is a placeholder of the sandbox."""
-    try:
-        return is_placeholder(os.lstat(path))
-    except OSError:
-        return False
+def is_sealed(mode: int) -> bool:
+    """Return True for the permissions of a placeholder."""
+    return mode & 0o1222 == 0o1000
+
+
+def has_leftover(path: Path | str) -> bool:
+    """Return True if a protected path is what an older version put there while a command ran, and left behind when it
+    was killed: a sealed empty directory, or a socket.
+    """
+    with suppress(OSError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode):
+            return is_sealed(mode) and not os.listdir(path)  # noqa: PTH208 - text, not paths
+        return stat.S_ISSOCK(mode) and mode & 0o7177 == 0
+    return False
 
 
 def protected_places(roots: Iterable[Path], home: Path | None, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

@@ -10,6 +10,7 @@ import json
 import os
 import select
 import signal
+import socket
 import stat
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -23,7 +24,9 @@ from agent_tools.sandbox.conditions import Wrapped, memory_file
 from agent_tools.sandbox.landlock import filter_program, is_supported, launcher
 from agent_tools.sandbox.mounts import MountPlan, Placeholders, mount_arguments, plan_mounts
 from agent_tools.sandbox.profile import Profile, is_within
+from agent_tools.sandbox.watch import WATCH, Watched
 
+_KEEP = Path(__file__).with_name("keep.bash")
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
 _BASE_OPTIONS = (
     "--unshare-ipc --unshare-pid --unshare-uts --unshare-cgroup-try --die-with-parent --new-session --cap-drop ALL"
@@ -93,24 +96,39 @@ def obstacle(profile: Profile) -> str:
 
 
 def prepare_bubblewrap(
-    bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile: Profile, shared: Shared = NOTHING_SHARED
+    bwrap: str,
+    argv: list[str],
+    cwd: Path,
+    env: dict[str, str],
+    profile: Profile,
+    shared: Shared = NOTHING_SHARED,
+    *,
+    keep: bool = False,
 ) -> Wrapped:
     """Wrap a command. shared: resources shared with other commands of the session.
+
+    keep: it is a bash; processes that it leaves running stay, and are reported.
 
     Raises ToolError if something cannot be protected.
     """
     if reason := obstacle(profile):
         raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
-    placeholders = Placeholders((*profile.protected, *profile.personal))
+    watched = WATCH.begin(profile.watched)
     given: list[int] = []
+    placeholders = ours = None
 
     def blank() -> int:
         given.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         return given[-1]
 
     try:
+        placeholders = Placeholders(profile.protected)
         given += os.pipe()
         status_fd = given[0]
+        if keep:
+            ours, theirs = socket.socketpair()
+            given.append(theirs.detach())
+            argv = [argv[0], "--noprofile", "--norc", "-p", str(_KEEP), str(given[-1]), *argv]
         guarded = (*profile.protected, *profile.personal)
         there = {*placeholders.paths, *(path for path in guarded if os.path.lexists(path))}
         plan = plan_mounts(profile, there, shared.caches)
@@ -128,13 +146,18 @@ def prepare_bubblewrap(
             words, given = [*first, *words], [*given, spec]
         words = [*entry.words, *words]
     except BaseException:  # also for an interrupt: leave no descriptor open; the caller reports the error
-        placeholders.release()
+        watched.close()
+        if placeholders is not None:
+            placeholders.release()
+        if ours is not None:
+            ours.close()
         for descriptor in given:
             os.close(descriptor)
         raise
     usable = (*profile.writable, *(mount.target for mount in profile.temp))
     env = env | {n: "/tmp" for n in ("TMPDIR", "TMP", "TEMP") if n in env and not is_within(_real(env[n]), usable)}
-    return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, status_fd, placeholders))
+    finish = partial(_finish, status_fd, placeholders, watched)
+    return Wrapped("bubblewrap", words, env, tuple(given[1:]), finish, watched.take, ours)
 
 
 def _real(path: str) -> Path:
@@ -151,8 +174,8 @@ def _options(status: int, *, unshare_network: bool) -> list[str]:
     return words
 
 
-def _finish(status_fd: int, placeholders: Placeholders) -> None:
-    """End all processes inside, which could replace a placeholder; then remove the placeholders.
+def _finish(status_fd: int, placeholders: Placeholders, watched: Watched) -> None:
+    """End all processes inside, which could replace a placeholder; then remove the placeholders, and what appeared.
 
     The sandbox's first process normally ends with bubblewrap, and all others with it, except if bubblewrap was killed
     during setup.
@@ -163,6 +186,7 @@ def _finish(status_fd: int, placeholders: Placeholders) -> None:
         _kill_init(status["child-pid"], status["pid-namespace"])
     os.close(status_fd)
     placeholders.release()
+    watched.close()
 
 
 def _kill_init(process: int, namespace: int) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
+    import socket
+
     from agent_tools.sandbox.profile import Profile
 
 OUTSIDE_SANDBOX = "outside the sandbox"
@@ -73,6 +75,24 @@ class Confined(Value):
     auto_allow_destructive: bool = False
 
 
+class Moved(Value):
+    """What a command created under a protected name, and that was moved away.
+
+    to: where it is now.
+    why: why it could not be moved there; "" if it was.
+    """
+
+    path: Path
+    to: Path
+    why: str = ""
+
+
+class ChangingSettingsError(OSError):
+    """A running command keeps changing the settings of a workspace; the message names them."""
+
+
+# The folder, in the one that processes of this user share, of the names that they watch for.
+RECORDS = "watching"
 Kind = Literal["bubblewrap", "landlock", "none"]
 
 
@@ -81,6 +101,9 @@ class Wrapped:
 
     Start it from a thread that lives as long as the command: the kernel kills the sandbox when that thread ends.
     Call `close` when the process has been waited for.
+
+    moved: returns what the command created and must not, and was moved away since the last call.
+    left: our end of the socket of `keep.bash`; None if all processes end with the command.
     """
 
     def __init__(
@@ -90,8 +113,12 @@ class Wrapped:
         env: dict[str, str],
         pass_fds: tuple[int, ...] = (),
         finish: Callable[[], None] | None = None,
+        moved: Callable[[], tuple[Moved, ...]] = tuple,
+        left: socket.socket | None = None,
     ) -> None:
         self.kind = kind
+        self.left = left
+        self.moved = moved
         self.argv = argv
         self.env = env
         self.pass_fds = pass_fds
@@ -110,7 +137,7 @@ class Wrapped:
         self._then = call
 
     def close(self) -> None:
-        """Close the descriptors and remove the placeholders from the workspace."""
+        """Close the descriptors, and remove from the workspace what must not stay there."""
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()
@@ -121,6 +148,8 @@ class Wrapped:
             with suppress(OSError):
                 os.close(descriptor)
         self.pass_fds = ()
+        if self.left is not None:
+            self.left.close()
 
     def __enter__(self) -> Wrapped:
         return self

@@ -1,25 +1,23 @@
-"""Detect from the output of a command whether it failed because of the sandbox."""
+"""Detect from the output of a command whether it failed because of the sandbox.
+
+All of its lines are examined, since a test runner reports a refusal long before its summary; of those that name one, a
+few are kept.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 
-from agent_tools.fs.protected_names import AGENT_NAMES
 from agent_tools.sandbox.conditions import Kind
 from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
-from agent_tools.text import one_line
+from agent_tools.text import one_line, sanitize_output
 
-# Only the end is examined, where programs report errors: a long log may contain anything.
-_TAIL_CHARS = 4_000
+# Lines that are kept for each sign: the first and the last ones, cut.
+_MAX_FIRST, _MAX_LAST, _MAX_LINE_CHARS = 20, 20, 1_000
 _READ_ONLY = r"Read-only file system|\bEROFS\b"
 _BUSY = r"Device or resource busy|\bEBUSY\b"
-# The placeholder of a missing settings file is a directory (`mounts`).
-_PLACEHOLDERS = "|".join(re.escape(name) for name in AGENT_NAMES if not name.endswith("/"))
-_PLACEHOLDER_ERROR = (
-    rf"(?:[Ii]s a directory|\bEISDIR\b)[^\n]*(?:{_PLACEHOLDERS})\b"
-    rf"|(?:{_PLACEHOLDERS})\b[^\n]*(?:[Ii]s a directory|\bEISDIR\b)"
-)
 _NETWORK = (
     r"Network is unreachable|No route to host|[Cc]ould not resolve|[Uu]nable to resolve|[Ff]ailed to resolve"
     r"|[Ff]ailure in name resolution|Name or service not known|No address associated|failed to lookup address"
@@ -42,9 +40,59 @@ _AUTHENTICATION = (
 )
 
 
+_MISSING_FILE = "No such file|Cannot connect"
+_SIGNS = {
+    "keys": re.compile(f"{_SIGNING}|{_AUTHENTICATION}"),
+    "read-only": re.compile(_READ_ONLY),
+    "busy": re.compile(_BUSY),
+    "missing": _MISSING,
+    "sockets": re.compile(_SOCKETS),
+    "absent": re.compile(_MISSING_FILE),
+    "network": re.compile(_NETWORK),
+    "refused": re.compile(_REFUSED),
+    "local": _LOCAL,
+    "call": re.compile(_BLOCKED_CALL),
+    "permission": re.compile(_NO_PERMISSION),
+}
+_ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
+
+
+class Signs:
+    """The lines of an output that name a refusal, by the kind of it."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.counts = dict.fromkeys(_SIGNS, 0)
+        self.last_line = ""
+        self._first: dict[str, list[str]] = {name: [] for name in _SIGNS}
+        self._last: dict[str, deque[str]] = {name: deque(maxlen=_MAX_LAST) for name in _SIGNS}
+        for line in lines:
+            if not line.isspace():
+                self.last_line = line
+            if _ANY_SIGN.search(line):
+                self._add(line)
+
+    def _add(self, line: str) -> None:
+        for name, sign in _SIGNS.items():
+            if found := sign.search(line):
+                self.counts[name] += 1
+                start = max(found.start() - _MAX_LINE_CHARS // 2, 0)
+                kept = sanitize_output(line[start : start + _MAX_LINE_CHARS])
+                if len(self._first[name]) < _MAX_FIRST:
+                    self._first[name].append(kept)
+                else:
+                    self._last[name].append(kept)
+
+    def text(self, *names: str) -> str:
+        """Return the lines that were kept."""
+        return "\n".join(line.rstrip("\n") for name in names for line in (*self._first[name], *self._last[name]))
+
+    def count(self, *names: str) -> int:
+        return sum(self.counts[name] for name in names)
+
+
 def explain_refusal(
     kind: Kind,
-    output: str,
+    lines: Iterable[str],
     code: int,
     *,
     network: bool,
@@ -54,6 +102,7 @@ def explain_refusal(
 ) -> str:
     """Return a line for the model if the sandbox made, or may have made, a command fail; else "".
 
+    lines: its whole output.
     code: exit code, negative for a signal.
     network: the command could use the network.
     hosts: hosts that the sandbox's proxy refused while it ran.
@@ -62,44 +111,58 @@ def explain_refusal(
     """
     if kind == "none" or code == 0:
         return ""
-    text = output[-_TAIL_CHARS:]
-    if reason := _setup_error(text, code):
+    signs = Signs(lines)
+    if reason := _setup_error(signs.last_line, code):
         what = "call again with dangerouslyDisableSandbox, or continue without it"
         return f"[the sandbox could not be set up: {reason}; {what}]"
     if hosts:
         named = ", ".join(dict.fromkeys(hosts))
-        return _refusal_line("refused", f"{named}: not in the user's setting sandbox.domains")
-    if re.search(_SIGNING, text) or re.search(_AUTHENTICATION, text):
-        return _refusal_line("refused", "keys and passwords are hidden in it")
-    if re.search(_READ_ONLY, text) or (kind == "bubblewrap" and re.search(rf"{_BUSY}|{_PLACEHOLDER_ERROR}", text)):
-        path = _path_of(text)
+        return _refusal_line("refused", f"{named}: not in the user's setting sandbox.domains", 0)
+    if count := signs.count("keys"):
+        return _refusal_line("refused", "keys and passwords are hidden in it", count)
+    written = ("read-only", "busy") if kind == "bubblewrap" else ("read-only",)
+    if count := signs.count(*written):
+        path = _path_of(signs.text(*written))
         if was_there_before(path):
             return (
                 f"[the sandbox refused this: {path} was there before this session and is read-only; use another name]"
             )
-        named = f" ({path})" if path else ""
-        return _refusal_line("refused", f"writing outside the workspace, or to a protected file{named}")
-    if hidden := next(filter(hides, (m[1] or m[2] for m in _MISSING.finditer(text))), ""):
+        what = f"writing outside the workspace, or to a protected file{f' ({path})' if path else ''}"
+        return _refusal_line("refused", what, count)
+    missing = signs.text("missing")
+    if hidden := next(filter(hides, (m[1] or m[2] for m in _MISSING.finditer(missing))), ""):
         why = f"{hidden} is hidden in it; the user's setting sandbox.readable can show a folder"
-        return _refusal_line("refused", why)
-    if re.search(_SOCKETS, text) and re.search(rf"{_REFUSED}|{_NO_PERMISSION}|No such file|Cannot connect", text):
-        return _refusal_line("refused", "the socket of a service; the user's setting sandbox.sockets can allow it")
-    if not network and re.search(_NETWORK, text):
-        host = _HOST.search(text)
+        return _refusal_line("refused", why, missing.count(hidden))
+    if (count := signs.count("sockets")) and signs.count("refused", "permission", "absent"):
+        return _refusal_line(
+            "refused", "the socket of a service; the user's setting sandbox.sockets can allow it", count
+        )
+    return _explain_network(kind, signs, code, network=network)
+
+
+def _explain_network(kind: Kind, signs: Signs, code: int, *, network: bool) -> str:
+    """Return the line about the network, a system call or permissions; "" for none."""
+    if not network and (count := signs.count("network")):
+        host = _HOST.search(signs.text("network"))
         named = f" ({host[1]}); the user's setting sandbox.domains can allow a host" if host else ""
-        return _refusal_line("refused", f"there is no network in it{named}")
-    if not network and kind == "bubblewrap" and re.search(_REFUSED, text) and (local := _LOCAL.search(text)):
-        port = f" ({local[1]})" if local[1] else ""
+        return _refusal_line("refused", f"there is no network in it{named}", count)
+    refused = signs.count("refused")
+    if not network and kind == "bubblewrap" and refused and signs.count("local"):
+        # The line that says so may name the address itself.
+        local = _LOCAL.search(signs.text("refused")) or _LOCAL.search(signs.text("local"))
+        port = f" ({local[1]})" if local is not None and local[1] else ""
         why = f"its loopback is its own; the user's setting sandbox.ports can allow a port of this machine{port}"
-        return _refusal_line("may have refused", why)
-    if not network and re.search(_REFUSED, text):
+        return _refusal_line("may have refused", why, refused)
+    if not network and refused:
         why = "there is no network in it" if kind == "bubblewrap" else "connections may be closed in it"
-        return _refusal_line("may have refused", f"{why}, so nothing but the command's own servers can be reached")
-    if code == -31 or re.search(_BLOCKED_CALL, text):
-        return _refusal_line("refused", "a system call")
-    if re.search(_NO_PERMISSION, text):
+        why += ", so nothing but the command's own servers can be reached"
+        return _refusal_line("may have refused", why, refused)
+    if code == -31 or signs.count("call"):
+        return _refusal_line("refused", "a system call", signs.count("call"))
+    if count := signs.count("permission"):
         what = "writing" if kind == "landlock" else "a protected or hidden file"
-        return _refusal_line("may have refused", f"{what}, {'' if network else 'the network, '}or a system call")
+        what = f"{what}, {'' if network else 'the network, '}or a system call"
+        return _refusal_line("may have refused", what, count)
     return ""
 
 
@@ -111,12 +174,14 @@ def _path_of(text: str) -> str:
     return found[1] if found else ""
 
 
-def _refusal_line(verb: str, what: str) -> str:
+def _refusal_line(verb: str, what: str, count: int) -> str:
+    """Return the note. count: lines of the output that name it."""
+    if count:
+        what += "; 1 line of the output names it" if count == 1 else f"; {count:,} lines of the output name it"
     return f"[the sandbox {verb} this: {what}; call again with dangerouslyDisableSandbox, or continue without it]"
 
 
-def _setup_error(text: str, code: int) -> str:
+def _setup_error(last_line: str, code: int) -> str:
     """Return why the command did not start."""
     start = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX}.get(code)
-    lines = text.strip().splitlines()
-    return one_line(lines[-1].removeprefix(start)) if start and lines and lines[-1].startswith(start) else ""
+    return one_line(last_line.strip().removeprefix(start)) if start and last_line.startswith(start) else ""

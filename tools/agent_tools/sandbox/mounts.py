@@ -6,11 +6,12 @@ the protected paths, bound onto themselves read-only. Directories between the tw
 mount point cannot be renamed or removed, so that no parent of a protected path can be replaced, nor a secret be moved
 to a place where the next command does not hide it.
 
-A protected path that does not exist is created while a command runs, as a placeholder that programs ignore: an empty
-directory, or a socket, which git and most programs skip. The form also identifies it: placeholders left by a crash
-are recognized and removed after the next command. Commands may run in parallel, also those of several
-programs. Each holds a shared lock on every directory with placeholders; the last one, which can get an exclusive lock,
-removes them. (Removing a placeholder that is mounted on would remove the mount for other commands.)
+A missing `.git`, or a missing name in a git directory, is created while a command runs, as a placeholder that git
+ignores: an empty directory, or a socket. (Other missing names are watched for instead, see `watch`.) The form also
+identifies it: placeholders left by a crash are recognized and removed after the next command. Commands may run in
+parallel, also those of several programs. Each holds a shared lock on every directory with placeholders; the last one,
+which can get an exclusive lock, removes them. (Removing a placeholder that is mounted on would remove the mount for
+other commands.)
 """
 
 from __future__ import annotations
@@ -122,6 +123,11 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
             if between not in plan:
                 guards.setdefault(between, ("bind", between, between))
         guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
+    for folder, name in profile.watched:
+        # No directory on the way to a name that is watched for may be replaced by a link.
+        for between in _between(folder / name, profile.writable) if "/" in name else ():
+            if between not in plan and between.is_dir():
+                guards.setdefault(between, ("bind", between, between))
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
 
 
@@ -205,11 +211,8 @@ def _first_link(path: Path, covered: Iterable[Path]) -> Path | None:
     return next((p for p in inside if p.is_symlink()), None)
 
 
-# Protected names that are directories; all others are files. Those of this program are always created as directories:
-# `cp -r .` copies these, but fails at a socket or a device.
-DIRECTORY_NAMES = (
-    protected_names.DIRECTORY_NAMES | {"hooks", "info"} | set(protected_names.plain_names(protected_names.AGENT_NAMES))
-)
+# Protected names that are directories; all others are files.
+DIRECTORY_NAMES = protected_names.DIRECTORY_NAMES | {"hooks", "info"}
 _COMMON = "commondir"
 # An empty file has no effect.
 _WORKTREE_CONFIG = "config.worktree"

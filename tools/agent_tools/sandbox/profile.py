@@ -1,8 +1,8 @@
 """The sandbox profile: what a command may read and write, and which hosts it may reach.
 
 Everything is readable except secrets and most of the home folder. The directories of the workspace are writable, except
-paths that run code or decide what may run: those are protected whether they exist or not. Git directories are writable
-where a commit writes.
+paths that run code or decide what may run: those that exist are read-only, and those that do not exist are watched for
+(`watch`). Git directories are writable where a commit writes.
 
 Patterns of the setting `sandbox.domains`:
     pypi.org            this host, on ports 80 and 443
@@ -123,6 +123,20 @@ def git_directories(root: Path) -> tuple[list[Path], list[Path]]:
     return [*writable, own] if own != common else writable, [*bare, dot, *_parts(common), *_parts(own)]
 
 
+def find_repository(folder: Path) -> tuple[str, str, str] | None:
+    """Return the root of the repository that a folder is in, its git directory, and the common one; None for none."""
+    for root in (folder, *folder.parents):
+        dot = root / ".git"
+        if os.path.exists(dot / "HEAD") and not dot.is_symlink():  # noqa: PTH110 - Path.exists may raise
+            return str(root), str(dot), str(dot)
+        if dot.is_file() and not dot.is_symlink():
+            own = _read_pointer(dot, "gitdir: ")
+            if own is None or not _refers_back(own, root):
+                return None
+            return str(root), str(own), str(_read_pointer(own / "commondir", "") or own)
+    return None
+
+
 def _parts(directory: Path) -> list[Path]:
     return [
         *(directory / name for name in GIT_PARTS),
@@ -159,9 +173,9 @@ def _read(file: Path) -> str:
 # Protected in addition to the parts of a repository. CI workflows are not included: they take effect only when pushed,
 # and a checkout of another branch must be able to change them.
 PROTECTED_NAMES = protected_names.plain_names(protected_names.PROJECT_NAMES)
-# Names that get a placeholder if missing. `ls -a` shows it while a command runs, so names of other programs are only
-# protected if they exist and are not links.
-PLACEHOLDER_NAMES = frozenset(protected_names.plain_names((*protected_names.AGENT_NAMES, ".vscode/", ".idea/")))
+# Names whose protection is required: the sandbox is not used if one of them is a link. Links of other programs' names
+# are left unprotected.
+_REQUIRED_NAMES = frozenset(protected_names.plain_names((*protected_names.AGENT_NAMES, ".vscode/", ".idea/")))
 # Protected in the home folder if it is writable.
 PROTECTED_HOME_NAMES = protected_names.plain_names(protected_names.HOME_NAMES)
 # Keys in git's configuration that name other files.
@@ -175,8 +189,9 @@ class Profile(Value):
     """What a command may access. All paths are absolute and resolved, except the names in `shown`.
 
     writable: directories.
-    protected: read-only paths inside them, existing or not.
-    personal: the same in the home folder.
+    protected: read-only paths inside them. Missing ones, which are names of git's, are created while a command runs.
+    personal: the same in the home folder, existing or not.
+    watched: missing paths that no command may create, each as a directory of the workspace and a path below it.
     covered: directories that appear empty except for `shown` paths.
     hidden: invisible paths.
     shown: paths visible in a covered directory or a temporary one.
@@ -189,6 +204,7 @@ class Profile(Value):
     writable: tuple[Path, ...]
     protected: tuple[Path, ...] = ()
     personal: tuple[Path, ...] = ()
+    watched: tuple[tuple[Path, str], ...] = ()
     covered: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
@@ -208,7 +224,8 @@ class Profile(Value):
     def is_writable(self, path: Path) -> bool:
         """Return True if a path is writable inside, permanently or for the session."""
         real = _resolve(path)
-        closed = _depth(real, (*self.protected, *self.personal, *self.hidden))
+        missing = (folder / name for folder, name in self.watched)
+        closed = _depth(real, (*self.protected, *self.personal, *self.hidden, *missing))
         return _depth(real, (*self.writable, *self.caches, *self._temporary())) > closed
 
     def _temporary(self) -> Iterator[Path]:
@@ -241,11 +258,17 @@ def make_profile(
     roots = tuple(dict.fromkeys(_resolve(r) for r in roots))
     writable = [*roots, *(_resolve(e) for e in extra if os.path.isdir(e))]  # noqa: PTH112 - Path.is_dir may raise
     protected: list[Path] = []
+    watched: list[tuple[Path, str]] = []
     for root in roots:
         more, parts = git_directories(root)
         writable += more
-        named = [(name, f"{root}/{name}") for name in PROTECTED_NAMES]
-        protected += [*parts, *(Path(p) for name, p in named if name in PLACEHOLDER_NAMES or _exists_unlinked(p))]
+        protected += parts
+        for name in PROTECTED_NAMES:
+            place = f"{root}/{name}"  # text, for speed
+            if _is_missing(place):
+                watched.append((root, name))
+            elif name in _REQUIRED_NAMES or not os.path.islink(place):  # noqa: PTH114
+                protected.append(Path(place))
     hidden = [*secret_paths(home), *(_resolve(s) for s in secret)]
     open_ = set(writable)
     home_folder = _resolve(home) if home else Path("/")
@@ -256,6 +279,8 @@ def make_profile(
         if covered or home is None
         else [p for name in PROTECTED_HOME_NAMES if is_within(p := home_folder / name, writable)]
     )
+    if personal:
+        watched += [(home_folder, name) for name in PROTECTED_HOME_NAMES if _is_missing(f"{home_folder}/{name}")]
     # A workspace that is one of these directories is shared as a whole.
     temporary = tuple(mount for mount in temp if not is_within(mount.target, writable))
     seen = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1], *readable]
@@ -267,6 +292,7 @@ def make_profile(
         tuple(dict.fromkeys(writable)),
         tuple(p for p in dict.fromkeys(protected) if p not in open_),
         tuple(p for p in personal if p not in open_),
+        tuple((folder, name) for folder, name in dict.fromkeys(watched) if folder / name not in open_),
         covered,
         tuple(h for h in dict.fromkeys(hidden) if h not in open_ and os.path.lexists(h)),
         tuple(dict.fromkeys(seen)),
@@ -279,8 +305,9 @@ def make_profile(
     )
 
 
-def _exists_unlinked(path: str) -> bool:
-    return os.path.lexists(path) and not os.path.islink(path)  # noqa: PTH114 - text, for speed
+def _is_missing(path: str) -> bool:
+    """Return True if nothing exists at a path, or only what an older version left there."""
+    return not os.path.lexists(path) or protected_names.has_leftover(path)
 
 
 def visible_home_paths(home: Path, path: str) -> Iterator[Path]:

@@ -155,11 +155,13 @@ class SandboxRunner(ToolState):
         network: bool,
         read_only: bool = False,
         masked: tuple[Path, ...] = (),
+        keep: bool = False,
     ) -> Wrapped:
         """Wrap a command; close the result afterwards. Raises ToolError if it must not run.
 
         read_only: it may write to its temporary folder and to caches only.
         masked: more files that are hidden.
+        keep: see `Sandbox.prepare`.
         """
         with self._lock:
             session = self.session
@@ -167,7 +169,9 @@ class SandboxRunner(ToolState):
             if files is not None:
                 files.enter()
             try:
-                wrapped = self._wrap(argv, cwd, env, session, network=network, read_only=read_only, masked=masked)
+                wrapped = self._wrap(
+                    argv, cwd, env, session, network=network, read_only=read_only, masked=masked, keep=keep
+                )
             except BaseException:  # the caller reports the error
                 if files is not None:
                     files.leave()
@@ -186,17 +190,18 @@ class SandboxRunner(ToolState):
         network: bool,
         read_only: bool,
         masked: tuple[Path, ...],
+        keep: bool,
     ) -> Wrapped:
         profile, sandbox = self._current_profile(network=network, read_only=read_only), self.sandbox
         if read_only:
             # With nothing writable, nothing needs protection or placeholders.
             shown = (*profile.shown, *profile.writable)
             hidden = (*profile.hidden, *masked)
-            profile = profile.replace(writable=(), protected=(), personal=(), shown=shown, hidden=hidden)
+            profile = profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown, hidden=hidden)
         if session is None:
-            return sandbox.prepare(argv, cwd, env, profile)
+            return sandbox.prepare(argv, cwd, env, profile, keep=keep)
         env = env | session.environment(network=profile.network)
-        return sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network))
+        return sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network), keep=keep)
 
     def hides(self, path: str) -> bool:
         """Return True if a path exists but is invisible to commands."""

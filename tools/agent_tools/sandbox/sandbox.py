@@ -63,14 +63,17 @@ class Sandbox(Value):
         env: dict[str, str],
         profile: Profile,
         shared: bwrap.Shared = bwrap.NOTHING_SHARED,
+        *,
+        keep: bool = False,
     ) -> Wrapped:
         """Wrap `argv`; close the result afterwards. Without a sandbox, it runs `argv` itself.
 
         shared: resources shared with other commands in bubblewrap.
+        keep: in bubblewrap, keep processes that `argv`, a bash, leaves running.
         Raises ToolError if a required sandbox is missing, or it cannot protect what it must.
         """
         if self.kind == "bubblewrap":
-            return bwrap.prepare_bubblewrap(self.program, argv, cwd, env, profile, shared)
+            return bwrap.prepare_bubblewrap(self.program, argv, cwd, env, profile, shared, keep=keep)
         if self.kind == "landlock":
             return sandbox_landlock.prepare_landlock(argv, env, profile)
         if self.mode == "require":
@@ -127,7 +130,7 @@ def _without_protection(profile: Profile) -> Profile:
     passing = {path for mount in profile.temp for path in mount.shown}
     shown = tuple(path for path in profile.shown if path not in passing)
     temp = tuple(mount.replace(shown=()) for mount in profile.temp)
-    return profile.replace(protected=(), personal=(), shown=shown, temp=temp)
+    return profile.replace(protected=(), personal=(), watched=(), shown=shown, temp=temp)
 
 
 def _true_program() -> str:

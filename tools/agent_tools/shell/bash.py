@@ -19,7 +19,16 @@ from agent_tools.requirements import find_bash
 from agent_tools.results import CommandOutput, ExpandedPrompt, Note
 from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.jobs import STRAYS_LEFT, Job, Jobs, format_duration, format_exit
+from agent_tools.shell.jobs import (
+    STRAYS_LEFT,
+    Job,
+    Jobs,
+    ended_note,
+    format_duration,
+    format_exit,
+    format_rest,
+    moved_notes,
+)
 from agent_tools.shell.state import (
     ENV_PASS_NOTE,
     MAX_EXPORT_CHARS,
@@ -31,7 +40,7 @@ from agent_tools.shell.state import (
     parse_exports,
     suspected_secrets,
 )
-from agent_tools.text import one_line, shorten
+from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.temporary import TemporaryFiles
@@ -47,6 +56,8 @@ MAX_TIMEOUT_SECONDS = 600.0
 BACKGROUND_WAIT_SECONDS = 0.5
 # Seconds to wait for the first output of a command with a terminal.
 TERMINAL_WAIT_SECONDS = 5.0
+# Longer lines are examined in pieces.
+_MAX_LINE_BYTES = 10_000
 # Variables named in a note.
 _MAX_NAMED = 5
 _CONFINED_NOTE = (
@@ -158,6 +169,7 @@ def _run_foreground(
             job = ctx.state(Jobs).adopt(running, args.command, started, ctx.owner, wrapped)
             return job is not None
 
+        offered = ctx.workspace.offered("BashOutput")
         try:
             imposed_names = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
@@ -170,6 +182,8 @@ def _run_foreground(
                 buffer,
                 inherited,
                 hand_over if may_continue(ctx) else None,
+                keep=hand_over if offered else None,
+                report=wrapped.left,
             )
             steps = Steps(running)
             try:
@@ -190,21 +204,27 @@ def _run_foreground(
         buffer.close()
         if channel:
             channel.close()
-    if job is not None:
+    if job is not None and ending.cause == "time-out":
         return _moved_to_background(job, buffer.text(OUTPUT_HINT).rstrip("\n"), conditions, ctx)
     failed = ending.cause != "exit" or (ending.code != 0 and not process.is_result_code(args.command, ending.code))
     output = buffer.text(OUTPUT_HINT, failed=failed).rstrip("\n")
     if not failed:
         shown_files.mark_printed(args.command, began_in, began, output, ctx)
     read_state.note_shown(output, args.command, began, ctx)
-    note = _exit_note(ending, seconds, ctx)
+    note = _exit_note(ending, seconds, ctx, job)
     lines = [output or "(no output)", f"[{note}]", *carried]
-    lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network, read_only=conditions.read_only)
+    if job is not None:
+        _open_ports(job, conditions, ctx)
+        lines += filter(None, closed_ports(job, ctx)[:1])
+    lines += _sandbox_notes(wrapped, buffer, ending, ctx, network=conditions.network, read_only=conditions.read_only)
+    moved = moved_notes(wrapped)
+    lines += moved
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
         lines += filter(None, [ctx.once(f"[{WITHHELD_NOTE}: {', '.join(names)}; {ENV_PASS_NOTE}]")])
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
     pipe = channel.pipe if channel else ()
-    display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note, pipe)
+    shown = "; ".join((note, *(line.strip("[]") for line in moved[:-1])))
+    display = CommandOutput(args.command, output, code, round(ending.seconds, 3), shown, pipe)
     return ToolResult("\n".join(lines), display, failed)
 
 
@@ -250,7 +270,8 @@ def _run_background(
     ports = closed_ports(job, ctx)
     message, shown = ("\n".join(filter(None, each)) for each in zip((message, shown), ports, strict=True))
     note = Note(shown, job.ended if ended else None)
-    return ToolResult("\n".join(filter(None, (output, f"[{message}]"))), note, failed)
+    lines = (output, f"[{message}]", *moved_notes(job.wrapped))
+    return ToolResult("\n".join(filter(None, lines)), note, failed)
 
 
 def _moved_to_background(job: Job, output: str, conditions: RunConditions, ctx: ToolContext) -> ToolResult:
@@ -260,7 +281,8 @@ def _moved_to_background(job: Job, output: str, conditions: RunConditions, ctx: 
     ports = closed_ports(job, ctx)
     message = "\n".join(filter(None, (f"{text}{_available_tools(job, ctx)}", ports[0])))
     shown = "\n".join(filter(None, (text, ports[1])))
-    return ToolResult(f"{output or '(no output yet)'}\n[{message}]", Note(shown))
+    lines = (output or "(no output yet)", f"[{message}]", *moved_notes(job.wrapped))
+    return ToolResult("\n".join(lines), Note(shown))
 
 
 def _available_tools(job: Job, ctx: ToolContext) -> str:
@@ -302,7 +324,8 @@ def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext
             wrapped.on_close(temporary.follow(args.command))
         return wrapped
     cwd, only, masked = ctx.workspace.cwd, conditions.read_only, conditions.masked
-    return sandbox.prepare(argv, cwd, env, network=conditions.network, read_only=only, masked=masked)
+    network, keep = conditions.network, not args.pty
+    return sandbox.prepare(argv, cwd, env, network=network, read_only=only, masked=masked, keep=keep)
 
 
 def _sandbox_of(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> SandboxRunner | None:
@@ -330,13 +353,14 @@ def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
 
 
 def _sandbox_notes(
-    wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool, read_only: bool
+    wrapped: Wrapped, buffer: HeadTail, ending: ExitInfo, ctx: ToolContext, *, network: bool, read_only: bool
 ) -> list[str]:
     """Return notes on how the sandbox affected the result of a command."""
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is None:
         return []
     hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
+    output = (line.decode("utf-8", "replace") for line in buffer.lines(_MAX_LINE_BYTES))
     text = (
         denials.explain_refusal(
             wrapped.kind,
@@ -434,7 +458,7 @@ def carry_over(
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
-def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
+def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext, job: Job | None) -> str:
     if ending.cause == "time-out":
         text = f"timed out after {limit:g} s; the command and its children were killed"
         if may_continue(ctx) and (full := ctx.state(Jobs).full()):
@@ -445,7 +469,10 @@ def _exit_note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
     if ending.cause == "interrupted":
         return f"{ctx.cancel.reason} after {format_duration(ending.seconds)}; the command and its children were killed"
     text = f"{format_exit(ending)}, {format_duration(ending.seconds)}"
-    return f"{text}; {STRAYS_LEFT}" if ending.left else text
+    if job is not None:
+        rest = f" ({format_rest(ending)})" if ending.rest else ""
+        return f"{text}; what it left running{rest} is now {job.id} in the background{_available_tools(job, ctx)}"
+    return f"{text}; {STRAYS_LEFT}" if ending.left else f"{text}{ended_note(ending)}"
 
 
 def _start_error(error: OSError | ValueError, ctx: ToolContext) -> ToolError:

@@ -12,7 +12,7 @@ from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, Too
 from agent_tools.record import Value
 from agent_tools.results import Note
 from agent_tools.shell.bash import MAX_TIMEOUT_SECONDS, OUTPUT_HINT, closed_ports
-from agent_tools.shell.jobs import Jobs, clock_duration
+from agent_tools.shell.jobs import Jobs, clock_duration, moved_notes
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
 # Seconds that BashOutput waits for new output, so that polling does not cost rounds and money.
@@ -68,7 +68,8 @@ class BashOutput(Tool[BashOutputArgs]):
         if pattern and not buffer.complete:
             note += "; there was too much output to search all of it"
         message, shown = (f"{note}\n{ports}" if ports else note for ports in closed_ports(job, ctx))
-        return ToolResult(f"{output or nothing}\n[{message}]", Note(shown, job.ended if ended else None))
+        lines = (output or nothing, f"[{message}]", *moved_notes(job.wrapped))
+        return ToolResult("\n".join(lines), Note(shown, job.ended if ended else None))
 
 
 # A JSON escape of a control character, after any number of escaped backslashes.
@@ -142,7 +143,8 @@ class KillShell(Tool[KillShellArgs]):
         output = job.take()[0].text(OUTPUT_HINT).rstrip("\n")
         how = "had already ended" if had_ended else "was stopped"
         note = f"{job.id} {how}: {job.state}, after {clock_duration(job.elapsed)}"
-        return ToolResult("\n".join(filter(None, (output, f"[{note}]"))), Note(note, job.ended))
+        lines = (output, f"[{note}]", *moved_notes(job.wrapped))
+        return ToolResult("\n".join(filter(None, lines)), Note(note, job.ended))
 
 
 def _quote_input(text: str) -> str:

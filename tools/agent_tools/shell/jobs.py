@@ -9,6 +9,7 @@ import math
 import signal
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -18,14 +19,14 @@ from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped
-from agent_tools.text import HeadTail, shorten
+from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo, RunningProcess
 
 with lazy_imports():
     from agent_tools.process import reaper
-    from agent_tools.shell import process
+    from agent_tools.shell import process, strays
 
 MAX_RUNNING = 8
 # Ended commands that can still be read.
@@ -37,6 +38,10 @@ STRAYS_LEFT = "something it started still runs in the background"
 _SIGNALS = {s.value: s.name for s in signal.Signals}
 # Bytes of the beginning and the end of its output that the user can see.
 _HEAD, _TAIL = 20_000, 200_000
+# Longest text about processes that a command left running.
+_MAX_REST_CHARS = 300
+# Paths that were moved away and are named in a note.
+_MAX_MOVED = 5
 # Longest command that is shown as a rule.
 _MAX_RULE_CHARS = 80
 
@@ -48,6 +53,7 @@ class Job:
     reported: the model knows that it ended.
     terminal: it has a terminal to type into.
     vouched: a user or a rule allowed it, so its servers are reachable from this machine.
+    rest: it is what a command left running when it ended.
     """
 
     def __init__(
@@ -59,7 +65,9 @@ class Job:
         wrapped: Wrapped | None = None,
         started: float | None = None,
         on_end: Callable[[Job], None] = lambda job: None,
+        keep: process.HandOver | None = None,
     ) -> None:
+        """keep: takes over what the command leaves running when it ends; returns False if that is not possible."""
         self.id = f"b{number}"
         self.command = command
         self.owner = owner
@@ -67,6 +75,8 @@ class Job:
         self.reported = False
         self.vouched = True
         self.terminal = False
+        self.rest = False
+        self._keep = keep
         self._reported_ports: set[int] = set()
         self.wrapped = wrapped
         self._started = monotonic() if started is None else started
@@ -93,7 +103,8 @@ class Job:
         if self.running or self.ending is None:
             return "running"
         if self.ending.cause == "exit":
-            return f"{format_exit(self.ending)}{f'; {STRAYS_LEFT}' if self.ending.left else ''}"
+            left = f"; {STRAYS_LEFT}" if self.ending.left else ended_note(self.ending)
+            return f"{format_exit(self.ending)}{left}"
         return f"timed out after {self._seconds:g} s" if self.ending.cause == "time-out" else "ended on request"
 
     @property
@@ -114,21 +125,35 @@ class Job:
         threading.Thread(target=self._watch, args=(running,), name=self.id, daemon=True).start()
 
     def _watch(self, running: RunningProcess) -> None:
+        kept = False
         try:
-            while (cause := running.step(self._started + self._seconds, self._stop)) is None:
+            while (cause := running.step(self._started + self._seconds, self._stop)) is None and running.left is None:
                 pass
             running.drain()
-            code = running.process.wait()
-            if self.wrapped is not None:
-                code = self.wrapped.code(code)
-            self.ending = process.ExitInfo(code, monotonic() - self._started, cause, running.group_is_alive())
+            seconds = monotonic() - self._started
+            left = running.left
+            if cause == "exit" and not self.rest and not self.terminal:
+                left = left or running.follow()
+            if left is not None and cause in (None, "exit"):
+                kept = self._keep is not None and self._keep(running, self._started)
+                self.ending = process.ExitInfo(self._code(left.code), seconds, left=kept, rest=left.names)
+                if not kept:
+                    running.end()
+            else:
+                code = self._code(running.process.wait())
+                still = not self.rest and running.group_is_alive()
+                self.ending = process.ExitInfo(code, seconds, cause or "exit", still)
         finally:
-            running.close(strays=self.ending is None or self.ending.left)
-            if self.wrapped is not None:
-                self.wrapped.close()
+            if not kept:
+                running.close(strays=self.ending is None or self.ending.left)
+                if self.wrapped is not None:
+                    self.wrapped.close()
             self._ended.set()
             self._changed.set()
             self._on_end(self)
+
+    def _code(self, code: int) -> int:
+        return code if self.wrapped is None else self.wrapped.code(code)
 
     def closed_ports(self, listening: Iterable[int]) -> tuple[str, str]:
         """Return a note about servers that the user's browser cannot reach, for the model and for the user.
@@ -219,19 +244,20 @@ class Job:
         """Wait for the end; return True if it came."""
         return self._ended.wait(seconds)
 
-    def stop(self) -> None:
-        """Request its end without waiting."""
+    def stop(self, *, daemons: bool = True) -> None:
+        """Request its end without waiting. daemons: also of what has left its process group."""
         if self.running:
+            self._process.spares_daemons = not daemons
             self._stop = True
             self._process.wake()
 
-    def end(self) -> None:
-        """End it, or the processes it left behind, and wait for that."""
+    def end(self, *, daemons: bool = True) -> None:
+        """End it, or the processes it left behind, and wait for that. daemons: see `stop`."""
         if self.running:
-            self.stop()
+            self.stop(daemons=daemons)
             self._ended.wait(_END_SECONDS)
         elif self.ending is not None and self.ending.left:
-            process.end_strays(self._process.mark)
+            strays.end_strays(self._process.mark)
             reaper.REAPER.forget(self.pid)
 
 
@@ -285,13 +311,14 @@ class Jobs(ToolState):
         with self._lock:
             if full := self.full():
                 raise ToolError(f"{full}.{owner.workspace.advice('KillShell', 'Stop one with {} first.')}")
-            job = Job(self._count + 1, command, owner, seconds, wrapped, on_end=self._job_ended)
+            keep = partial(self._keep_rest, command, owner, wrapped)
+            job = Job(self._count + 1, command, owner, seconds, wrapped, on_end=self._job_ended, keep=keep)
             job.terminal = terminal
             if wrapped is None:
                 running = process.RunningProcess(argv, cwd, env, job.feed, terminal=terminal)
             else:
                 running = process.RunningProcess(
-                    wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds, terminal=terminal
+                    wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds, terminal=terminal, report=wrapped.left
                 )
             self._add(job, running)
         return job
@@ -302,19 +329,27 @@ class Jobs(ToolState):
         command: str,
         started: float,
         owner: ToolContext,
-        wrapped: Wrapped,
+        wrapped: Wrapped | None,
     ) -> Job | None:
-        """Continue a command that was started in the foreground; return None if too many are running.
+        """Continue a command, or what it left running when it ended; return None if too many are running.
 
         Its output so far has been read; it no longer has a time limit. wrapped: closed when it ends.
         """
         with self._lock:
             if self.full():
                 return None
-            job = Job(self._count + 1, command, owner, math.inf, wrapped, started, self._job_ended)
+            keep = partial(self._keep_rest, command, owner, wrapped)
+            job = Job(self._count + 1, command, owner, math.inf, wrapped, started, self._job_ended, keep)
+            job.rest = running.take_rest()
             running.redirect(job.feed)
             self._add(job, running)
         return job
+
+    def _keep_rest(
+        self, command: str, owner: ToolContext, wrapped: Wrapped | None, running: RunningProcess, started: float
+    ) -> bool:
+        """Continue what a background command left running when it ended."""
+        return self.adopt(running, command, started, owner, wrapped) is not None
 
     def full(self) -> str:
         """Return a message if the maximum number of commands is running, else ""."""
@@ -353,9 +388,10 @@ class Jobs(ToolState):
         """Stop all commands. Returns within seconds."""
         self._on_end = None
         for job in self._jobs.values():
-            job.stop()
+            # Outside the sandbox, a daemon that a command started was meant to stay.
+            job.stop(daemons=not job.rest)
         for job in self._jobs.values():
-            job.end()
+            job.end(daemons=not job.rest)
 
 
 def end_notice(job: Job) -> str:
@@ -363,7 +399,31 @@ def end_notice(job: Job) -> str:
     last = shorten(job.last(1_000).strip()[-300:], 300)
     text = f'; last output: "{last}"' if last else ""
     command = shorten(job.command, 80)
-    return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{text}]"
+    ended = f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{text}]"
+    return " ".join((ended, *moved_notes(job.wrapped)))
+
+
+def moved_notes(wrapped: Wrapped | None) -> list[str]:
+    """Return notes on what a command created under protected names, and that was moved away since the last call."""
+    moved = wrapped.moved() if wrapped is not None else ()
+    lines = [
+        f"[the sandbox does not let commands create {one_line(str(each.path))}: "
+        + (f"it could not be moved away ({each.why}): {each.to}]" if each.why else f"it was moved to {each.to}]")
+        for each in moved[:_MAX_MOVED]
+    ]
+    more = [f"[{len(moved) - _MAX_MOVED} more were moved]"] if len(moved) > _MAX_MOVED else []
+    advice = "[create such a file with Write or Edit, or call again with dangerouslyDisableSandbox: the user is asked]"
+    return [*lines, *more, advice] if lines else []
+
+
+def ended_note(ending: ExitInfo) -> str:
+    """Return a note about processes that a command left running, and that were ended with it; "" if there are none."""
+    return f"; what it left running was ended: {format_rest(ending)}" if ending.rest and not ending.left else ""
+
+
+def format_rest(ending: ExitInfo) -> str:
+    """Format the command lines of what a command left running."""
+    return shorten("; ".join(ending.rest), _MAX_REST_CHARS)
 
 
 def format_exit(ending: ExitInfo) -> str:

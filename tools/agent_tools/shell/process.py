@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Literal
 from agent_tools.cancel import CancelToken
 from agent_tools.process.reaper import REAPER, marked
 from agent_tools.record import Value
+from agent_tools.shell.strays import LeftRunning, Strays, end_strays
 from agent_tools.text import HeadTail, sanitize_output
 
 if TYPE_CHECKING:
@@ -97,6 +98,9 @@ def _is_result_of(words: list[str], code: int) -> bool:
 TERM_SECONDS = 0.2
 TERMINAL_ROWS, TERMINAL_COLUMNS = 24, 80
 POLL_SECONDS = 0.05
+# Time for what a command left behind to end by itself.
+_ENDING_SECONDS = 0.15
+_MAX_REPORT_BYTES = 16_384
 Cause = Literal["exit", "time-out", "interrupted"]
 
 
@@ -107,12 +111,17 @@ class ExitInfo(Value):
     seconds: how long it ran.
     cause: what ended it.
     left: some of its processes still run.
+    rest: command lines of processes that it left running; they were ended unless `left`.
     """
 
     code: int
     seconds: float
     cause: Cause = "exit"
     left: bool = False
+    rest: tuple[str, ...] = ()
+
+
+HandOver = Callable[["RunningProcess", float], bool]
 
 
 def run_process(
@@ -123,13 +132,18 @@ def run_process(
     cancel: CancelToken,
     buffer: HeadTail,
     inherited: tuple[int, ...] = (),
-    hand_over: Callable[[RunningProcess, float], bool] | None = None,
+    hand_over: HandOver | None = None,
+    *,
+    keep: HandOver | None = None,
+    report: socket.socket | None = None,
 ) -> Generator[str, None, ExitInfo]:
     """Run `argv` to its end; yield output for the screen, and feed all of it to `buffer`.
 
     inherited: descriptors to pass besides the standard three.
     hand_over: called at the time-out with the process and the time of its start; returns True if it takes over the
     process, which is then not ended.
+    keep: called in the same way when the command has ended and left processes running.
+    report: tells what the command left running, if it is in the sandbox.
     Closing the generator ends the process too. Raises OSError if it cannot be started.
     """
     started = monotonic()
@@ -139,12 +153,12 @@ def run_process(
         buffer.feed(data)
         screen.feed(data)
 
-    running = RunningProcess(argv, cwd, env, feed, inherited)
+    running = RunningProcess(argv, cwd, env, feed, inherited, report=report)
     forget = cancel.on_cancel(running.wake)
     handed_over = False
     try:
         cause: Cause | None = None
-        while cause is None:
+        while cause is None and running.left is None:
             if hand_over is not None and not cancel.cancelled and monotonic() >= started + seconds:
                 running.drain()
                 if handed_over := not running.exited() and hand_over(running, started):
@@ -153,15 +167,20 @@ def run_process(
             cause = running.step(started + seconds, cancel.cancelled, POLL_SECONDS)
             if cause is None and (text := screen.take()):
                 yield text
-        if cause is None:
-            if text := screen.take(final=True):
-                yield text
-            return ExitInfo(0, monotonic() - started, "time-out", left=True)
         running.drain()
+        left = None
+        if not handed_over:
+            left = running.left or (running.follow() if cause == "exit" and keep is not None else None)
         if text := screen.take(final=True):
             yield text
+        seconds = monotonic() - started
+        if left is not None:
+            handed_over = keep is not None and keep(running, started)
+            return ExitInfo(left.code, seconds, left=handed_over, rest=left.names)
+        if cause is None:
+            return ExitInfo(0, seconds, "time-out", left=True)
         code = running.process.wait()
-        return ExitInfo(code, monotonic() - started, cause, running.group_is_alive())
+        return ExitInfo(code, seconds, cause, running.group_is_alive())
     finally:
         forget()
         if not handed_over:
@@ -198,6 +217,9 @@ class RunningProcess:
     feed_errors: receives standard error, if it is to be separate.
     stdin: a descriptor to read from.
     terminal: connect it to a new terminal; `type` types into it.
+    report: our end of the socket of `keep.bash`, which fills `left`.
+    left: what the command left running in the sandbox; see `follow` for one outside.
+    spares_daemons: `end` leaves alone what has left the group.
     mark: value in the environment that identifies its descendants on Linux.
     Only `wake` is thread-safe.
     """
@@ -213,7 +235,14 @@ class RunningProcess:
         stdin: int = subprocess.DEVNULL,
         feed_errors: Callable[[bytes], None] | None = None,
         terminal: bool = False,
+        report: socket.socket | None = None,
     ) -> None:
+        self.left: LeftRunning | None = None
+        self.spares_daemons = False
+        self.in_sandbox = report is not None
+        self._report, self._reported = report, b""
+        # What outlived the command outside the sandbox; None until it has ended.
+        self._strays: Strays | None = None
         # Our end of its terminal; -1 for none.
         self._terminal, device = _new_terminal() if terminal else (-1, -1)
         self._typing = threading.Lock()
@@ -254,6 +283,9 @@ class RunningProcess:
             os.set_blocking(output, False)
             self._selector.register(output, selectors.EVENT_READ)
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        if report is not None:
+            report.setblocking(False)
+            self._selector.register(report, selectors.EVENT_READ)
         self._pidfd = -1
         self._poll_interval = 0.002
         # If the kernel supports it, the exit itself wakes `read`.
@@ -269,7 +301,7 @@ class RunningProcess:
     @property
     def exit_wakes(self) -> bool:
         """Return True if the exit of the process ends a `read`."""
-        return self._pidfd >= 0
+        return self._pidfd >= 0 or self._strays is not None
 
     def type(self, data: bytes) -> bool:
         """Type into the terminal; return False if it does not accept all of it, or is closed. Thread-safe."""
@@ -291,7 +323,13 @@ class RunningProcess:
         self._outputs = dict.fromkeys(self._outputs, feed)
 
     def exited(self) -> bool:
-        """Return True if the process ended. It is not reaped yet, so that its group ID cannot be reused."""
+        """Return True if the process ended, and what it left running if that is followed.
+
+        It is not reaped yet, so that its group ID cannot be reused.
+        """
+        return self._has_ended() and not (self._strays is not None and self._strays.run())
+
+    def _has_ended(self) -> bool:
         if self.process.returncode is not None:
             return True
         if not hasattr(os, "waitid"):
@@ -314,13 +352,59 @@ class RunningProcess:
 
     def read(self, seconds: float) -> None:
         """Read available output, waiting up to `seconds` for output, the exit or a wake-up."""
-        if not self._outputs and self._pidfd < 0:
+        if not self._outputs and not self.exit_wakes:
             # The exit must be polled: often at first, then less often.
             seconds = min(seconds, self._poll_interval)
             self._poll_interval = min(self._poll_interval * 1.5, POLL_SECONDS)
         for key, _ in self._selector.select(seconds):
             if key.fd in self._outputs:
                 self._read_output(key.fd)
+            elif key.fileobj is self._report:
+                self._read_report()
+
+    def _read_report(self) -> None:
+        assert self._report is not None
+        with suppress(OSError):
+            data = self._report.recv(65_536)
+            self._reported += data
+            if not data or self._reported.endswith(b"\n\n") or len(self._reported) > _MAX_REPORT_BYTES:
+                self._selector.unregister(self._report)
+                code, *names = self._reported.decode("utf-8", "replace").strip().splitlines() or [""]
+                if code.isdecimal():
+                    self.left = LeftRunning(int(code), tuple(map(sanitize_output, names)))
+
+    def follow(self) -> LeftRunning | None:
+        """Look for processes outside the sandbox that the command, which has ended, left running.
+
+        As long as there are any, this process counts as running. Returns None if there are none, or end at once.
+        """
+        if self.in_sandbox:
+            return None
+        if self._pidfd >= 0:
+            self._selector.unregister(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self._strays = Strays(self.mark, self.process.pid, self._selector)
+        until = monotonic() + _ENDING_SECONDS
+        while self._strays.run() and (left := until - monotonic()) > 0:
+            self.read(left)
+        if not self._strays.run():
+            return None
+        code = self.process.returncode
+        if code is None:
+            how = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+            assert how is not None
+            code = how.si_status if how.si_code == os.CLD_EXITED else -how.si_status
+        return LeftRunning(code, self._strays.names())
+
+    def take_rest(self) -> bool:
+        """Return True if only what the command left running is still there, which is then watched to its end."""
+        rest = self.left is not None or self._strays is not None
+        self.left = None
+        if self._strays is not None and not self.group_is_alive():
+            # A daemon, which has a session of its own, may outlive the program.
+            REAPER.forget(self.process.pid)
+        return rest
 
     def _read_output(self, output: int) -> bool:
         try:
@@ -347,17 +431,20 @@ class RunningProcess:
                 pass
 
     def end(self) -> None:
-        """End the process and its group: SIGTERM, a short wait, then SIGKILL."""
+        """End the process and its group: SIGTERM, a short wait, then SIGKILL; also processes that have left the group,
+        unless daemons are spared.
+        """
         pid = self.process.pid
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGTERM)
         until = monotonic() + TERM_SECONDS
         # An open pipe means that some member is still shutting down.
-        while (self._outputs or not self.exited()) and (left := until - monotonic()) > 0:
-            self.read(min(left, 0.01) if self.exited() else left)
+        while (self._outputs or not self._has_ended()) and (left := until - monotonic()) > 0:
+            self.read(min(left, 0.01) if self._has_ended() else left)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        end_strays(self.mark)
+        if not self.spares_daemons:
+            end_strays(self.mark)
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
 
@@ -379,6 +466,8 @@ class RunningProcess:
         self._wake_reader.close()
         if self._pidfd >= 0:
             os.close(self._pidfd)
+        if self._strays is not None:
+            self._strays.close()
         with self._typing:
             if self._terminal >= 0:
                 os.close(self._terminal)
@@ -386,20 +475,6 @@ class RunningProcess:
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
-
-
-def end_strays(mark: str) -> None:
-    """Kill processes that left the group, found by the mark in their environment. Needs /proc."""
-    needle = f":{mark}".encode()
-    for _ in range(3):
-        found = False
-        for entry in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                if needle in (entry / "environ").read_bytes():
-                    found = True
-                    os.kill(int(entry.name), signal.SIGKILL)
-        if not found:
-            return
 
 
 _MAX_SHOWN_BYTES = 8_000
