@@ -15,7 +15,7 @@ from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, declaration_problem, read_json
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.checkpoints import undo_manager
-from agent_tools.fs.encoding import fingerprint
+from agent_tools.fs import read_state
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.results import Diff
 
@@ -123,11 +123,12 @@ def _read_resource(session: OpenSession, fields: Fields) -> Fields:
         raise ControlError(f"{server.name} is not connected: {server.reason or server.status}")
     reading = server.read(uri)
     try:
-        answer: Fields = reading.result(SERVER_TIMEOUT_SECONDS)
+        answer: Any = reading.result(SERVER_TIMEOUT_SECONDS)
     except (FutureTimeoutError, McpRequestError) as error:
         reading.cancel()
         raise ControlError(f"{uri} cannot be read: {error or 'no answer in time'}") from None
-    return {"contents": answer.get("contents") or []}
+    contents = answer.get("contents") if isinstance(answer, dict) else None
+    return {"contents": contents if isinstance(contents, list) else []}
 
 
 FILE_CONTROLS = ControlTable()
@@ -196,5 +197,5 @@ def _seed_read(session: OpenSession, fields: Fields) -> Fields:
     except OSError as error:
         raise ControlError(f"{fields['path']} cannot be read: {error.strerror}") from None
     if not changed:
-        session.agent.tool_context.seen[str(path)] = fingerprint(data)
+        read_state.note_read(path, data, session.agent.tool_context)
     return {}

@@ -20,7 +20,7 @@ from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permissions.path_policy import Matcher
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
-from agent_cli.permissions.shell.words import PLAIN_VARIABLES, SimpleCommand, Word
+from agent_cli.permissions.shell.words import SimpleCommand, Word, is_plain_assignment
 from agent_tools.base import Effect
 from agent_tools.registry import tool_traits
 
@@ -103,7 +103,7 @@ def _allows(spec: str, part: SimpleCommand) -> bool:
 
 def _special(assigns: Iterable[Word]) -> bool:
     """Return True if a variable is set that a rule has to name."""
-    return any(w.why or not PLAIN_VARIABLES.fullmatch(w.text.partition("=")[0]) for w in assigns)
+    return any(w.why or not is_plain_assignment(w.text) for w in assigns)
 
 
 def _names_wrapped(spec: str, part: SimpleCommand) -> bool:

@@ -7,7 +7,6 @@ unknown values. Then ask rules, allow rules, and programs that only read inside 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,21 +24,20 @@ from agent_cli.permissions.command_reads import (
 )
 from agent_cli.permissions.command_rules import for_part, may_deny, names_word
 from agent_cli.permissions.destructive import Danger, dangers, unnamed
-from agent_cli.permissions.effects.lookup import opens_known_files
+from agent_cli.permissions.effects.lookup import effects_of, opens_known_files
 from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
-from agent_cli.permissions.listed_files import listed_by, pipeline_before, substituted_text, without_substitutions
+from agent_cli.permissions.listed_files import echoes_known, with_listed
 from agent_cli.permissions.options import FileRead
-from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
-from agent_cli.permissions.readonly_checks import FOUND, PUBLIC_VARIABLES, SHOWING
+from agent_cli.permissions.path_policy import Matcher, SearchFilter, by_rule, contains_password, decide_path
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.readonly_services import SERVICES
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
-from agent_cli.permissions.shell.analysis import GIVEN, WRAPPERS, analyse
+from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
 from agent_cli.permissions.shell.parser import too_long
-from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand, Word
+from agent_cli.permissions.shell.words import Analysis, Redirect, SimpleCommand, is_plain_assignment
 from agent_cli.permissions.unseen import hidden_programs
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import real_path
@@ -50,6 +48,9 @@ from agent_tools.sandbox.conditions import Confined
 with lazy_imports():
     from agent_cli.permissions import sandbox_needs  # only with a sandbox
 
+# Effects by which a command is known to write.
+_WRITING = ("write", "into", "remove", "names", "unpack")
+_MAX_LOOKED = 20_000
 _CREATORS = frozenset(("mkdir", "touch", "rmdir"))
 
 
@@ -155,6 +156,33 @@ class CommandEvaluator:
     def sandbox_safe(self, confined: Confined) -> bool:
         """Return True if the command line can run in the sandbox with the hosts it allows."""
         return not self.not_left_to_sandbox(confined) and not self.outside_reason(confined)
+
+    def may_try_reading(self, verdicts: Sequence[Verdict], confined: Confined | None) -> bool:
+        """Return True if a command may run in a sandbox in which it can write nothing and read no secrets.
+
+        It must not be known to do more than read, to read elsewhere, or to need what that sandbox lacks.
+        """
+        if confined is None or self.outside_reason(confined) or any(needs_network(p) for p in self.analysis.parts):
+            return False
+        open_ = [verdict for verdict in verdicts if verdict.level is not Level.ALLOW]
+        if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or dangers(self.analysis):
+            return False
+        writes = any(t.kind in _WRITING for part in self.analysis.parts for t in effects_of(part) if not t.word.why)
+        return not writes and not self.written and self.unreadable_files() is not None
+
+    def unreadable_files(self) -> tuple[Path, ...] | None:
+        """Return the files of the workspace that hold secrets or that rules keep from being read; None for too many."""
+        readable = SearchFilter(self._matcher, self._context.workspace)
+        found: list[Path] = []
+        looked = 0
+        for root in self._context.workspace.roots:
+            for here, folders, names in os.walk(root):
+                looked += len(folders) + len(names)
+                if looked > _MAX_LOOKED:
+                    return None
+                folders[:] = [name for name in folders if name not in (".git", "node_modules")]
+                found += [Path(here, name) for name in names if not readable(os.path.join(here, name))]
+        return tuple(found)
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
         """Return why a command line needs approval even in the sandbox; "" if it does not."""
@@ -262,9 +290,9 @@ class CommandEvaluator:
         part = in_named_folder(part)
         if (finding := _found_by(part)) is not None:
             return self._only_reads(finding, []) or self._changed(part)
-        if self._echoes(part):
+        if echoes_known(part, self.analysis, self._may_be_set):
             return self._changed(part)
-        if (shown := self._with_listed(part)) is not None:
+        if (shown := with_listed(part, self.analysis, self._context.home)) is not None:
             return self._reads_listed(part, *shown)
         if part.unknown:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
@@ -287,37 +315,6 @@ class CommandEvaluator:
     def _may_be_set(self, name: str) -> bool:
         return name.isidentifier() and not changes_commands(name, self._context)
 
-    def _with_listed(self, part: SimpleCommand) -> tuple[SimpleCommand, tuple[FileRead, ...]] | None:
-        """Return a part with a name in place of the files that others list for it, and what reading them reads.
-
-        None if it is not such a part: `git ls-files | xargs wc -l`, `cat $(git diff --name-only)`.
-        """
-        unknown = [w for w in part.words if w.why]
-        if len(unknown) != 1 or part.why or part.assigns or part.program not in SHOWING:
-            return None
-        if part.layers:
-            layer = part.layers[0]
-            options = {w.text for w in layer.words[1 : layer.inner]}
-            if len(part.layers) > 1 or layer.words[0].text != "xargs" or part.words[-1].why != GIVEN:
-                return None
-            if any(w.why or w.pattern for w in layer.words[: layer.inner]) or options & {"-d"}:
-                return None
-            parts = pipeline_before(self.analysis.parts, self.analysis.parts.index(part))
-            found = listed_by(parts, split=not options & {"-0", "--null"})
-        else:
-            text = substituted_text(unknown[0])
-            cwd = next(iter(part.cwds or ()), "")
-            inner = analyse(text, cwd, self._context.home) if text and cwd and part.cwds == (cwd,) else None
-            if inner is None or inner.unclear or any(p.cwds != part.cwds for p in inner.parts):
-                return None
-            if any(not p.piped for p in inner.parts[1:]):
-                return None
-            found = listed_by(inner.parts, split=True)
-        if found is None:
-            return None
-        words = tuple(Word(FOUND) if w.why else w for w in part.words)
-        return part.replace(words=words, layers=()), found
-
     def _reads_listed(self, part: SimpleCommand, shown: SimpleCommand, listed: tuple[FileRead, ...]) -> str:
         """Return why showing the files that are listed may do more than read inside the workspace; "" if it only reads.
 
@@ -331,25 +328,6 @@ class CommandEvaluator:
                 return verdict.reason
         return ""
 
-    def _echoes(self, part: SimpleCommand) -> bool:
-        """Return True for `echo` of values that are not known, but hold no secret.
-
-        They are public variables of the environment, or come from other commands of the same line, each of which is
-        judged by itself.
-        """
-        unknown = [w.text for w in part.words if w.why]
-        if not unknown or part.texts[0] != "echo" or part.why or part.assigns or part.words[0].why or part.layers:
-            return False
-        before = self.analysis.parts[: self.analysis.parts.index(part)]
-        assigns = [w.text.partition("=") for p in before if not p.words for w in p.assigns]
-        own = {name for name, _, _ in assigns} | {w for p in before if p.texts[:1] == ("read",) for w in p.texts[1:]}
-        own = {name for name in own if self._may_be_set(name)}
-        texts = [without_substitutions(text) for text in (*unknown, *(value for _, _, value in assigns))]
-        if not all(re.fullmatch(r"(?:[^$`\\(]|\$\w+|\$\{\w+(?:[%#]{1,2}[^}$`]*)?\})*", text) for text in texts):
-            return False
-        names = [name for text in texts for name in re.findall(r"\$\{?(\w+)", text)]
-        return all(name in own or PUBLIC_VARIABLES.fullmatch(name) for name in names)
-
     def _not_reading(self, part: SimpleCommand) -> str:
         """Return why a literal command is not read-only; "" if it is."""
         context, name = self._context, part.program
@@ -357,9 +335,8 @@ class CommandEvaluator:
         found = reads_of((name, *part.texts[1:]), patterns)
         if isinstance(found, str):
             return found if name in BUILTINS or name == "git" else f"{name} ({found})"
-        names = [w.text.partition("=")[0] for w in part.assigns]
-        if odd := next((n for n in names if not PLAIN_VARIABLES.fullmatch(n)), ""):
-            return f"{odd} is set for it"
+        if odd := next((w.text for w in part.assigns if not is_plain_assignment(w.text)), ""):
+            return f"{odd.partition('=')[0]} is set for it"
         if odd := tainted_variable(context):
             return f"an earlier command exported {odd}, which may change what programs do"
         if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):
@@ -404,7 +381,7 @@ class CommandEvaluator:
 
     def _unsafe_with_others(self, part: SimpleCommand) -> str:
         """Return why a read-only part needs approval next to parts that do more; "" if it does not."""
-        if self._with_listed(part) is not None:
+        if with_listed(part, self.analysis, self._context.home) is not None:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
         if part.program == "git":
             root = self._context.workspace.root

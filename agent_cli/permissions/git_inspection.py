@@ -81,6 +81,8 @@ _THREE_PART_KEYS = frozenset(f"{section}..{name}" for section, names in _NAMED.i
 _COLOURS = r"color\.(branch|diff|status|grep|interactive|decorate|advice|push|remote)\.[a-z-]+|advice\.[a-z]+"
 # Compiled when needed, as that takes longer than everything else about opening a repository.
 _ADDRESSES = frozenset((("remote", "url"), ("remote", "pushurl"), ("branch", "remote"), ("branch", "pushremote")))
+# Editors that leave a file as it is.
+IDLE_EDITORS = frozenset(("true", ":", "/bin/true", "/usr/bin/true"))
 _SWITCH = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "0", "1"))
 # Entries whose values are credentials or may contain them.
 _CREDENTIALS = (
@@ -109,6 +111,8 @@ def is_harmless_entry(key: str, value: str | None) -> bool:
     if not dot:
         if key == "core.fsmonitor":  # a boolean means git's own monitor, which is disabled
             return value in _SWITCH
+        if key in ("core.editor", "sequence.editor"):
+            return value in IDLE_EDITORS
         if key == "core.bare":
             return value in ("false", "no", "off", "0")
         return key in _HARMLESS or re.fullmatch(_COLOURS, key) is not None

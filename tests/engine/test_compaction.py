@@ -21,6 +21,7 @@ from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
+from agent_tools.fs.read_state import KnownVersion
 from agent_tools.results import TodoItem
 from tests.support.narrow_model import SUMMARY, NarrowModel, whole
 from tests.support.scripts import call
@@ -74,6 +75,19 @@ def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: P
     assert world.names.index("Compacting") < world.names.index("Compacted")
 
 
+def test_lines_that_were_cut_from_a_carried_file_count_as_unseen(tmp_path: Path) -> None:
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    world = world_with(tmp_path, model)
+    for number in range(9):
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 160)
+    world.turn("Read all nine.", context_window=SIZE)
+    head = "".join(e.head[0].text for e in world.of(Compacted) if e.head)  # type: ignore[union-attr]
+    name = next(f"f{n}.txt" for n in range(9) if f"f{n}.txt as it is now" in head)
+    assert "read the file for the rest" in head
+    seen = {path: mark for e in world.of(Compacted) for path, mark in e.seen.items()}
+    assert KnownVersion.from_mark(seen[str(tmp_path / name)]).lines == ()
+
+
 def test_old_results_that_were_replaced_are_cut_first_and_no_model_is_asked(tmp_path: Path) -> None:
     def answer(number: int, request: Request) -> dict[str, Any]:
         if number >= 9:
@@ -108,6 +122,25 @@ def test_a_provider_that_refuses_shows_how_large_a_window_is_that_nobody_knew(tm
     assert model.refused == 1
     assert all(e.trigger == "auto" for e in made[1:])
     assert (world.deps.state.window.refused_tokens or 0) <= SIZE
+
+
+@pytest.mark.parametrize("known", [None, 20 * SIZE])
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "maximum context length is {size} tokens. However, your messages resulted in {count} tokens.",
+        "prompt is too long: {count} tokens > {size} maximum",
+        "This model's maximum context length is {size} tokens.",
+    ],
+)
+def test_a_refusal_that_names_the_window_sets_it(tmp_path: Path, words: str, reports: bool, known: int | None) -> None:
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE, reports=reports, words=words)
+    world = world_with(tmp_path, model)
+    assert isinstance(world.turn("Read all nine.", context_window=known), Complete)
+    assert world.deps.state.window.refused_tokens == SIZE
+    assert world.of(Compacted)[0].trigger == "too_long"
+    assert model.refused == 1, "from then on the window is known"
 
 
 @pytest.mark.parametrize("summary", [None, "", "short"])

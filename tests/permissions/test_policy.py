@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_cli.core.decisions import Level
 from agent_cli.core.rules import RuleError, read_rule, split_rules
 from agent_cli.permissions import command_rules
-from agent_cli.permissions.policy import Mode, Policy
+from agent_cli.permissions.policy import Mode, Policy, change_rules
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 
@@ -53,6 +54,24 @@ def run(root: Path, command: str, **rules: str) -> Level:
         ("FOO=1 git status", {"allow": "Bash(git status:*)"}, ASK),
         ("FOO=1 npm test", {"allow": "Bash(npm test)"}, ASK),
         ("FOO=1 npm test", {"allow": "Bash(FOO=1 npm test)"}, ALLOW),
+        # An editor or pager that does nothing changes no command.
+        ("GIT_EDITOR=true git rebase --continue", {"allow": "Bash(git:*)"}, ALLOW),
+        ("GIT_EDITOR=true git rebase --continue", {"allow": "Bash(git rebase:*)"}, ALLOW),
+        ("GIT_EDITOR=: git merge --continue", {"allow": "Bash(git merge:*)"}, ALLOW),
+        ("EDITOR=true VISUAL=/bin/true git commit --amend", {"allow": "Bash(git commit:*)"}, ALLOW),
+        ("GIT_SEQUENCE_EDITOR=: git rebase -i --autosquash HEAD~2", {"allow": "Bash(git:*)"}, ALLOW),
+        ("git -c core.editor=true rebase --continue", {"allow": "Bash(git rebase:*)"}, ASK),
+        ("git -c core.editor=true rebase --continue", {"allow": "Bash(git:*)"}, ALLOW),
+        ("git -c sequence.editor=: rebase -i HEAD~2", {"allow": "Bash(git:*)"}, ALLOW),
+        ("GIT_PAGER=cat git log", {}, ALLOW),
+        ("GIT_EDITOR=true git rebase --continue", {}, ASK),
+        ("GIT_EDITOR=vim git rebase --continue", {"allow": "Bash(git:*)"}, ASK),
+        ("GIT_EDITOR='true; rm x' git rebase --continue", {"allow": "Bash(git:*)"}, ASK),
+        ("GIT_EDITOR=$x git rebase --continue", {"allow": "Bash(git:*)"}, ASK),
+        ("GIT_EDITOR=./true git rebase --continue", {"allow": "Bash(git:*)"}, ASK),
+        ("git -c core.editor=./x rebase --continue", {"allow": "Bash(git:*)"}, ASK),
+        ("GIT_PAGER=./x git log", {}, ASK),
+        ("GIT_SSH=true git fetch", {"allow": "Bash(git:*)"}, ASK),
         ("timeout 5 npm test", {"allow": "Bash(npm test)"}, ALLOW),
         ("./timeout 5 npm test", {"allow": "Bash(npm test)"}, ASK),
         ("sudo npm test", {"allow": "Bash(npm test)"}, ASK),
@@ -295,3 +314,25 @@ def test_plain_words_of_a_rule_are_what_the_parser_makes_of_them(monkeypatch: py
     monkeypatch.setattr(command_rules, "_PLAIN_SPEC", re.compile(r"(?!)"))
     assert prefixes() == quick
     command_rules._prefix.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("rules", "added", "problems"),
+    [
+        ([{"toolName": "Read", "ruleContent": "plan.txt"}], ["Read(plan.txt)"], 0),
+        ("Read(plan.txt)", ["Read(plan.txt)"], 0),
+        (["Read(plan.txt)", "Read("], ["Read(plan.txt)"], 1),
+        ([{"toolName": "Read", "ruleContent": '"plan.txt"'}], [], 1),
+        ([["Read"]], [], 1),
+        ([{}], [], 1),
+    ],
+)
+def test_a_rule_that_a_host_adds_is_applied_or_reported(
+    tmp_path: Path, rules: Any, added: list[str], problems: int
+) -> None:
+    made = policy(tmp_path)
+    found = change_rules(made, {"type": "addRules", "behavior": "deny", "rules": rules})
+    assert [rule.text for rule in made.rules] == added
+    assert len(found) == problems
+    assert change_rules(made, {"type": "addRules", "behavior": "denied", "rules": rules})
+    assert change_rules(made, {"type": "setMode", "mode": "plan"}) == []

@@ -33,6 +33,11 @@ _LATIN_LOOKALIKES = {
     "Lisu": "ꓐꓑꓒꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ",
     "Deseret": "𐐄𐐎𐐐𐐛𐐠𐐬𐐴𐐿𐑀",
 }  # fmt: skip
+# What those of two scripts look like, in the same order.
+_LATIN_FORMS = {
+    "Greek": "ABEZHIKMNOPTYXCMjcvopuikawtyF",
+    "Cyrillic": "aeopcyxijshdlvqwykABEKMHOPCTXYIJSYQWIHGV",
+}
 # Letters of phonetic alphabets and mathematics, which no language uses in words.
 _PHONETIC = (
     "\u0250-\u02af\u1d00-\u1dbf\u01c0-\u01c3\u2100-\u214f\u24b6-\u24e9\U0001d400-\U0001d7ff\U0001f130-\U0001f189"
@@ -78,6 +83,20 @@ def describe_lookalikes(*texts: str) -> str:
     shown = [f"{code_escape(ord(c))} is {name(c, 'an unnamed character')}" for c in list(found)[:_MAX_NAMED]]
     more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
     return f"contains characters that look like others or are invisible: {', '.join(shown)}{more}"
+
+
+def latin_form(text: str) -> str:
+    """Return a text with Greek and Cyrillic letters that look like Latin ones, and special forms of these, as these."""
+    return normalize("NFKC", text).translate(_to_latin())
+
+
+@cache
+def _to_latin() -> dict[int, int]:
+    return {
+        ord(theirs): ord(ours)
+        for script, forms in _LATIN_FORMS.items()
+        for theirs, ours in zip(_LATIN_LOOKALIKES[script], forms, strict=True)
+    }
 
 
 # Number of characters named in a message, and of words examined around one.

@@ -13,12 +13,12 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.documents.notebook import parse_notebook, show_notebook
+from agent_tools.fs import read_state
 from agent_tools.fs.encoding import (
     BYTE_ORDER_MARKS,
     TextFile,
     decode_text,
     describe_binary,
-    fingerprint,
     guess_encoding,
     line_end,
     looks_binary,
@@ -215,12 +215,10 @@ class Read(Tool[ReadArgs]):
         text = decode_text(data)
         if text is None:
             return _show_binary(data, name, ctx)
-        result = _show_text(text, path, first, limit, ctx)
-        ctx.seen[str(path)] = fingerprint(data)
-        return result
+        return _show_text(text, data, path, first, limit, ctx)
 
 
-def _show_text(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
+def _show_text(text: TextFile, data: bytes, path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
     """Show a notebook as cells, any other text as lines."""
     name, note = ctx.workspace.spell(path), ""
     if path.suffix.lower() == ".ipynb" and text.content.strip():
@@ -229,12 +227,20 @@ def _show_text(text: TextFile, path: Path, first: int, limit: int, ctx: ToolCont
         except ToolError as error:
             note = f"{str(error).rstrip('.')}: shown as text"
         else:
-            return show_notebook(notebook, name, ctx.workspace.show(path), ctx, first, limit)
-    return _show_lines(text, path, first, limit, note, ctx)
+            result = show_notebook(notebook, name, ctx.workspace.show(path), ctx, first, limit)
+            if isinstance(result.display, FileView):
+                view = result.display
+                read_state.note_view(path, data, ctx, view.first, view.lines, view.total)
+            return result
+    result, lines = _show_lines(text, path, first, limit, note, ctx)
+    read_state.note_read(path, data, ctx, lines)
+    return result
 
 
-def _show_lines(text: TextFile, path: Path, first: int, limit: int, note: str, ctx: ToolContext) -> ToolResult:
-    """Show numbered lines of a file that is loaded."""
+def _show_lines(
+    text: TextFile, path: Path, first: int, limit: int, note: str, ctx: ToolContext
+) -> tuple[ToolResult, read_state.Ranges | None]:
+    """Show numbered lines of a file that is loaded. Also return those that are shown in full; None for all."""
     name = ctx.workspace.spell(path)
     lines = split_lines(text.content)
     if first > max(len(lines), 1):
@@ -247,14 +253,16 @@ def _show_lines(text: TextFile, path: Path, first: int, limit: int, note: str, c
     last = first - 1 + count
     view = FileView(ctx.workspace.show(path), first, count, len(lines), text.content.endswith("\n"))
     if not lines:
-        return ToolResult(f"{name} is empty (0 characters).", view)
+        return ToolResult(f"{name} is empty (0 characters).", view), None
     notes = [note] if note else []
     if first > 1 or last < len(lines):
         notes.append(f"lines {first}-{last} of {len(lines):,}")
     notes += _encoding_notes(text)
     if last < len(lines):
         notes.append(f"continue with offset={last + 1}")
-    return ToolResult("\n".join(shown[:count]) + (f"\n[{'; '.join(notes)}]" if notes else ""), view)
+    result = ToolResult("\n".join(shown[:count]) + (f"\n[{'; '.join(notes)}]" if notes else ""), view)
+    full = [n for n in range(first, last + 1) if len(lines[n - 1].rstrip("\r\n")) <= MAX_LINE_CHARS]
+    return result, None if len(full) == len(lines) else tuple((n, n) for n in full)
 
 
 def _line_prefix(line: int, ctx: ToolContext) -> str:

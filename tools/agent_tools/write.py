@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_tools.edit import change as edit_change
-    from agent_tools.edit import formatters
+    from agent_tools.edit import formatters, omissions
 
 
 class WriteArgs(Value):
@@ -74,6 +74,7 @@ class Write(Tool[WriteArgs]):
         path = ctx.workspace.resolve(args.file_path)
         before, text = edit_change.current_text(path, ctx, "write")
         content, note = args.content, ""
+        omissions.reject_omissions(None if before is None else text.content, content)
         if line_end(text.content) == "\r\n" and "\r" not in content:
             content = content.replace("\n", "\r\n")
             note = "Its lines still end in CRLF."
@@ -84,4 +85,4 @@ class Write(Tool[WriteArgs]):
                 raise
             after = TextFile(content).encode(content)
             note = f"It is UTF-8 now, because {text.encoding} lacks some of its characters."
-        return edit_change.Change(path, before, after, text.content, content, note)
+        return edit_change.Change(path, before, after, text.content, content, note, "all")

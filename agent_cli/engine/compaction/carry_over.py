@@ -31,9 +31,10 @@ from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CallError
 from agent_tools.base import Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
+from agent_tools.fs import read_state
 from agent_tools.record import Value
 from agent_tools.registry import TraitsOf, tool_traits
-from agent_tools.results import Media
+from agent_tools.results import FileView, Media
 from agent_tools.schema import FILE_NAMES
 from agent_tools.shell.jobs import Jobs
 from agent_tools.text import counted
@@ -234,10 +235,14 @@ def _files(turn: Turn, gone: Sequence[Message], stay: Sequence[Message], room: i
     for path in _wanted(turn, gone, stay):
         if len(found) == MAX_FILES or room < 100:
             break
-        text = _read(turn, path)
-        if text is None:
+        result = _read(turn, path)
+        if result is None:
             continue
-        text = truncate_to_tokens(text, min(room, room * 2 // 3 + 200), f"{_CUT_NOTE}; read the file for the rest")
+        text = truncate_to_tokens(
+            result.text, min(room, room * 2 // 3 + 200), f"{_CUT_NOTE}; read the file for the rest"
+        )
+        if text != result.text and isinstance(result.display, FileView):
+            read_state.forget_lines(path, result.display.total, turn.deps.context)
         room -= count_text_tokens(text)
         found.append((turn.deps.context.workspace.spell(Path(path)), text))
     return found
@@ -275,7 +280,7 @@ def _mentioned(turn: Turn, message: UserMessage) -> list[str]:
     return [path for path in found if path in turn.deps.context.seen]
 
 
-def _read(turn: Turn, path: str) -> str | None:
+def _read(turn: Turn, path: str) -> ToolResult | None:
     """Return the file as the reading tool shows it; None if that needs approval or fails."""
     tool = next((tool for tool in turn.deps.tools.values() if tool.reopens), None)
     if tool is None:
@@ -287,4 +292,4 @@ def _read(turn: Turn, path: str) -> str | None:
         result = item.tool.run(item.args, turn.deps.context)
     except (ToolError, OSError, CancelledError):
         return None
-    return result.text if isinstance(result, ToolResult) and not result.media else None
+    return result if isinstance(result, ToolResult) and not result.media else None

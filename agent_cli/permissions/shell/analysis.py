@@ -17,7 +17,7 @@ from typing import Literal
 from agent_cli.permissions.programs.find import read_find
 from agent_cli.permissions.shell.parser import MAX_CHARS, ShellParseError, parse_tree
 from agent_cli.permissions.shell.walker import MAX_PARTS, Walk
-from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Scope, SimpleCommand, Word, Wrapper
+from agent_cli.permissions.shell.words import Analysis, Scope, SimpleCommand, Word, Wrapper, is_plain_assignment
 from agent_tools.record import Value
 from agent_tools.text import UNSAFE
 
@@ -362,7 +362,7 @@ def _script(script: Script, depth: int, scope: Scope) -> tuple[list[SimpleComman
     inside = _analysed(script.text, own, depth + 1)
     unclear = inside.unclear or ("" if script.exact or plain_parts(script.text, ()) else "runs another shell than bash")
     layers = (*part.layers, script.layer)
-    odd = next((n for n in assigned_variables(part) if not PLAIN_VARIABLES.fullmatch(n)), "")
+    odd = next((w.text.partition("=")[0] for w in part.assigns if not is_plain_assignment(w.text)), "")
     outer = part.replace(
         words=(), layers=layers, why=part.why or (f"{odd}, set for all of its shell code" if odd else "")
     )

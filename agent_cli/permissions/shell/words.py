@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from agent_cli.permissions.git_inspection import IDLE_EDITORS
 from agent_tools.record import Value
 
 # Variables whose values change how later words are read or which program a name means.
@@ -27,12 +28,24 @@ BASH_VARIABLES = re.compile(
     r"CHILD_MAX|COLUMNS|LINES|TMOUT|MAIL\w*|IGNOREEOF|INPUTRC|INSIDE_EMACS|FCEDIT"
 )
 # Variables that change how text looks, not what runs: a rule about a command need not name them.
-PLAIN_VARIABLES = re.compile(
+_PLAIN_VARIABLES = re.compile(
     r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI"
     # Variables that control builds and tests without naming a program.
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE"
 )
+_EDITOR_VARIABLES = re.compile(r"(?:GIT_|GIT_SEQUENCE_|HG|SVN_)?EDITOR|VISUAL")
+_PAGER_VARIABLES = re.compile(r"(?:GIT_|MAN|SYSTEMD_)?PAGER")
 _MAX_DIRECTORIES = 8
+
+
+def is_plain_assignment(assignment: str) -> bool:
+    """Return True if NAME=VALUE before a command changes only how text looks, or names an editor that does nothing."""
+    name, _, value = assignment.partition("=")
+    if _EDITOR_VARIABLES.fullmatch(name):
+        return value in IDLE_EDITORS
+    if _PAGER_VARIABLES.fullmatch(name):
+        return value in ("", "cat")
+    return _PLAIN_VARIABLES.fullmatch(name) is not None
 
 
 # The conversion that assigns how much was written so far: %n, with flags, a width and so on.

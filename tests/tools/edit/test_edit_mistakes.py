@@ -203,16 +203,6 @@ def test_what_is_put_right_and_reported(content: str, old: str, new: str, become
         pytest.param(PYTHON, "Def Alpha(x):", "x", ["line 4, upper and lower case"], id="case"),
         pytest.param(PYTHON, "def alpha( x ):", "x", ["line 4, whitespace inside the line"], id="blanks inside"),
         pytest.param(
-            PROSE, 'said "yes"', "x", ["line 1, old_string has only part of it"], id="typography in a part of a line"
-        ),
-        pytest.param(
-            PYTHON,
-            "def al\u200bpha(x):",
-            "x",
-            ["line 4, invisible characters", "al\\u200bpha"],
-            id="invisible",
-        ),
-        pytest.param(
             PYTHON,
             "    if x:\n        return None\n",
             "x",

@@ -207,3 +207,45 @@ def test_a_cancelled_turn_writes_nothing(bench: Bench) -> None:
     with pytest.raises(CancelledError):
         bench("MultiEdit", edits=[one("x", "y", "a")])
     assert state(bench) == {"a": b"x\n"}
+
+
+def searched(bench: Bench, *names: str) -> None:
+    """Files whose lines a search has shown."""
+    for name in names:
+        os.utime(bench.file(name, "".join(f"{name} line {n}\n" for n in range(20))), (1_700_000_000, 1_700_000_000))
+    bench("Grep", pattern="line (3|4|7)$", output_mode="content")
+
+
+def test_lines_that_a_search_showed_can_be_edited_as_by_edit(bench: Bench) -> None:
+    searched(bench, "f", "g")
+    edits = [
+        one("f line 3\nf line 4\n", "three\nfour\n", "f"),
+        # A text of an earlier edit, beside one that was shown.
+        one("four\n", "4\n", "f"),
+        one("g line 7", "seven", "g"),
+    ]
+    bench("MultiEdit", edits=edits)
+    assert "f line 2\nthree\n4\nf line 5\n" in (bench.root / "f").read_text()
+    assert "g line 6\nseven\n" in (bench.root / "g").read_text()
+
+
+def test_lines_that_no_search_showed_need_a_read(bench: Bench) -> None:
+    searched(bench, "f", "g")
+    before = state(bench)
+    edits = [one("f line 3", "x", "f"), one("f line 9", "y", "f"), one("g line 5", "z", "g")]
+    said = bench.fails("MultiEdit", edits=edits)
+    assert "2 of 3 edits failed:\nedit 2 of 3 (f): f exists and was not read" in said
+    assert "edit 3 of 3 (g): g exists and was not read" in said and said.endswith("No file was changed.")
+    assert "edit 1" not in said and state(bench) == before
+
+
+def test_all_failing_edits_are_named_at_once(bench: Bench) -> None:
+    known(bench, a="one\ntwo\n", b="two\ntwo\n")
+    before = state(bench)
+    edits = [one("zero", "0", "a"), one("one", "1", "a"), one("two", "2", "b"), one("x", "y", "missing")]
+    said = bench.fails("MultiEdit", edits=edits)
+    assert said.startswith("3 of 4 edits failed:\nedit 1 of 4 (a): ")
+    assert "edit 3 of 4 (b): old_string matches 2 places" in said and "edit 4 of 4 (missing): missing does not" in said
+    assert state(bench) == before
+    said = bench.fails("MultiEdit", edits=[one("a", "b"), one("c", "d"), one("e", "f", "a")])
+    assert said.count("has no file") == 2

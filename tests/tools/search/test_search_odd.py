@@ -97,4 +97,4 @@ def test_files_that_may_not_be_read_are_left_out_and_counted(bench: Bench) -> No
 
 
 def test_a_bad_glob_is_not_called_a_bad_pattern(bench: Bench) -> None:
-    assert bench.fails("Grep", pattern="x", glob="[").startswith("Invalid glob: error parsing glob '['")
+    assert bench.fails("Grep", pattern="x", glob="{").startswith("Invalid glob: error parsing glob '{'")

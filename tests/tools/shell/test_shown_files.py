@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_tools.base import ToolContext
-from agent_tools.edit.shown_text import note_shown, was_shown
+from agent_tools.fs.read_state import note_shown, was_shown
 from agent_tools.fs.workspace import Workspace
 from agent_tools.shell.shown_files import printed_paths
 from tests.support.scripts import call

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.fs.encoding import decode_text, fingerprint
+from agent_tools.fs import read_state
+from agent_tools.fs.encoding import decode_text
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -302,7 +303,10 @@ class NotebookRead(Tool[NotebookReadArgs]):
         notebook = parse_notebook(text.content, name)
         only = None if args.cell_id is None else notebook.find(args.cell_id)
         result = show_notebook(notebook, name, ctx.workspace.show(path), ctx, 1, _MAX_LINES, only)
-        ctx.seen[str(path)] = fingerprint(data)
+        if isinstance(view := result.display, FileView):
+            shown = (view.first, view.lines) if only is None else (1, 0)
+            total = view.total if only is None else max(view.total, 1)
+            read_state.note_view(path, data, ctx, *shown, total)
         return result
 
 

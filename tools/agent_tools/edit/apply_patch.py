@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_tools.edit import change as edit_change
-    from agent_tools.edit import formatters
+    from agent_tools.edit import formatters, omissions
 
 # In lark's notation, which the Responses API accepts for tools with plain-text input.
 GRAMMAR = r"""start: begin file+ end
@@ -170,6 +170,7 @@ def _change(part: FilePatch, path: Path, move: Path | None, ctx: ToolContext) ->
     if part.kind == "add":
         if before is not None:
             raise ToolError("the file exists already: change it with *** Update File.")
+        omissions.reject_omissions(None, part.text)
         return [(make(path, None, part.text.encode(), "", part.text), ())]
     if before is None:
         raise not_found_error(path, ctx)
@@ -179,6 +180,7 @@ def _change(part: FilePatch, path: Path, move: Path | None, ctx: ToolContext) ->
     if text is None:
         raise ToolError(f"it is {describe_binary(before)}, not text, and cannot be changed with this tool.")
     content, notes = apply_hunks(text.content, part.hunks) if part.hunks else (text.content, ())
+    omissions.reject_omissions(text.content, content)
     after = text.encode(content)
     if move is None:
         return [(make(path, before, after, text.content, content), notes)]

@@ -8,11 +8,14 @@ from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.edit.diff import excerpt, unified
-from agent_tools.edit.shown_text import was_shown
-from agent_tools.fs.encoding import TextFile, decode_text, describe_binary, fingerprint
+from agent_tools.fs import read_state
+from agent_tools.fs.encoding import TextFile, decode_text, describe_binary
 from agent_tools.record import Value
 from agent_tools.results import Diff, Diffs
-from agent_tools.text import counted, cut_line, fit
+from agent_tools.text import MAX_LINE_CHARS, counted, cut_line, fit
+
+# Of the lines that were not shown, in an error.
+_MAX_RANGES = 10
 
 
 class Change(Value):
@@ -21,6 +24,7 @@ class Change(Value):
     before, after: its bytes; before is None for a new file, after for a deleted one.
     old, new: its decoded text.
     note: a remark for the model about how the place was found.
+    written: what the model wrote of the new text.
     """
 
     path: Path
@@ -29,6 +33,7 @@ class Change(Value):
     old: str
     new: str
     note: str = ""
+    written: read_state.Written = "changes"
 
     def diff(self, ctx: ToolContext) -> Diff:
         """Return the change as a diff for the user."""
@@ -39,7 +44,7 @@ class Change(Value):
         """Write or delete the file, and mark its content as known. Raises ToolError; nothing is changed then."""
         if self.after is None:
             ctx.workspace.remove(self.path, self.before or b"")
-            ctx.seen.pop(str(self.path), None)
+            read_state.forget(self.path, ctx)
             return
         created = _missing_directories(self)
         try:
@@ -47,7 +52,7 @@ class Change(Value):
         except BaseException:  # also for an interrupt: leave no directories behind for a file that was not written
             ctx.workspace.remove_empty(created[::-1])
             raise
-        ctx.seen[str(self.path)] = fingerprint(self.after)
+        read_state.note_change(self.path, self.before, self.after, (self.old, self.new), ctx, self.written)
 
     def new_excerpt(self) -> str:
         """Return the changed lines with their new content, for the model."""
@@ -60,36 +65,96 @@ class Change(Value):
 def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tuple[bytes | None, TextFile]:
     """Return the bytes and text of a file that is about to be changed; None and an empty text for a new file.
 
-    verb: what the call does, for messages.
-    old: the text to replace. A file that has it exactly once need not have been read if a result showed it, or with a
-    small model.
-    No file needs to be read first if the tool Read is not offered. Raises ToolError if it is not a text file, was not
-    read in this conversation, or has changed since.
+    verb, old: as for `require_seen`. Raises ToolError as that does, and if it is not a text file.
     """
+    data, text = read_editable(path, ctx)
+    if data is not None and ctx.require_read_first:
+        sight = read_state.look_up(path, data, text.content, ctx)
+        require_seen(path, sight, (data, text, text.content), ctx, verb, old)
+    return data, text
+
+
+def read_editable(path: Path, ctx: ToolContext) -> tuple[bytes | None, TextFile]:
+    """Return the bytes and text of a file; None and an empty text for a new file. Raises ToolError for binary data."""
     data = ctx.workspace.read_if_there(path)
     if data is None:
         return None, TextFile("")
-    name = ctx.workspace.spell(path)
-    text = decode_text(data)
-    if text is None:
+    if (text := decode_text(data)) is None:
+        name = ctx.workspace.spell(path)
         raise ToolError(f"{name} is {describe_binary(data)}, not text, and cannot be changed with this tool.")
-    if ctx.require_read_first:
-        known = ctx.seen.get(str(path))
-        once = known is None and old and text.content.count(old) == 1
-        if once and (ctx.small_model or was_shown(path, old, ctx)):
-            return data, text
-        if known is None and ctx.small_model and old:
-            raise _not_read_error(path, text, data, old, ctx)
-        if known is None and not ctx.workspace.offered("Read"):
-            return data, text
-        if known is None:
-            raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")
-        if known != fingerprint(data):
-            raise ToolError(
-                f"{name} changed since it was last read (by the user, a formatter or a command). "
-                f"Read it again and {verb} what is there now."
-            )
     return data, text
+
+
+def require_seen(
+    path: Path,
+    sight: read_state.Sight,
+    file: tuple[bytes, TextFile, str],
+    ctx: ToolContext,
+    verb: str,
+    old: str = "",
+    own: str = "",
+) -> None:
+    """Raise ToolError if the model does not know the file that is about to be changed, or if it has changed since.
+
+    file: its bytes, its text, and the text after earlier edits of this call.
+    verb: what the call does, for messages: "edit", or "write" for one that replaces the whole file, for which the model
+    must have seen every line.
+    old: the text to replace. A file that has it exactly once need not have been read if a result showed it, or with a
+    small model.
+    own: what earlier edits of this call have written.
+
+    No file needs to be read first if the tool Read is not offered.
+    """
+    name, (data, text, content) = ctx.workspace.spell(path), file
+    once = not sight.read and old and content.count(old) == 1
+    if once and (ctx.small_model or read_state.was_shown(path, old, ctx, own)):
+        return
+    if not sight.read and ctx.small_model and old:
+        raise _not_read_error(path, text, data, old, ctx)
+    if not sight.read and not ctx.workspace.offered("Read"):
+        return
+    replaces = verb == "write"
+    partly = replaces and sight.unseen != ((1, sight.total),)
+    if not sight.read and not partly:
+        raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")
+    if sight.read and not sight.current:
+        new = f" {_describe_lines(sight.unseen)} new: it is enough to read these." if partly and sight.unseen else ""
+        raise ToolError(
+            f"{name} changed since it was last read (by the user, a formatter or a command). "
+            f"Read it again and {verb} what is there now.{new}"
+        )
+    if replaces and sight.unseen and ctx.workspace.offered("Read"):
+        raise _unseen_lines_error(name, text, sight, ctx)
+
+
+def _unseen_lines_error(name: str, text: TextFile, sight: read_state.Sight, ctx: ToolContext) -> ToolError:
+    """Return the error for a call that would replace lines that the model was not shown."""
+    lines = text.content.split("\n")
+    long = all(len(lines[n - 1]) > MAX_LINE_CHARS for first, last in sight.unseen for n in range(first, last + 1)[:50])
+    edit = ctx.workspace.advice("Edit apply_patch", "or change only a part with {}")
+    edit = f",{edit}" if edit else ""
+    if long and sight.total >= len(lines) - 1:
+        return ToolError(
+            f"{_describe_lines(sight.unseen)} longer than {MAX_LINE_CHARS:,} characters and not shown in full, and "
+            f"this call would replace the whole of {name}. Print what is missing{edit}. To replace it all the same, "
+            "delete it first."
+        )
+    return ToolError(
+        f"{name} has {counted(sight.total, 'line')}, and {_describe_lines(sight.unseen, 'were not shown')}: this call "
+        f"would replace the whole file. Read these lines first{edit}."
+    )
+
+
+def _describe_lines(ranges: read_state.Ranges, state: str = "") -> str:
+    """Describe some lines of a file: "lines 4-9 and 12 were not shown"."""
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MAX_RANGES]]
+    more = len(ranges) - len(shown)
+    shown += [f"{more} more ranges"] if more else []
+    one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    text = f"{'line' if one else 'lines'} {', '.join(shown[:-1])}{' and ' if shown[1:] else ''}{shown[-1]}"
+    if state:
+        return f"{text} {state.replace('were', 'was') if one else state}"
+    return f"{text.capitalize()} {'is' if one else 'are'}"
 
 
 def _not_read_error(path: Path, text: TextFile, data: bytes, old: str, ctx: ToolContext) -> ToolError:
@@ -98,7 +163,7 @@ def _not_read_error(path: Path, text: TextFile, data: bytes, old: str, ctx: Tool
     lines = [cut_line(line) for line in text.content.splitlines()]
     if fit(lines, ctx.result_limits.most("page")) < len(lines):
         return ToolError(f"old_string is in {name} {times} times, and you have not read {name}. Read it first.")
-    ctx.seen[str(path)] = fingerprint(data)
+    read_state.note_read(path, data, ctx)
     what = "Copy more of it, or set replace_all" if times else "Copy it from the file"
     return ToolError(f"old_string is in {name} {counted(times, 'time')}. {what}:\n" + "\n".join(lines))
 
@@ -155,7 +220,7 @@ def _roll_back(written: Sequence[Change], ctx: ToolContext, seen: dict[str, str]
         except ToolError as error:
             left.insert(0, f"{ctx.workspace.spell(change.path)} ({str(error).rstrip('.')})")
             continue
-        ctx.seen.pop(str(change.path), None)
+        read_state.forget(change.path, ctx)
         if (known := seen.get(str(change.path))) is not None:
             ctx.seen[str(change.path)] = known
     return left

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Hashable
 from itertools import pairwise
+from typing import TypeVar
 
 from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
 from agent_tools.text import cut_line
 
+# A line, or its hash.
+Line = TypeVar("Line", bound=Hashable)
 MAX_EXCERPT_LINES = 60
 _MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
@@ -126,7 +130,7 @@ def common_start(one: str, other: str) -> int:
     return min(at, most)
 
 
-def changed_ranges(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
+def changed_ranges(a: list[Line], b: list[Line]) -> list[tuple[int, int, int, int]]:
     """Return the ranges that differ, in order: a[i1:i2] became b[j1:j2]. Lines between two of them are equal."""
     most = min(len(a), len(b))
     head = next((n for n in range(most) if a[n] != b[n]), most)
@@ -140,7 +144,9 @@ def changed_ranges(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]
     return found
 
 
-def _ranges_between(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int, int, int]]:
+def _ranges_between(
+    a: list[Line], b: list[Line], i1: int, i2: int, j1: int, j2: int
+) -> list[tuple[int, int, int, int]]:
     """Return the ranges that differ within a[i1:i2] and b[j1:j2]."""
     if i1 == i2 or j1 == j2:
         return [(i1, i2, j1, j2)] if i1 < i2 or j1 < j2 else []
@@ -159,7 +165,7 @@ def _ranges_between(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: i
     return out
 
 
-def _scan_forward(a: list[str], b: list[str], i: int, i2: int, j: int, j2: int) -> list[tuple[int, int, int, int]]:
+def _scan_forward(a: list[Line], b: list[Line], i: int, i2: int, j: int, j2: int) -> list[tuple[int, int, int, int]]:
     """Do the same if there is no unique line to split at: after a difference, search nearby for three equal lines."""
     out: list[tuple[int, int, int, int]] = []
     while i < i2 and j < j2:
@@ -175,7 +181,7 @@ def _scan_forward(a: list[str], b: list[str], i: int, i2: int, j: int, j2: int) 
     return [*out, (i, i2, j, j2)] if i < i2 or j < j2 else out
 
 
-def _common_unique_lines(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
+def _common_unique_lines(a: list[Line], b: list[Line], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
     """Return positions of lines that occur once in each range: the longest sequence in the same order in both."""
     ours, theirs = _unique_lines(a, i1, i2), _unique_lines(b, j1, j2)
     pairs = [(i, theirs[line]) for line, i in ours.items() if line in theirs]
@@ -196,9 +202,9 @@ def _common_unique_lines(a: list[str], b: list[str], i1: int, i2: int, j1: int, 
     return run[::-1]
 
 
-def _unique_lines(lines: list[str], start: int, end: int) -> dict[str, int]:
+def _unique_lines(lines: list[Line], start: int, end: int) -> dict[Line, int]:
     """Return the lines that occur exactly once in a range, in order, with their positions."""
-    found: dict[str, int] = {}
+    found: dict[Line, int] = {}
     for n in range(start, end):
         found[lines[n]] = -1 if lines[n] in found else n
     return {line: n for line, n in found.items() if n >= 0}

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.fs.encoding import TextFile
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.lazy import lazy_imports
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_tools.edit import change as edit_change
     from agent_tools.edit import diff as edit_diff
-    from agent_tools.edit import formatters, matching
+    from agent_tools.edit import formatters, matching, omissions
+    from agent_tools.fs import read_state
 
 
 class EditArgs(Value):
@@ -92,7 +92,9 @@ class Edit(Tool[EditArgs]):
 def apply_edit(content: str, old: str, new: str, replace_all: bool, *, exists: bool) -> EditedText:
     """Apply an edit to `content`; an empty `old` fills an empty text. exists: the file exists. Raises ToolError."""
     if old:
-        return matching.replace(content, old, new, replace_all)
+        edited = matching.replace(content, old, new, replace_all)
+        omissions.reject_omissions(content, edited.content)
+        return edited
     if content:
         raise ToolError(
             "old_string is empty, which is only for new and empty files, and this file has content. "
@@ -100,6 +102,7 @@ def apply_edit(content: str, old: str, new: str, replace_all: bool, *, exists: b
         )
     if exists and not new:
         raise ToolError("old_string and new_string are both empty: there is nothing to change.")
+    omissions.reject_omissions(None, new)
     return matching.EditedText(new, (matching.Splice(0, 0, new),))
 
 
@@ -126,18 +129,25 @@ class MultiEditArgs(Value):
 class _File:
     """The state of a file between edits. first: number of its first edit."""
 
-    def __init__(self, path: Path, before: bytes | None, text: TextFile, first: int) -> None:
-        self.path, self.before, self.text, self.first = path, before, text, first
-        self.content = text.content
-        self.after = before
+    def __init__(self, path: Path, ctx: ToolContext, first: int) -> None:
+        self.path, self.first = path, first
+        self.before, self.text = edit_change.read_editable(path, ctx)
+        self.content = self.text.content
+        self.after = self.before
+        self._own = ""
+        self._sight = read_state.look_up(path, self.before, self.content, ctx) if self.before is not None else None
 
     def apply(self, edit: OneEdit, ctx: ToolContext) -> str:
         """Apply one more edit and return its note. Raises ToolError."""
         exists = self.after is not None
         if not exists and edit.old_string:
             raise not_found_error(self.path, ctx)
+        if self._sight is not None and self.before is not None and ctx.require_read_first:
+            file = (self.before, self.text, self.content)
+            edit_change.require_seen(self.path, self._sight, file, ctx, "edit", edit.old_string, self._own)
         edited = apply_edit(self.content, edit.old_string, edit.new_string, edit.replace_all, exists=exists)
         self.content, self.after = edited.content, self.text.encode(edited.content)
+        self._own += f"{edit.new_string}\n"
         return edited.note
 
     def change(self) -> Change | None:
@@ -199,26 +209,34 @@ class MultiEdit(Tool[MultiEditArgs]):
     def _changes(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
         """Return the combined change of each file, with a name for it in errors, and the notes of the edits."""
         files: dict[Path, _File] = {}
-        notes = []
+        notes, errors = [], []
         for number, (edit, path) in enumerate(zip(args.edits, _paths(args, ctx), strict=True), 1):
             again = path in files
             try:
                 if not again:
-                    files[path] = _File(path, *edit_change.current_text(path, ctx, "edit"), number)
+                    files[path] = _File(path, ctx, number)
                 note = files[path].apply(edit, ctx)
             except ToolError as error:
                 text = f"{_edit_label(args, number, path, ctx)}: {error}"
-                if "nothing was changed" not in text:
-                    text += " No file was changed."
                 if again:
                     text += " Line numbers are those after the preceding edits."
-                raise ToolError(text) from None
+                errors.append(text)
+                continue
             if note:
                 notes.append(f"Edit {number}: {note}")
+        if errors:
+            raise _failed_edits_error(errors, len(args.edits))
         changes = [(_edit_label(args, f.first, f.path, ctx), change) for f in files.values() if (change := f.change())]
         if not changes:
             raise ToolError("The edits undo one another: there is nothing to change.")
         return changes, notes
+
+
+def _failed_edits_error(errors: list[str], edits: int) -> ToolError:
+    """Return one error for all edits of a call that failed."""
+    head = f"{len(errors)} of {edits} edits failed:\n" if len(errors) > 1 else ""
+    text = head + "\n".join(errors)
+    return ToolError(text if "nothing was changed" in errors[-1] else f"{text} No file was changed.")
 
 
 def _edit_label(args: MultiEditArgs, number: int, path: Path, ctx: ToolContext) -> str:
@@ -229,13 +247,16 @@ def _paths(args: MultiEditArgs, ctx: ToolContext) -> list[Path]:
     """Return the resolved path of each edit. Raises ToolError naming the edit that has none."""
     if not args.edits:
         raise ToolError("edits is empty: there is nothing to change.")
-    paths = []
+    paths, errors = [], []
     for number, edit in enumerate(args.edits, 1):
         text = edit.file_path or args.file_path
         if not text:
-            raise ToolError(f"edit {number} of {len(args.edits)} has no file: give file_path in it or next to edits.")
+            errors.append(f"edit {number} of {len(args.edits)} has no file: give file_path in it or next to edits.")
+            continue
         try:
             paths.append(ctx.workspace.resolve(text))
         except ToolError as error:
-            raise ToolError(f"edit {number} of {len(args.edits)}: {error}") from None
+            errors.append(f"edit {number} of {len(args.edits)}: {error}")
+    if errors:
+        raise ToolError("\n".join(errors))
     return paths

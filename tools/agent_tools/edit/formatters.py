@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from agent_tools.base import Progress, Steps, ToolContext, ToolError
 from agent_tools.edit.change import Change
 from agent_tools.edit.diff import unified
-from agent_tools.fs.encoding import TextFile, decode_text, fingerprint
+from agent_tools.fs import read_state
+from agent_tools.fs.encoding import TextFile, decode_text
 from agent_tools.fs.paths import compile_glob
 from agent_tools.lazy import lazy_imports
 from agent_tools.requirements import find_bash
@@ -131,13 +132,14 @@ def _reread(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
         return change, []
     text: TextFile | None = None if data is None else decode_text(data)
     if data is None or text is None:
-        ctx.seen.pop(str(change.path), None)
+        read_state.forget(change.path, ctx)
         return change, [f"[The commands of after_edit left {name} {'missing' if data is None else 'not a text file'}]"]
-    ctx.seen[str(change.path)] = fingerprint(data)
     patch, added, removed = unified(change.new, text.content)
     message = [f"[The commands of after_edit changed {name} (+{added} -{removed}); edit the current content:]"]
     lines = [re.sub(rf"(?s)(.{{{_MAX_DIFF_WIDTH}}}).+", r"\1…", line) for line in patch.split("\n")]
     message += lines[:_MAX_DIFF_LINES]
+    told: read_state.Written = "nothing" if len(lines) > _MAX_DIFF_LINES else "changes"
+    read_state.note_change(change.path, change.after, data, (change.new, text.content), ctx, told)
     if len(lines) > _MAX_DIFF_LINES:
         message.append(f"[{len(lines) - _MAX_DIFF_LINES} more lines of this diff not shown; read the file to see it]")
     return change.replace(after=data, new=text.content), message

@@ -1,7 +1,7 @@
 """Match whole lines, ignoring whitespace at their ends, typography, and one indentation difference common to all.
 
 Inside such a match, unchanged text keeps the file's own characters and line ends; new text is shifted with the
-indentation. Unicode normalization is ignored too. Also undoes one level of escaping too many, as when a
+indentation. Also undoes one level of escaping too many, as when a
 model writes JSON in JSON: `\"` for `"`, `\n` for a line end.
 """
 
@@ -13,28 +13,16 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate, pairwise
 from math import gcd
 
-from agent_tools.edit.diff import changed_ranges, common_start
+from agent_tools.edit.diff import changed_ranges
+from agent_tools.edit.folding import asciify, blend, fold
 from agent_tools.fs.encoding import line_end, split_lines
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 
-_ASCII_FORMS = {ord(c): "'" for c in "‘’‚‛′"} | {ord(c): '"' for c in "“”„‟″"}
-_ASCII_FORMS |= {ord(c): "-" for c in "‐‑‒–—―−"}
-_ASCII_FORMS |= {ord(c): " " for c in "\u00a0\u2002\u2003\u2007\u2008\u2009\u200a\u202f\u3000"}
-
-
-def asciify(line: str) -> str:
-    """Replace typographic quotes, dashes and spaces with their ASCII forms, character for character."""
-    return line if line.isascii() else line.translate(_ASCII_FORMS)
-
 
 def line_key(line: str) -> str:
-    """Normalize a line for comparison: strip it, and ignore typography and Unicode form."""
-    if line.isascii():
-        return line.strip()
-    from unicodedata import normalize
-
-    return normalize("NFC", asciify(line)).strip()
+    """Normalize a line for comparison: strip and fold it."""
+    return fold(line).strip()
 
 
 def indent_of(line: str) -> str:
@@ -44,8 +32,6 @@ def indent_of(line: str) -> str:
 
 
 Shift = Callable[[str], str | None]
-# In characters squared; longer lines are used as written, not blended with the file's.
-_MAX_BLEND_PRODUCT = 4_000_000
 
 
 class LineMatch(Value):
@@ -191,7 +177,7 @@ def adapt_lines(raw: str, old: str, new: str, ending: str, shift: Shift) -> str:
                 )
             rest = body[len(indent) :]
             if paired:
-                rest = _blend(raw_lines[i1 + n], old_lines[i1 + n], rest)
+                rest = blend(raw_lines[i1 + n].strip(), old_lines[i1 + n].strip(), rest)
             out.append(moved + rest + end)
     return "".join(out)
 
@@ -205,22 +191,6 @@ def _blocks(old: list[str], new: list[str]) -> list[tuple[bool, tuple[int, int],
     for (_, i1, _, j1), (i2, i3, j2, j3) in pairwise(differing):
         out += [(True, (i1, i2), (j1, j2)), (False, (i2, i3), (j2, j3))]
     return out
-
-
-def _blend(raw: str, old: str, new: str) -> str:
-    """Return `new` with the file's typographic characters wherever it equals `old`, which has plain ones."""
-    raw, old = raw.strip(), old.strip()
-    if raw == old or len(raw) != len(old):
-        return new
-    head = common_start(old, new)
-    tail = common_start(old[head:][::-1], new[head:][::-1])
-    one, other, theirs = (text[head : len(text) - tail] for text in (old, new, raw))
-    if len(one) * len(other) < _MAX_BLEND_PRODUCT:
-        from difflib import SequenceMatcher
-
-        codes = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-        other = "".join(theirs[i1:i2] if tag == "equal" else other[j1:j2] for tag, i1, i2, j1, j2 in codes)
-    return raw[:head] + other + raw[len(raw) - tail :]
 
 
 def ignored_differences(raw: str, old: str) -> set[str]:

@@ -1,8 +1,9 @@
 """Find the text to replace in a file, and splice the new text in.
 
 First the exact text is searched for, with any line ends. If it is not found: whole lines that are equal when trailing
-whitespace, typographic quotes, dashes and spaces, and one indentation difference common to all lines are ignored. If
-that fails too: the same, with one level of escaping removed from both old and new text. Exactly one place must match.
+whitespace, what cannot be seen (`folding`), and one indentation difference common to all lines are ignored. Then parts
+of lines that are equal when folded. If that fails too: whole lines, with one level of escaping removed from both old
+and new text. Exactly one place must match.
 Nothing is ever matched by its first and last lines, by similarity, or as "the first of several": that is how such
 editors damage files.
 
@@ -17,11 +18,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from agent_tools.edit import omissions
+from agent_tools.edit.folding import asciify, blend, find_folded, fold
 from agent_tools.edit.line_match import (
     IndexedLines,
     LineMatch,
     adapt_lines,
-    asciify,
     ignored_differences,
     indent_of,
     line_end_at,
@@ -125,7 +127,7 @@ def _match_lines(lines: IndexedLines, old: str, new: str, replace_all: bool) -> 
     """
     matches = lines.find(old, new)
     if not matches:
-        return _match_unescaped(lines, old, new)
+        return _match_part(lines, old, new, replace_all) or _match_unescaped(lines, old, new)
     starts = [match.start for match in matches]
     if len(matches) > 1 and not replace_all:
         raise ambiguous_match(lines.content, starts, _describe_ignored(_ignored(matches, old)))
@@ -136,6 +138,22 @@ def _match_lines(lines: IndexedLines, old: str, new: str, replace_all: bool) -> 
             "make one edit for each place."
         )
     return splices, f"old_string matches the file only {_describe_ignored(_ignored(matches, old))}."
+
+
+_FOLDED = "typographic and invisible characters"
+
+
+def _match_part(lines: IndexedLines, old: str, new: str, replace_all: bool) -> tuple[tuple[Splice, ...], str] | None:
+    """Return the splices where parts of lines match when folded, and a note; None if nothing does."""
+    content = lines.content
+    places = find_folded(content, old)
+    if len(places) > 1 and not replace_all:
+        raise ambiguous_match(content, [start for start, _ in places], f"ignoring {_FOLDED}")
+    splices = []
+    for start, end in _non_overlapping(places):
+        plain = new.replace("\r\n", "\n").replace("\n", line_end_at(content, start))
+        splices.append(Splice(start, end, blend(content[start:end], old, plain)))
+    return (tuple(splices), f"old_string matches the file only ignoring {_FOLDED}.") if splices else None
 
 
 def _match_unescaped(lines: IndexedLines, old: str, new: str) -> tuple[tuple[Splice, ...], str]:
@@ -293,7 +311,13 @@ def describe_difference(number: int, theirs: str, ours: str) -> str:
     else:
         what = f"from column {column + 1} on"
     back = max(0, column - _SHOWN_CHARS // 2) if max(len(theirs), len(ours)) > _SHOWN_CHARS else 0
-    return f"line {number}, {what}:\n    file:       {_excerpt(theirs, back)}\n    old_string: {_excerpt(ours, back)}"
+    # Characters that only one of them has, and that look like others.
+    odd = {c for c in set(theirs) ^ set(ours) if not c.isascii() and fold(c) != c}
+    shown = [
+        "".join(_escaped(c) if c in odd else c for c in _excerpt(text, back)) if odd else _excerpt(text, back)
+        for text in (theirs, ours)
+    ]
+    return f"line {number}, {what}:\n    file:       {shown[0]}\n    old_string: {shown[1]}"
 
 
 def _excerpt(line: str, start: int) -> str:
@@ -315,9 +339,6 @@ def _describe_char(char: str) -> str:
 
 # Line numbers as printed by Read, Grep, and other programs that models know.
 _LINE_NUMBER = r"\s*(\d{1,9})(\t|→|[:-]|\s?\| ?|$)"
-_COMMENT = r"(?:#|//|--|/\*|<!--|;|%)"
-_ELLIPSIS = rf"(?:{_COMMENT}\s*)?[\[(]?(?:\.\.\.|…)(?!\w)|{_COMMENT}.*(?:\.\.\.|…)\s*(?:\*/|-->|[\])])?$"
-_TRUNCATION_NOTE = r" … \[[\d,]+ more characters in this line\]$"
 _MAX_DIFFERENCES = 4
 
 
@@ -358,6 +379,8 @@ def no_match(lines: IndexedLines, old: str, new: str) -> ToolError:
             parts.append(f"Without them it matches line {matches[0].at + 1}.")
             return ToolError(" ".join(parts))
         old_lines = bare
+    if alike := _spell_lookalikes(lines.content, old):
+        return ToolError(f"{parts[0]} {alike}")
     habits = _known_mistakes(lines, old, new, old_lines)
     parts += habits
     raw = [line.rstrip("\r\n") for line in lines.raw]
@@ -379,6 +402,40 @@ def no_match(lines: IndexedLines, old: str, new: str) -> ToolError:
     )
 
 
+def _spell_lookalikes(content: str, old: str) -> str:
+    """Return a sentence with the characters in which a text that looks like `old` differs from it; "" if none does."""
+    from difflib import SequenceMatcher
+
+    places = find_folded(content, old, lookalikes=True)
+    if not places:
+        return ""
+    start, end = places[0]
+    raw = content[start:end].replace("\r\n", "\n")
+    found: dict[str, None] = {}
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, raw, old, autojunk=False).get_opcodes():
+        if tag != "equal":
+            found[f"{_spell(raw[i1:i2])} where old_string has {_spell(old[j1:j2])}"] = None
+    number = content.count("\n", 0, start) + 1
+    more = f" and {len(found) - _MAX_DIFFERENCES} more" if len(found) > _MAX_DIFFERENCES else ""
+    return (
+        f"Line {number} only looks like it: the file has {', '.join([*found][:_MAX_DIFFERENCES])}{more}. "
+        "Send exactly the file's characters."
+    )
+
+
+def _escaped(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+
+
+def _spell(text: str) -> str:
+    """Spell out characters that look like others: "\\u0441 (CYRILLIC SMALL LETTER ES)"."""
+    from unicodedata import name
+
+    if not text or text.isascii():
+        return repr(text) if text else "nothing"
+    return ", ".join(f"{_escaped(c)} ({name(c, 'unnamed')})" for c in text[:_MAX_DIFFERENCES])
+
+
 def _strip_line_numbers(old_lines: list[str]) -> list[str]:
     """Return the lines without their line numbers; [] unless all have one, counting up by one."""
     found = [re.match(_LINE_NUMBER, line) for line in old_lines if line.strip()]
@@ -394,9 +451,9 @@ def _known_mistakes(lines: IndexedLines, old: str, new: str, old_lines: list[str
     """Return hints about typical mistakes of models that this text resembles."""
     text = []
     known = set(lines.keys)
-    if any(re.search(_TRUNCATION_NOTE, line) for line in old_lines):
+    if any(map(omissions.is_cut_line, old_lines)):
         text.append("It has the note on a truncated line, which is not in the file: edit a shorter part of the line.")
-    elif unknown := [s for s in map(str.strip, old_lines) if re.match(_ELLIPSIS, s) and line_key(s) not in known]:
+    elif unknown := [s for s in map(str.strip, old_lines) if omissions.may_be_omission(s) and line_key(s) not in known]:
         text.append(
             f"Its line {unknown[0][:60]!r} seems to be a placeholder for omitted text: give every line between in "
             "full. Make one edit for each place instead."

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
@@ -23,6 +24,7 @@ def compile_glob(pattern: str, anywhere: bool = True) -> re.Pattern[str]:
     """Compile a glob to a regular expression for whole relative paths with "/" between names.
 
     anywhere: a pattern without "/" matches a name at any depth, as in .gitignore.
+    Brackets and braces also match themselves: `[id]` is the name of a folder in some web frameworks.
     Raises ToolError for an invalid pattern.
     """
     given, pattern = pattern, pattern.removeprefix("./")
@@ -48,27 +50,82 @@ def _translate(pattern: str) -> str:
             out.append(".*")
             at += len(rest) - len(rest.lstrip("*"))
         elif (char := pattern[at]) == "[" and (found := re.match(r"\[[!^]?\]?[^\]/]*\]", rest)):
-            inner = found[0][1:-1].replace("\\", "\\\\").replace("[", "\\[")
-            out.append(f"[^/{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]")
+            out.append(_choice(found[0]))
             at += found.end()
         else:
             if char == "{":
-                depth += 1
-            elif char == "}" and depth:
+                out.append(f"(?:{re.escape(group)}|" if (group := _braces(rest)) else "(?:")
+                depth, at = depth + 1, at + 1
+                continue
+            if char == "}" and depth:
                 depth -= 1
                 char = "end"
             elif char == "\\" and len(rest) > 1:
                 at, char = at + 1, "\\" + pattern[at + 1]
-            words = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "end": ")"}
+            words = {"*": "[^/]*", "?": "[^/]", "end": ")"}
             out.append("|" if char == "," and depth else words.get(char) or re.escape(char[-1]))
             at += 1
     return "".join(out)
 
 
+def _choice(group: str) -> str:
+    """Return the expression for a bracket expression, which also matches its own text."""
+    inner = re.sub(r"[\\\[&~|]|-(?=-)", r"\\\g<0>", group[1:-1])
+    choice = f"[^/{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]"
+    try:
+        re.compile(choice)
+    except re.error:  # such as a range that runs backwards: [user-id]
+        return re.escape(group)
+    return f"(?:{re.escape(group)}|{choice})"
+
+
+def _braces(text: str) -> str:
+    """Return the braces with which a text begins, as far as they are closed; "" if they are not."""
+    depth = 0
+    for n, char in enumerate(text):
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if not depth:
+            return text[: n + 1]
+    return ""
+
+
+def as_names(pattern: str) -> str:
+    """Return a glob whose brackets, and braces without a choice, mean themselves: `[id]/*.{ts,tsx}`.
+
+    What matches it goes before what matches the pattern in other ways. "" if there is no difference.
+    """
+    out, at = "", 0
+    while at < len(pattern):
+        group = _braces(pattern[at:]) if pattern[at] == "{" else ""
+        if group and "," in group:
+            out += group
+        elif group:
+            out += f"\\{{{as_names(group[1:-1]) or group[1:-1]}\\}}"
+        elif pattern[at] == "\\":
+            out += pattern[at : at + 2]
+        else:
+            out += f"\\{pattern[at]}" if pattern[at] in "[]" else pattern[at]
+        at += len(group) or (2 if pattern[at] == "\\" else 1)
+    return "" if out == pattern else out
+
+
+def as_text(pattern: str) -> str:
+    """Return a glob in which all brackets and braces mean themselves."""
+    return re.sub(r"\\.|[\[\]{}]", lambda found: found[0] if len(found[0]) > 1 else f"\\{found[0]}", pattern)
+
+
+def matching_names(pattern: str, names: Iterable[str], anywhere: bool = True) -> list[str]:
+    """Return the relative paths that match a glob: those that match it `as_names`, if any do. Raises ToolError."""
+    found = [*filter(compile_glob(pattern, anywhere).match, names)]
+    literal = as_names(pattern)
+    return ([*filter(compile_glob(literal, anywhere).match, found)] if literal else []) or found
+
+
 def split_base(pattern: str) -> tuple[str, str]:
     """Split off the leading directory without wildcards: "../src/**/*.py" -> "../src", "**/*.py"."""
     parts = pattern.split("/")
-    fixed = next((n for n, part in enumerate(parts) if re.search(GLOB_CHARS, part)), len(parts) - 1)
+    plain = [re.sub(r"^\$\{\w+\}$", "", parts[0]), *parts[1:]]
+    fixed = next((n for n, part in enumerate(plain) if re.search(GLOB_CHARS, part)), len(parts) - 1)
     base = "/".join(parts[:fixed]) or ("/" if fixed and pattern.startswith("/") else "")
     return base, "/".join(parts[fixed:])
 

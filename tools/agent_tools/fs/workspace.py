@@ -24,6 +24,10 @@ with lazy_imports():
 MAX_FILE_BYTES = 50_000_000
 
 
+# The first name of a path, as shells of several systems read it. Names such as $userId are those of files.
+_VARIABLE = r"(?:\$(?:([A-Z_][A-Z0-9_]*)|\{(\w+)\}|\([^/]*\)|env:\w+)|%[A-Za-z_]\w*%)(?=[/\\]|\Z)"
+
+
 class ResolvedPath(str):
     """A path argument as written, with the absolute `path` that it resolved to."""
 
@@ -90,7 +94,8 @@ class Workspace:
     def resolve(self, text: str) -> Path:
         """Resolve `text` to an absolute path without symbolic links; it need not exist.
 
-        A `ResolvedPath` is not resolved again. Raises ToolError for text that cannot be a path, and for circular links.
+        A `ResolvedPath` is not resolved again. ~, $HOME and $PWD at the start mean these folders, unless there is a
+        file of that name. Raises ToolError for text that cannot be a path, for other variables, and for circular links.
         """
         if isinstance(text, ResolvedPath):
             return text.path
@@ -100,6 +105,7 @@ class Workspace:
             os.fsencode(text)
         except UnicodeEncodeError:
             raise ToolError("The path contains characters that no file name can have.") from None
+        text = self._without_variable(text)
         if self._home and (text == "~" or text.startswith("~/")):
             text = self._home + text[1:]
         # Not Path.expanduser, which raises where there is no home.
@@ -110,6 +116,19 @@ class Workspace:
             if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
                 raise files.os_error(text, error) from None
         return _resolve_real(absolute)
+
+    def _without_variable(self, text: str) -> str:
+        """Return a path with the variable replaced that it begins with. Raises ToolError for an unknown one."""
+        found = re.match(_VARIABLE, text) if text[0] in "$%" else None
+        if found is None or os.path.lexists(self.cwd / text[: found.end()]):
+            return text
+        name, rest = found[1] or found[2], text[found.end() :]
+        if name in ("HOME", "PWD"):
+            return f"{'~' if name == 'HOME' else self.cwd}{rest}"
+        raise ToolError(
+            f"{one_line(found[0])} at the start of a path is not replaced by its value here. Give the path itself; "
+            "~ is the home directory."
+        )
 
     def resolved(self, text: str) -> ResolvedPath:
         """Return the text together with its resolved path. Raises ToolError as `resolve`."""

@@ -109,11 +109,13 @@ class SandboxRunner(ToolState):
         *,
         network: bool,
         read_only: bool = False,
+        masked: tuple[Path, ...] = (),
         keep: bool = False,
     ) -> Wrapped:
         """Wrap a command; close the result afterwards. Raises ToolError if it must not run.
 
         read_only: it may write to its temporary folder and to caches only.
+        masked: more files that are hidden.
         keep: see `Sandbox.prepare`.
         """
         with self._lock:
@@ -123,7 +125,8 @@ class SandboxRunner(ToolState):
         if read_only:
             # With nothing writable, nothing needs protection or placeholders.
             shown = (*profile.shown, *profile.writable)
-            profile = profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown)
+            hidden = (*profile.hidden, *masked)
+            profile = profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown, hidden=hidden)
         if session is None:
             return sandbox.prepare(argv, cwd, env, profile, keep=keep)
         env = env | session.environment(network=profile.network)

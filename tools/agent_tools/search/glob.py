@@ -10,7 +10,15 @@ from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.fs.files import stat_below
-from agent_tools.fs.paths import compile_glob, matches_hidden, require_directory, split_base
+from agent_tools.fs.paths import (
+    as_names,
+    as_text,
+    compile_glob,
+    matches_hidden,
+    matching_names,
+    require_directory,
+    split_base,
+)
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -55,20 +63,19 @@ class Glob(Tool[GlobArgs]):
     def run(self, args: GlobArgs, ctx: ToolContext) -> ToolResult:
         top, pattern, anywhere = _start(args, ctx)
         require_directory(top, ctx)
-        fits = compile_glob(pattern, anywhere).match
+        compile_glob(pattern, anywhere)  # raises before the search
         everything = pattern in ("**", "**/*") or (pattern == "*" and anywhere)
         with ripgrep.search_root(top) as directory:
             names, note = _list_candidates(top, directory, pattern, ctx)
-            found = names if everything else [name for name in names if fits(name)]
+            found = names if everything else matching_names(pattern, names, anywhere)
             newest = _newest(directory, found)
         paths = [ctx.workspace.spell(top / name) for name in newest]
         view = Listing(args.pattern, tuple(ctx.workspace.show(top / n) for n in newest), len(found) - len(paths))
         if not found:
-            hint = (
-                "Ignored and hidden files are skipped; ** means any depth."
-                if "**" in pattern
-                else "** means any depth."
-            )
+            hint = "Ignored and hidden files are skipped; " if "**" in pattern else ""
+            hint += "brackets and braces were also read as names; " if as_names(pattern) else ""
+            hint = f"{hint}** means any depth."
+            hint = hint[0].upper() + hint[1:]
             text = f"No file matches '{args.pattern}' in '{ctx.workspace.spell(top)}'. {hint}"
         else:
             text = "\n".join(paths)
@@ -106,10 +113,11 @@ def last_name_options(pattern: str) -> list[str]:
     """
     folders, _, last = pattern.rpartition("/")
     plain = r"[\w.*+@=-]+"
-    simple = re.fullmatch(rf"(?:{plain}|\{{{plain}(?:,{plain})*\}})+", last, re.ASCII)
+    simple = re.fullmatch(rf"(?:{plain}|\{{{plain}(?:,{plain})+\}})+", last, re.ASCII)
     if simple is None or "**" in last or last == "*" or "{" in folders:
         return []
-    return [f"--type-add=wanted:{last}", "--type=wanted"]
+    forms = dict.fromkeys((last, as_text(last)))
+    return [*(f"--type-add=wanted:{form}" for form in forms), "--type=wanted"]
 
 
 def _newest(directory: int, names: list[str]) -> list[str]:
@@ -138,7 +146,7 @@ def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
     if isinstance(args.path, ResolvedPath):
         return args.path.path, pattern, not base
     # An absolute base in the pattern overrides path, as when joining paths.
-    start = "/".join(filter(None, (args.path, base))) if base[:1] not in ("/", "~") else base
+    start = "/".join(filter(None, (args.path, base))) if base[:1] not in ("/", "~", "$", "%") else base
     return ctx.workspace.resolve(start or "."), pattern, not base
 
 

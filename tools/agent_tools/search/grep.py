@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.edit.shown_text import note_shown
+from agent_tools.fs import read_state
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.files import not_a_file_error
-from agent_tools.fs.paths import compile_glob, matches_hidden, stat_or_error
+from agent_tools.fs.paths import as_names, as_text, compile_glob, matches_hidden, stat_or_error
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -95,12 +95,12 @@ class Grep(Tool[GrepArgs]):
             args = args.replace(output_mode="content")  # it is offered no other argument than the pattern and a path
         _validate(args, ctx)
         began, start = time.time(), _start(args, ctx)
-        result = self._search(args, start, ctx)
+        result = self._search(args, start, began, ctx)
         if args.output_mode == "content":
-            note_shown(result.text, str(start), began, ctx)
+            read_state.note_shown(result.text, str(start), began, ctx)
         return result
 
-    def _search(self, args: GrepArgs, start: Path, ctx: ToolContext) -> ToolResult:
+    def _search(self, args: GrepArgs, start: Path, began: float, ctx: ToolContext) -> ToolResult:
         mode = stat_or_error(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise ctx.workspace.advised(not_a_file_error(start, mode))
@@ -108,12 +108,12 @@ class Grep(Tool[GrepArgs]):
         top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
             hits, notes = _search_without_rg(args, start, ctx), list(filter(None, [ctx.once(ripgrep.RG_MISSING)]))
-            return _result(args, _drop_unreadable(args, hits, notes, top, ctx), notes, top, ctx)
+            return _result(args, _drop_unreadable(args, hits, notes, top, ctx), notes, top, began, ctx)
         with ripgrep.search_root(top) as directory:
             verifier = ripgrep.UnchangedFiles(directory)
             hits, notes = _search(rg, args, "." if start == top else f"./{start.name}", directory, ctx)
             hits = _drop_unreadable(args, hits, notes, top, ctx)
-            return _result(args, _verify(rg, args, hits, notes, verifier, ctx), notes, top, ctx)
+            return _result(args, _verify(rg, args, hits, notes, verifier, ctx), notes, top, began, ctx)
 
 
 def _start(args: GrepArgs, ctx: ToolContext) -> Path:
@@ -207,24 +207,35 @@ def _options(args: GrepArgs) -> list[str]:
 def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContext) -> tuple[list[Hit], list[str]]:
     """Search the open directory, or its file `where`; return hits and notes."""
     options = _options(args)
-    # A glob overrides .gitignore for what it matches; a leading **/ changes nothing but would match every directory.
-    glob = args.glob
-    while glob and glob.startswith("**/"):
-        glob = glob[3:]
-    if glob and glob not in ("*", "**"):
-        options.append(f"--glob={glob}")
+    # A glob overrides .gitignore for what it matches; **/ before a name would match every directory.
+    glob = re.sub(r"^(?:\*\*/)+(?=[^/]*$)", "", args.glob or "")
+    forms = dict.fromkeys((glob, as_names(glob), as_text(glob)))
+    globs = [f"--glob={form}" for form in forms if form and form not in ("*", "**")]
     if glob and matches_hidden(glob):
         options += ["--hidden", "--glob=!.git"]
     if args.type:
         options.append(f"--type={args.type}")
-    ran = ripgrep.run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], directory, ctx)
+    search = [f"--regexp={args.pattern}", "--", where]
+    ran = ripgrep.run_rg(rg, [*options, *globs, *search], directory, ctx)
+    if len(globs) > 1 and ran.code > 1 and glob.count("{") == glob.count("}") and "parsing glob" in ran.errors:
+        # It can be read as a name only, such as [user-id].
+        ran = ripgrep.run_rg(rg, [*options, *globs[1:], *search], directory, ctx)
     hits = ripgrep.parse_hits(ran.out, args.output_mode)
+    if hits and as_names(glob):
+        hits = _of_names(glob, hits)
     if ran.code > 1 and not hits and not ran.cut and (where != "." or not _only_below_top(ran.errors)):
         raise _search_error(args, ran.errors)
     notes = ["[too many matches to check all of them; narrow the pattern, glob or path]"] if ran.cut else []
     if ran.code > 1 and ran.errors:
         notes.append(f"[some files could not be searched: {ripgrep.clean_errors(ran.errors, directory)}]")
     return hits, notes
+
+
+def _of_names(glob: str, hits: list[Hit]) -> list[Hit]:
+    """Return the hits in files whose names have the brackets of the glob, if there are such."""
+    fits = compile_glob(as_names(glob)).match
+    found = {raw for raw, name in ripgrep.paths_of(hits).items() if fits(name)}
+    return [hit for hit in hits if hit[0] in found] or hits
 
 
 def _only_below_top(errors: str) -> bool:
@@ -252,7 +263,7 @@ def _page(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
     return hits[skipped : skipped + limit]
 
 
-def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> ToolResult:
+def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, began: float, ctx: ToolContext) -> ToolResult:
     if not hits:
         hint = " Hidden and ignored files are left out." if not args.path else ""
         text = f"No matches for '{args.pattern}'.{hint}"
@@ -268,6 +279,8 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
             )
         )
     shown = shown[: fit(shown, ctx.result_limits.most("short"))]
+    if args.output_mode == "content":
+        _note_lines(_page(args, hits)[: len(shown)], top, began, ctx)
     more = len(hits) - skipped - len(shown)
     what, matches = "line" if args.output_mode == "content" else "file", len(hits)
     if args.output_mode == "count":
@@ -281,6 +294,18 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
         left = counted(more, f"more {what}")
         notes.insert(0, f"[{left}; continue with offset={skipped + len(shown)}, or narrow the search]")
     return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0), matches))
+
+
+def _note_lines(hits: list[Hit], top: Path, began: float, ctx: ToolContext) -> None:
+    """Note the lines that are shown in full."""
+    found: dict[bytes, list[int]] = {}
+    for raw, rest in hits:
+        number = re.match(rb"(\d+)[:-]", rest)
+        # ripgrep leaves out the end of longer lines.
+        if number is not None and len(rest) - number.end() < MAX_LINE_CHARS:
+            found.setdefault(raw, []).append(int(number[1]))
+    for raw, lines in found.items():
+        read_state.note_searched(top / ripgrep.path_of(raw), lines, began, ctx)
 
 
 # Without ripgrep: the same results, slower, with Python's regular expressions.
@@ -321,7 +346,7 @@ def _search_without_rg(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hi
         if all(f.match(name) for f in filters):
             with suppress(ToolError):
                 hits += _search_file(args, pattern, start / name, name, ctx)
-    return hits
+    return _of_names(args.glob, hits) if args.glob and as_names(args.glob) else hits
 
 
 def _search_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ctx: ToolContext) -> list[Hit]:

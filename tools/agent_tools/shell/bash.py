@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Steps, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.edit.shown_text import note_shown
+from agent_tools.fs import read_state
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
@@ -61,6 +61,10 @@ _MAX_NAMED = 5
 _CONFINED_NOTE = (
     "[exported variables carry over to commands in the sandbox only; for one that runs outside, set them in the same "
     "command]"
+)
+_PLAN_NOTE = (
+    "plan mode ran this command read-only, without a network and secrets, and that stopped it; put it into the plan, or "
+    "call again with dangerouslyDisableSandbox to ask the user"
 )
 OUTPUT_HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
@@ -197,16 +201,16 @@ def _run_foreground(
     if job is not None and ending.cause == "time-out":
         return _moved_to_background(job, buffer.text(OUTPUT_HINT).rstrip("\n"), conditions, ctx)
     failed = ending.cause != "exit" or (ending.code != 0 and not process.is_result_code(args.command, ending.code))
-    if not failed:
-        shown_files.mark_printed(args.command, began_in, began, ctx)
     output = buffer.text(OUTPUT_HINT, failed=failed).rstrip("\n")
-    note_shown(output, args.command, began, ctx)
+    if not failed:
+        shown_files.mark_printed(args.command, began_in, began, output, ctx)
+    read_state.note_shown(output, args.command, began, ctx)
     note = _exit_note(ending, seconds, ctx, job)
     lines = [output or "(no output)", f"[{note}]", *carried]
     if job is not None:
         _open_ports(job, conditions, ctx)
         lines += filter(None, closed_ports(job, ctx)[:1])
-    lines += _sandbox_notes(wrapped, buffer, ending, ctx, network=conditions.network)
+    lines += _sandbox_notes(wrapped, buffer, ending, ctx, network=conditions.network, read_only=conditions.read_only)
     moved = moved_notes(wrapped)
     lines += moved
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
@@ -306,9 +310,13 @@ def closed_ports(job: Job, ctx: ToolContext) -> tuple[str, str]:
 def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, conditions: RunConditions) -> Wrapped:
     """Wrap the command for the sandbox, if it must run in one. Raises ToolError if it must not run."""
     sandbox = _sandbox_of(args, ctx, conditions)
+    if conditions.read_only and sandbox is not None and not sandbox.is_boundary:
+        raise ToolError("Plan mode runs this command in a read-only sandbox only, and there is none.")
     if sandbox is None:
         return unconfined(argv, env)
-    return sandbox.prepare(argv, ctx.workspace.cwd, env, network=conditions.network, keep=not args.pty)
+    cwd, only, masked = ctx.workspace.cwd, conditions.read_only, conditions.masked
+    keep = not args.pty
+    return sandbox.prepare(argv, cwd, env, network=conditions.network, read_only=only, masked=masked, keep=keep)
 
 
 def _sandbox_of(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> SandboxRunner | None:
@@ -336,7 +344,7 @@ def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
 
 
 def _sandbox_notes(
-    wrapped: Wrapped, buffer: HeadTail, ending: ExitInfo, ctx: ToolContext, *, network: bool
+    wrapped: Wrapped, buffer: HeadTail, ending: ExitInfo, ctx: ToolContext, *, network: bool, read_only: bool
 ) -> list[str]:
     """Return notes on how the sandbox affected the result of a command."""
     sandbox = ctx.supplied(SandboxRunner)
@@ -349,6 +357,8 @@ def _sandbox_notes(
         if ending.cause == "exit"
         else ""
     )
+    if read_only and text:
+        text = f"[{_PLAN_NOTE}]"
     return [line for line in (text, sandbox.shortfall()) if line]
 
 

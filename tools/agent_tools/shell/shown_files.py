@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.encoding import fingerprint
+from agent_tools.fs import read_state
 
 # Programs that print part of their input unchanged.
 _PRINTERS = ("cat", "head", "tail")
@@ -20,29 +20,28 @@ _OPTIONS_WITH_VALUE = ("-n", "-c", "--lines", "--bytes")
 _SED_RANGE = re.compile(r"(\d+|\$)(,(\d+|\$))?p(;(\d+|\$)(,(\d+|\$))?p)*")
 _OPERATORS = "();<>|&\n"
 _SEPARATORS = (";", "&&", "|", "\n")
-# Seconds by which the clock of a file system may lag.
-_CLOCK_TOLERANCE_SECONDS = 0.02
 _STDERR_REDIRECTION = re.compile(r"2>\s*(/dev/null|&1)")
 # Keywords and builtins that may skip, repeat or end the commands after them.
 _KEYWORDS = frozenset("if for while until case select function { ! [[ exit return exec eval set trap alias".split())
 
 
-def mark_printed(command: str, cwd: Path, began: float, ctx: ToolContext) -> None:
-    """Mark the files whose text a successful command has printed as read, unless they changed since it began.
+def mark_printed(command: str, cwd: Path, began: float, output: str, ctx: ToolContext) -> None:
+    """Mark the lines that a successful command has printed as read, unless their file changed since it began.
 
     cwd: its initial working directory.
     began: its start, in seconds since the epoch.
+    output: its output as the model is shown it.
     """
     for path in printed_paths(command, cwd):
         try:
             resolved = ctx.workspace.resolve(str(path))
-            if resolved.stat().st_mtime > began - _CLOCK_TOLERANCE_SECONDS:
+            if not read_state.is_older(resolved, began):
                 continue
             data = ctx.workspace.read_if_there(resolved)
         except (ToolError, OSError, ValueError):
             continue
         if data is not None:
-            ctx.seen[str(resolved)] = fingerprint(data)
+            read_state.note_printed(resolved, data, output, ctx)
 
 
 def printed_paths(command: str, cwd: Path) -> list[Path]:

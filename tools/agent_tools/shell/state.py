@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,8 @@ STARTUP_VARIABLES = frozenset(
 )
 WITHHELD_NOTE = "withheld from commands because they look like secrets"
 ENV_PASS_NOTE = "the user can pass them with the setting shell.env_pass"
-_FAILING_EDITOR = "echo 'There is no editor here: give the message or content as an argument.' >&2; false"
+# git reads this value as shell code.
+_GIT_EDITOR = f"sh {shlex.quote(str(Path(__file__).with_name('git_editor.bash')))}"
 # Without a terminal, vim waits forever. This makes it quit when it waits for a key, which it does not when run as a
 # script. The variable replaces its configuration files, so the first half loads them.
 _VIMINIT = (
@@ -46,9 +48,9 @@ NON_INTERACTIVE = {
     "GCM_INTERACTIVE": "never",
     # Empty: no password dialog either.
     "GIT_ASKPASS": "",
-    "GIT_EDITOR": _FAILING_EDITOR,
+    "GIT_EDITOR": _GIT_EDITOR,
     "GIT_PAGER": "cat",
-    "GIT_SEQUENCE_EDITOR": _FAILING_EDITOR,
+    "GIT_SEQUENCE_EDITOR": _GIT_EDITOR,
     "GIT_TERMINAL_PROMPT": "0",
     "HGEDITOR": "false",
     "MANPAGER": "cat",

@@ -1,0 +1,339 @@
+"""What the model has seen of each file: which lines of which version, and what searches and commands showed of it.
+
+Every tool that shows or changes a file notes it here, and every tool that changes one asks here. `ToolContext.seen` has
+a mark for each file that was read or written, which the session log stores; the rest is known in this process only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from agent_tools.base import ToolContext, ToolState
+from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
+from agent_tools.lazy import lazy_imports
+from agent_tools.record import Value
+from agent_tools.text import MAX_LINE_CHARS, sanitize_output
+
+with lazy_imports():
+    from agent_tools.edit import diff
+
+_MAX_RESULTS = 30
+_MAX_SEARCHED_FILES = 300
+# Of larger files, and of all but the latest ones, lines are not recognized in another version.
+_MAX_COMPARED_BYTES = 2_000_000
+_MAX_COMPARED_FILES = 500
+# Seconds by which the clock of a file system may lag.
+_CLOCK_TOLERANCE_SECONDS = 0.02
+
+_MARK = r"(\S+) ((?:\d+-\d+,?)*)/(\d+)"
+
+# Pairs of first and last line, counted from 1, in order.
+Ranges = tuple[tuple[int, int], ...]
+
+
+class KnownVersion(Value):
+    """What the model has seen of one version of a file.
+
+    version: the `fingerprint` of its bytes.
+    lines: the lines seen; None for all of them.
+    total: number of its lines, if not all were seen.
+    """
+
+    version: str
+    lines: Ranges | None = None
+    total: int = 0
+
+    @classmethod
+    def from_mark(cls, mark: str) -> KnownVersion:
+        """Read a mark of the session log: "HASH", or "HASH 1-20,30-40/5000" if only these lines were seen."""
+        found = re.fullmatch(_MARK, mark)
+        if found is None:
+            return cls(mark)
+        pairs = (part.partition("-") for part in filter(None, found[2].split(",")))
+        return cls(found[1], tuple((int(first), int(last)) for first, _, last in pairs), int(found[3]))
+
+    def mark(self) -> str:
+        """Return the form for the session log."""
+        if self.lines is None:
+            return self.version
+        return f"{self.version} {','.join(f'{first}-{last}' for first, last in self.lines)}/{self.total}"
+
+    def seen(self, total: int) -> Ranges:
+        """Return the lines seen of a version with this number of lines."""
+        return ((1, total),) if self.lines is None else self.lines
+
+
+class Sight(Value):
+    """What the model knows of a file as it is now.
+
+    read: it has read or written the file, perhaps in an earlier version.
+    current: the version it knows is the current one.
+    unseen: the lines of the current version that it has not seen.
+    total: number of lines.
+    """
+
+    read: bool
+    current: bool
+    unseen: Ranges
+    total: int
+
+
+class ShownResult(Value):
+    """A result as the model read it. about: the command or path that it is of; began: when the files were as shown."""
+
+    text: str
+    about: str
+    began: float
+
+
+class ReadState(ToolState):
+    """What the model was shown in this process.
+
+    results: the latest results of searches and commands.
+    searched: lines that searches showed of a file, each with the time at which the search began.
+    """
+
+    def __init__(self) -> None:
+        self.results: deque[ShownResult] = deque(maxlen=_MAX_RESULTS)
+        self.searched: dict[str, list[tuple[float, Ranges]]] = {}
+        self._lines: dict[str, dict[str, list[int]]] = {}
+
+    def nested(self) -> ReadState:
+        return ReadState()
+
+    def remember(self, path: str, version: str, lines: Sequence[str]) -> None:
+        """Keep the lines of a version, to recognize them in the next one."""
+        if sum(map(len, lines)) > _MAX_COMPARED_BYTES:
+            return
+        known = self._lines.pop(path, {})
+        kept = [(v, hashes) for v, hashes in known.items() if v != version][-1:]
+        self._lines[path] = dict([*kept, (version, list(map(hash, lines)))])
+        while len(self._lines) > _MAX_COMPARED_FILES:
+            del self._lines[next(iter(self._lines))]
+
+    def carried(self, path: str, known: KnownVersion, version: str) -> Ranges:
+        """Return the lines of a version that are those seen in another one."""
+        versions = self._lines.get(path, {})
+        if known.version not in versions or version not in versions:
+            return ()
+        old, new = versions[known.version], versions[version]
+        return _moved(known.seen(len(old)), diff.changed_ranges(old, new), len(old))
+
+
+def note_read(path: Path, data: bytes, ctx: ToolContext, lines: Ranges | None = None) -> None:
+    """Note that the model was shown a file, or only some of its lines. Lines seen before stay seen."""
+    if lines is None and len(data) > _MAX_COMPARED_BYTES:
+        ctx.seen[str(path)] = fingerprint(data)
+        return
+    text, version = decode_text(data), fingerprint(data)
+    there = split_lines(text.content) if text is not None else []
+    before = _carried(path, version, there, ctx)
+    ctx.seen[str(path)] = _known(version, None if lines is None else (*before, *lines), len(there)).mark()
+
+
+def note_view(path: Path, data: bytes, ctx: ToolContext, first: int, count: int, total: int) -> None:
+    """Note that the model was shown some lines of another form of a file, such as the cells of a notebook."""
+    version, known = fingerprint(data), _known_version(path, ctx)
+    before = known if known is not None and known.version == version else KnownVersion(version, (), total)
+    lines = None if before.lines is None else (*before.lines, (first, first + count - 1))
+    ctx.seen[str(path)] = _known(version, lines, total).mark()
+
+
+Written = Literal["all", "changes", "nothing"]
+
+
+def note_change(
+    path: Path,
+    before: bytes | None,
+    after: bytes,
+    texts: tuple[str, str],
+    ctx: ToolContext,
+    written: Written = "changes",
+) -> None:
+    """Note that a file was changed.
+
+    texts: its text before and after.
+    written: what the model wrote of the new text, or was told of it.
+    """
+    version, known = fingerprint(after), _known_version(path, ctx)
+    old, new = (split_lines(text) for text in texts)
+    ctx.owner.state(ReadState).remember(str(path), version, new)
+    if known is None or before is None or known.version != fingerprint(before):
+        known = KnownVersion("", (), len(old))
+    if before is None or written == "all" or (written == "changes" and known.lines is None):
+        ctx.seen[str(path)] = version
+    elif known.lines is not None and known.total != len(old):
+        # The lines of another form of the file.
+        ctx.seen[str(path)] = known.replace(version=version).mark()
+    else:
+        changes = diff.changed_ranges(old, new)
+        # Of a long line, an edit has only a part.
+        own = [(n + 1, n + 1) for *_, j1, j2 in changes for n in range(j1, j2) if len(new[n]) <= MAX_LINE_CHARS]
+        kept = _moved(known.seen(len(old)), changes, len(old))
+        ctx.seen[str(path)] = _known(version, (*kept, *(own if written == "changes" else ())), len(new)).mark()
+
+
+def forget(path: Path, ctx: ToolContext) -> None:
+    """Note that the model knows nothing of a file."""
+    ctx.seen.pop(str(path), None)
+
+
+def forget_lines(path: str, total: int, ctx: ToolContext) -> None:
+    """Note that the model knows the version of a file, but may have seen none of its lines, `total` in number."""
+    if (mark := ctx.seen.get(path)) is not None:
+        ctx.seen[path] = _known(KnownVersion.from_mark(mark).version, (), total).mark()
+
+
+def look_up(path: Path, data: bytes, content: str, ctx: ToolContext) -> Sight:
+    """Return what the model knows of a file that has this content now."""
+    known, version, lines = _known_version(path, ctx), fingerprint(data), split_lines(content)
+    if known is None:
+        seen = _searched(path, ctx)
+        return Sight(False, False, _missing(seen, len(lines)), len(lines))
+    current = known.version == version
+    if current and known.lines is None:
+        return Sight(True, True, (), len(lines))
+    total = known.total if current else len(lines)
+    seen = (*_carried(path, version, lines, ctx), *_searched(path, ctx))
+    return Sight(True, current, _missing(seen, total), total)
+
+
+def note_searched(path: Path, lines: Iterable[int], began: float, ctx: ToolContext) -> None:
+    """Note the lines of a file that a search showed in full. began: when it began, in seconds since the epoch."""
+    searched = ctx.owner.state(ReadState).searched
+    searched.setdefault(str(path), []).append((began, _merge((n, n) for n in lines)))
+    while len(searched) > _MAX_SEARCHED_FILES:
+        del searched[next(iter(searched))]
+
+
+def note_shown(text: str, about: str, began: float, ctx: ToolContext) -> None:
+    """Note what a result showed. began: seconds since the epoch at which the call began."""
+    if text:
+        ctx.owner.state(ReadState).results.append(ShownResult(text, about, began))
+
+
+def note_printed(path: Path, data: bytes, output: str, ctx: ToolContext) -> None:
+    """Note that a command printed lines of a file unchanged; those in its output, as far as it was shown, are seen."""
+    text = decode_text(data)
+    if text is None or len(data) > _MAX_COMPARED_BYTES:
+        note_read(path, data, ctx, ())
+        return
+    lines = [sanitize_output(line).rstrip("\r\n") for line in split_lines(text.content)]
+    printed = output.split("\n")
+    bare = [line.lstrip(" ").partition("\t") for line in printed]
+    numbered = [
+        rest if number.isdigit() and tab else line for line, (number, tab, rest) in zip(printed, bare, strict=True)
+    ]
+    shown = max((_common_lines(form, lines) for form in (printed, numbered)), key=_count)
+    note_read(path, data, ctx, None if _count(shown) == len(lines) else shown)
+
+
+def was_shown(path: Path, old: str, ctx: ToolContext, own: str = "") -> bool:
+    """Return True if a result about the file showed every line of `old`, and the file has not changed since.
+
+    own: text that the model has just written, whose lines it knows anyway.
+    """
+    shown = ctx.owner.supplied(ReadState)
+    lines = [line for line in map(str.strip, old.splitlines()) if line and line not in own]
+    if own and not lines:
+        return True
+    changed = _modified(path)
+    if shown is None or not lines or changed is None:
+        return False
+    return any(
+        changed <= result.began - _CLOCK_TOLERANCE_SECONDS
+        and (path.name in result.text or path.name in result.about)
+        and all(line in result.text for line in lines)
+        for result in shown.results
+    )
+
+
+def is_older(path: Path, began: float) -> bool:
+    """Return True if a file has not been changed since a time, in seconds since the epoch."""
+    changed = _modified(path)
+    return changed is not None and changed <= began - _CLOCK_TOLERANCE_SECONDS
+
+
+def _modified(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
+def _known_version(path: Path, ctx: ToolContext) -> KnownVersion | None:
+    mark = ctx.seen.get(str(path))
+    return None if mark is None else KnownVersion.from_mark(mark)
+
+
+def _known(version: str, lines: Iterable[tuple[int, int]] | None, total: int) -> KnownVersion:
+    merged = None if lines is None else _merge(lines)
+    if merged is None or not _missing(merged, total):
+        return KnownVersion(version)
+    return KnownVersion(version, merged, total)
+
+
+def _carried(path: Path, version: str, lines: Sequence[str], ctx: ToolContext) -> Ranges:
+    """Return the lines of the current version that the model has seen, in it or in the one it knows."""
+    state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
+    state.remember(str(path), version, lines)
+    if known is None:
+        return ()
+    if known.version != version:
+        return state.carried(str(path), known, version)
+    return known.seen(len(lines))
+
+
+def _searched(path: Path, ctx: ToolContext) -> Ranges:
+    """Return the lines that searches showed of a file which has not changed since."""
+    shown = ctx.owner.supplied(ReadState)
+    found = shown.searched.get(str(path), []) if shown is not None else []
+    return tuple(pair for began, lines in found if is_older(path, began) for pair in lines)
+
+
+def _moved(seen: Ranges, changes: Sequence[tuple[int, int, int, int]], total: int) -> Ranges:
+    """Return where the seen lines of an old text are in a new one. changes: as of `diff.changed_ranges`."""
+    ends = [*changes, (total, total, -1, -1)]
+    found, at, shift = [], 0, 0
+    for i1, i2, _, j2 in ends:
+        # Lines at+1 to i1 are the same in both.
+        found += [
+            (max(first, at + 1) + shift, min(last, i1) + shift)
+            for first, last in seen
+            if max(first, at + 1) <= min(last, i1)
+        ]
+        at, shift = i2, j2 - i2
+    return _merge(found)
+
+
+def _common_lines(printed: list[str], lines: list[str]) -> Ranges:
+    """Return the lines of a file that a text has in the same order."""
+    changes = diff.changed_ranges(printed, lines)
+    return _moved(((1, len(printed)),), changes, len(printed))
+
+
+def _merge(lines: Iterable[tuple[int, int]]) -> Ranges:
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(lines):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        elif first <= last:
+            found.append((first, last))
+    return tuple(found)
+
+
+def _missing(lines: Ranges, total: int) -> Ranges:
+    found, at = [], 1
+    for first, last in _merge(lines):
+        if first > at:
+            found.append((at, min(first - 1, total)))
+        at = max(at, last + 1)
+    return tuple((first, last) for first, last in [*found, (at, total)] if first <= last)
+
+
+def _count(lines: Ranges) -> int:
+    return sum(last - first + 1 for first, last in lines)
