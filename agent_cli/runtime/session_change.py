@@ -172,7 +172,10 @@ def _changed_presence(header: Header, restored: Restored, *, answered: bool) -> 
 
 
 # Not compiled before a session is resumed.
-_JOB_STARTED = r"(?m)^\[(b\d+) runs in the background|^\[still running after .{1,20}, now in the background as (b\d+)"
+_JOB_STARTED = (
+    r"(?m)^\[(b\d+) runs in the background|^\[still running after .{1,20}, now in the background as (b\d+)"
+    r"|^\[.*; what it left running .{0,400}is now (b\d+) in the background"
+)
 _JOB_ENDED = r"(?m)^\[(?:Background command )?(b\d+)(?:: (?!running)| \(| was stopped| had already ended)"
 
 
@@ -184,7 +187,7 @@ def _lost_jobs(restored: Restored) -> list[str]:
             left.clear()
         elif isinstance(message, UserMessage | ToolMessage):
             for found in re.finditer(_JOB_STARTED, message.text):
-                left[found[1] or found[2]] = None
+                left[found[found.lastindex or 1]] = None
             for found in re.finditer(_JOB_ENDED, message.text):
                 left.pop(found[1], None)
     return [f"<session_change>\n{_JOBS_LOST} {', '.join(left)}.\n</session_change>"] if left else []
