@@ -234,3 +234,31 @@ def test_what_a_command_would_destroy_changed_before_it_was_approved(work: Path)
     assert "28 bytes" in agent(["pending"], work).stdout
     assert "Removed." in agent(["approve"], work).stdout
     assert not (work / "a.txt").exists()
+
+
+def test_the_line_paused_counts_what_waits_and_names_the_sub_agent(work: Path) -> None:
+    calls = [once("one"), call("Bash", command="ls"), WRITE]
+    flags = ["--output-format", "stream-json", "--permission-mode", "default"]
+    first = suspend(work, [{"calls": calls}, {"text": "Ok."}], *flags)
+    lines = [json.loads(line) for line in first.stdout.splitlines()]
+    asked = [x for x in lines if x.get("subtype") == "approval_requested"]
+    [paused] = [x for x in lines if x.get("subtype") == "paused"]
+    assert paused["pending"] == len(asked) == len(lines[-1]["pending"]) == 2
+    assert "parent_tool_use_id" not in paused
+
+
+def test_the_pause_of_a_sub_agent_names_its_call(work: Path) -> None:
+    task = call("Task", subagent_type="general", description="look", prompt="look")
+    replies = [{"calls": [task]}, {"calls": [once("one")]}, {"text": "Sub."}, {"text": "Ok."}]
+    first = suspend(work, replies, "--output-format", "stream-json")
+    second = agent(["approve", "--output-format", "stream-json"], work)
+    lines = [json.loads(line) for line in (first.stdout + second.stdout).splitlines()]
+    for kind in ("paused", "resumed"):
+        assert {None, "call-1-1"} <= {x.get("parent_tool_use_id") for x in lines if x.get("subtype") == kind}
+
+
+def test_what_was_approved_after_a_pause_is_learned_once(work: Path) -> None:
+    suspend(work, [{"calls": [call("Bash", command="touch made")]}, {"text": "Ok."}])
+    assert agent(["approve"], work).returncode == 0
+    learned = json.loads(agent(["permissions", "learn", "--json"], work).stdout)
+    assert learned["questions"] == 1 and [rule["count"] for rule in learned["rules"]] == [1]
