@@ -138,7 +138,9 @@ def test_a_server_that_is_remembered_and_not_used_loads_no_sdk(tmp_path: Path) -
         # On a busy machine a server may take longer than a user would wait for it.
         patient = {"AGENT_MCP_WAIT": "100", "AGENT_MCP_START_TIMEOUT": "100"}
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": model.openai_url, **patient}
-        assert "mcp" in loaded(tmp_path, *args, **env)
+        first = loaded(tmp_path, *args, **env)
+        assert "agent_cli.mcp.stdio" in first
+        assert not first & {"mcp", "pydantic", "httpx2", "anyio"}
         assert not loaded(tmp_path, *args, **env) & {"mcp", "asyncio", "pydantic", "httpx2", "anyio"}
         assert all("mcp__raw__echo" in json.dumps(request.body) for request in model.requests)
 

@@ -70,7 +70,7 @@ DOORS = {
               *(f"agent_cli/cli/commands/{p.name}" for p in (ROOT / "agent_cli/cli/commands").glob("[a-z]*.py"))},
     "pydantic": {"agent_cli/acp/protocol.py", "agent_cli/server/app.py", "agent_cli/server/schemas.py",
                  "tools/agent_tools/schema.py", "agent_cli/config/parsing.py",
-                 "agent_cli/mcp/client.py", "agent_cli/mcp/oauth.py"},
+                 "agent_cli/mcp/oauth.py"},
     "jsonschema": {"agent_cli/engine/structured_output.py"},
     "keyring": {"agent_cli/providers/credentials.py"},
     "platformdirs": {"agent_cli/session/store.py"},
@@ -90,19 +90,18 @@ DOORS = {
     "httpx": {"agent_cli/providers/litellm_worker.py"},
     "mcp": {
         "agent_cli/cli/serve_tools.py",
-        *(f"agent_cli/mcp/{name}.py" for name in ("client", "stdio", "oauth")),
+        *(f"agent_cli/mcp/{name}.py" for name in ("http_transport", "oauth")),
     },
-    "httpx2": {f"agent_cli/mcp/{name}.py" for name in ("client", "oauth")},
-    "mcp_types": {
-        "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "stdio"))},
-    "anyio": {
-        "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "stdio"))},
+    "httpx2": {f"agent_cli/mcp/{name}.py" for name in ("http_transport", "oauth")},
+    "mcp_types": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
+    "anyio": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "starlette": {f"agent_cli/server/{name}.py" for name in ("actions", "app", "coding", "guard", "queries")},
     "uvicorn": {"agent_cli/server/app.py"},
     "asyncio": {"agent_cli/acp/client.py", "agent_cli/acp/server.py",
                 *(f"agent_cli/server/{name}.py" for name in (
                     "actions", "app", "coding", "guard", "hub", "notify", "pool", "queries", "streams")),
-                *(f"agent_cli/mcp/{name}.py" for name in ("stdio", "server", "supervisor", "oauth"))},
+                *(f"agent_cli/mcp/{name}.py" for name in (
+                    "client", "jsonrpc", "stdio", "server", "supervisor", "oauth"))},
     "dataclasses": set(),
 }  # fmt: skip
 LIMIT = 520

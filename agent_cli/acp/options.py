@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any, get_args
 
 from agent_cli.core.modes import MODES, Effort, Mode
 from agent_cli.core.run_environment import UsageError
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import check_mode
 from agent_cli.terminal.commands.models import models_with_details
 from agent_cli.terminal.slash import REGISTRY, SlashContext, default_order
@@ -29,21 +29,23 @@ TERMINAL_ONLY = frozenset(("exit", "clear", "sessions", "resume", "fork", "copy"
 _MAX_MODELS = 40
 
 
-def allowed_modes() -> list[Mode]:
-    """Return the permission modes that may be chosen here."""
+def allowed_modes(agent: Agent) -> list[Mode]:
+    """Return the permission modes that may be chosen in a session."""
     found: list[Mode] = []
     for mode in MODES:
         try:
-            check_mode(mode, os.environ)
+            check_mode(mode, agent.run_env.env, agent.layers.managed, may_bypass=agent.layers.may_bypass)
         except UsageError:
             continue
         found.append(mode)
     return found
 
 
-def mode_state(mode: str) -> dict[str, Any]:
+def mode_state(agent: Agent) -> dict[str, Any]:
     """Return the modes as the protocol lists them."""
-    listed = [{"id": m, "name": _MODES[m][0], "description": _MODES[m][1]} for m in _including(allowed_modes(), mode)]
+    mode = agent.policy.mode
+    modes = _including(allowed_modes(agent), mode)
+    listed = [{"id": m, "name": _MODES[m][0], "description": _MODES[m][1]} for m in modes]
     return {"currentModeId": mode, "availableModes": listed}
 
 
@@ -55,7 +57,7 @@ def config_options(ctx: SlashContext) -> list[dict[str, Any]]:
     names = [model, *(name for name in offered if name != model)]
     efforts = [("default", "Default"), *((level, level.capitalize()) for level in get_args(Effort))]
     return [
-        _option(MODE, "Mode", "mode", mode, [(m, *_MODES[m]) for m in _including(allowed_modes(), mode)]),
+        _option(MODE, "Mode", "mode", mode, [(m, *_MODES[m]) for m in _including(allowed_modes(ctx.agent), mode)]),
         _option(MODEL, "Model", "model", model, [(name, name, offered.get(name, "")) for name in names]),
         _option(EFFORT, "Effort", "thought_level", conversation.options.effort or "default",
                 [(value, name, "") for value, name in efforts]),

@@ -6,10 +6,9 @@ its own folder, settings, model and servers, as in the Python API.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from typing import Any, cast
+from typing import Any
 
 from agent_cli.acp import options as choices
 from agent_cli.acp.client import EditorBuffers, EditorClient, EditorError
@@ -21,14 +20,13 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.messages import is_user_message, user_text
-from agent_cli.core.modes import Mode
 from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import context_used
-from agent_cli.runtime.agent import Agent, switch_model
+from agent_cli.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.edit_call import editable_call
-from agent_cli.runtime.environment import check_mode, read_settings
+from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.pending import reopen
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import exchanges_of, last_exchanges
@@ -121,7 +119,7 @@ class EditorSession(Dialogs):
 
     def state(self) -> dict[str, Any]:
         """Return the modes and options, for the answer that opens the session."""
-        return {"modes": choices.mode_state(self._mode), "configOptions": choices.config_options(self)}
+        return {"modes": choices.mode_state(self.agent), "configOptions": choices.config_options(self)}
 
     def announce(self) -> None:
         """Send the commands and the usage of the context window, after the response that opened the session."""
@@ -345,7 +343,8 @@ class EditorSession(Dialogs):
         call: Update = {"toolCallId": asked.call_id, "kind": kind}
         if asked.kind == "review":
             call["content"] = self._updates.user_content(review_diffs(asked.data))
-        return ask_question(asked, lambda dialog: self._put(dialog, call), self.layers.settings().plan_ttl)
+        ttl, may_bypass = self.layers.settings().plan_ttl, self.layers.may_bypass
+        return ask_question(asked, lambda dialog: self._put(dialog, call), ttl, may_bypass=may_bypass)
 
     def put(self, dialog: Dialog) -> Any:
         return self._put(dialog, None)
@@ -440,8 +439,7 @@ class EditorSession(Dialogs):
         switch_model(self.agent, name)
 
     def switch_mode(self, mode: str) -> None:
-        check_mode(mode, os.environ)
-        self.agent.policy.mode = cast(Mode, mode)
+        switch_mode(self.agent, mode)
 
     def run_interruptible(self, run: Callable[[], object]) -> None:
         run()

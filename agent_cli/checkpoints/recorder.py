@@ -8,7 +8,6 @@ Also finds the files that a call names in addition to its folder's snapshot: tho
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import stat
@@ -23,7 +22,7 @@ from agent_cli.checkpoints.store import Store, StoreConfig
 from agent_cli.core.messages import Message, is_user_message, user_text
 from agent_cli.permissions.destructive import Danger, dangers
 from agent_cli.permissions.shell.analysis import analyse
-from agent_cli.permissions.shell.words import SimpleCommand, Word
+from agent_cli.permissions.shell.words import SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.lazy import lazy_imports
@@ -109,21 +108,13 @@ def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
 
 def _targets(danger: Danger) -> Iterator[str]:
     for start in danger.part.cwds or ():
-        for word in danger.words:
-            yield from _expanded(word, os.path.normpath(os.path.join(start, danger.folder)))
-
-
-def _expanded(word: Word, cwd: str) -> list[str]:
-    if word.why or "\0" in word.text:
-        return []
-    whole = os.path.join(glob.escape(cwd), word.text)
-    matches = list(islice(glob.iglob(whole), MAX_LISTED_BELOW)) if word.pattern else []
-    return [os.path.normpath(m) for m in matches] or [os.path.normpath(os.path.join(cwd, word.text))]
+        for target in danger.targets(os.path.normpath(os.path.join(start, danger.folder))):
+            yield from dict.fromkeys((target.entry, target.path))
 
 
 def _is_selective(danger: Danger) -> bool:
     """Return True if a `find` deletes only what matches its conditions."""
-    return "~" in danger.flags and any(w.text[:1] == "-" and w.text != "-delete" for w in danger.part.words)
+    return danger.find is not None and danger.find[0].narrow
 
 
 def _files_below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:

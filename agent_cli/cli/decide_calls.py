@@ -72,6 +72,8 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
     run_env = find_environment(os.environ)
     if decision.mode:
         check_mode(decision.mode, run_env.env)
+        # It is on this command line, which is where the mode has to be allowed.
+        options = options.replace(allow_dangerously_skip_permissions=decision.mode == "bypassPermissions")
     target = find_target(tuple(words), run_env, answer=decision.word == "answer")
     calls, decision = _calls_and_words(target, decision)
     shown = _undecided_bindings(load(target.session_id, target.run_env).waiting)

@@ -33,6 +33,7 @@ from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.session import open_session
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
@@ -44,6 +45,7 @@ with lazy_imports():
         patch_run,  # only with --patch
         questions,  # only for mistakes
     )
+    from agent_cli.engine import progress  # only for a plan of another session
     from agent_cli.headless import pending
     from agent_cli.host import callbacks, control_table, session_commands
     from agent_cli.host import session as host_session
@@ -256,7 +258,16 @@ def _claim_pending_plan(agent: Agent) -> None:
     text = f"The plan was claimed by session {agent.header.session_id}."
     close_stored_call(store, plan.session_id, plan.call_id, text)
     if not pending_plans.is_expired(plan.created, agent.settings.plan_ttl):
-        agent.conversation.expect_reply(text, lambda words: pending_plans.feedback_block(plan.plan, words))
+        request = plan_request(store, plan.session_id)
+        agent.conversation.expect_reply(text, lambda words: pending_plans.feedback_block(plan.plan, words, request))
+
+
+def plan_request(store: SessionStore, session_id: str) -> str:
+    """Return the request that a plan of a session answers; "" if the session is gone."""
+    try:
+        return progress.goal_of(store.load(session_id).history)
+    except SessionNotFoundError:
+        return ""
 
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:

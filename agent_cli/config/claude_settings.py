@@ -21,10 +21,13 @@ from agent_cli.config.parsing import (
     key_locations,
     nearest_key_hint,
 )
+from agent_cli.config.rule_lists import resembled_list, rule_list
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
-from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule, split_rules
+from agent_cli.core.redact import shown_variable
+from agent_cli.core.rules import FOREIGN_TOOLS, KNOWN_TOOLS, RuleError, read_rule, split_rules
+from agent_cli.core.user_text import decode_user_text
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import hints_of
@@ -68,7 +71,7 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
         ("deny", "--disallowedTools", options.disallowed_tools),
     ):
         try:
-            rules = [rule for text in texts for rule in split_rules(text)]
+            rules = [rule for text in rule_list(texts) or () for rule in split_rules(text)]
         except RuleError as error:
             raise RuleError(f"{flag_name}: {error}") from None
         if rules:
@@ -99,7 +102,7 @@ def _prompts(options: RunOptions) -> dict[str, Any]:
         if getattr(options, name) is not None:
             raise SettingsError(f"{flag} and {flag.removesuffix('-file')} exclude each other")
         try:
-            found[name] = read_regular(Path(os.path.expanduser(path)), MAX_BYTES).decode("utf-8")
+            found[name] = decode_user_text(read_regular(Path(os.path.expanduser(path)), MAX_BYTES))
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{flag}: {path}: {getattr(error, 'strerror', None) or error}") from None
     return found
@@ -124,6 +127,8 @@ def split_names(values: tuple[str, ...]) -> list[str]:
 
 
 _LISTS = ("deny", "ask", "allow")
+# The other keys of permissions in Claude Code's settings.
+_PERMISSION_KEYS = ("defaultMode", "disableBypassPermissionsMode", "disableAutoMode")
 _MAX_REPORTED = 10
 
 
@@ -148,19 +153,43 @@ def add_claude_settings(layers: Layers, path: Path, origin: Origin, env: Mapping
         if "model" in others and not keyed and "/" not in str(others["model"]):
             layers.imported.append(f"{path}: model {others.pop('model')} ignored: no key of Anthropic is set")
         _add_others(layers, others, str(path), path.parent.parent, origin, where)
+    _add_permissions(layers, table, path, origin, where)
+
+
+def _add_permissions(layers: Layers, table: dict[str, Any], path: Path, origin: Origin, where: Where) -> None:
+    """Merge the permissions of a file; report whatever looks like a rule and is none."""
     given = table.get("permissions")
-    if not isinstance(given, dict):
-        return
+    wrong = [
+        f"{where(key)}: {key}: rules are read from {_place(near)} only; nothing in it is applied"
+        for key in table
+        if key not in claude_keys.TAKEN and key not in claude_keys.UNUSED and (near := resembled_list(key))
+    ]
+    if given is not None and not isinstance(given, dict):
+        wrong.append(f"{where('permissions')}: permissions: expected a table with allow, ask and deny; it is ignored")
+    given = given if isinstance(given, dict) else {}
     base, source = path.parent.parent, str(path)
-    if sum(len(_list(given.get(kind))) for kind in _LISTS) > MAX_RULES - len(layers.rules):
+    lists = {kind: rule_list(given.get(kind)) for kind in (*_LISTS, "additionalDirectories")}
+    wrong += [
+        f"{where(k, 'permissions')}: permissions.{k}: expected a list of text; it is ignored"
+        for k in lists
+        if lists[k] is None
+    ]
+    wrong += [
+        f"{where(key, 'permissions')}: permissions.{key}: not known here{_meant(key)}; nothing in it is applied"
+        for key in given
+        if key not in (*lists, *_PERMISSION_KEYS)
+    ]
+    if not given:
+        layers.ignored += wrong
+        return
+    if sum(len(lists[kind] or ()) for kind in _LISTS) > MAX_RULES - len(layers.rules):
         layers.ignored.append(f"{path}: more than {MAX_RULES} rules; they are ignored, deny rules included")
         return
     taken: dict[str, Any] = {}
-    wrong: list[str] = []
     skipped: list[str] = []
     for kind in _LISTS:
         rules = []
-        for rule in _list(given.get(kind)):
+        for rule in lists[kind] or ():
             if why := _unusable(kind, rule):
                 skipped.append(str(rule))
                 if kind != "allow" and why != "unknown":
@@ -179,7 +208,7 @@ def add_claude_settings(layers: Layers, path: Path, origin: Origin, env: Mapping
         taken["mode"] = mode
     elif mode is not None:
         skipped.append(f"defaultMode {mode}")
-    every = _list(given.get("additionalDirectories"))
+    every = lists["additionalDirectories"] or []
     # Files named by an untrusted project are not even inspected.
     folders = [f for f in every if isinstance(f, str) and (origin == "project" or _is_folder(base, f))]
     skipped += [str(f) for f in every if f not in folders]
@@ -248,7 +277,11 @@ def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path,
 def _add_session(layers: Layers, found: claude_keys.Translated, source: str, origin: Origin) -> None:
     """Merge what is not one of our settings: variables, plugins, and the command that prints Claude's key."""
     if found.env and origin == "project":
-        layers.held.append(Withheld(source, "env", ", ".join(found.env)))
+        shown = ", ".join(shown_variable(name, value) for name, value in found.env.items())
+        layers.held.append(Withheld(source, "env", shown))
+    elif origin == "trusted":
+        mine = {name: (value, source) for name, value in found.env.items() if not name.startswith("AGENT_")}
+        layers.project_env |= mine
     else:
         layers.env |= {name: value for name, value in found.env.items() if not name.startswith("AGENT_")}
     if origin != "project":
@@ -294,11 +327,12 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin,
     if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")
     given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
-    found, problems = hooks.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
-    layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_MAX_REPORTED]]
-    if len(problems) > _MAX_REPORTED:
-        layers.ignored.append(f"{path}: {len(problems) - _MAX_REPORTED} more hooks cannot be read and do not run")
-    if found:
+    parsed = hooks.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
+    lines = parsed.lines()
+    layers.ignored += [f"{path}: {line}" for line in lines[:_MAX_REPORTED]]
+    if len(lines) > _MAX_REPORTED:
+        layers.ignored.append(f"{path}: {len(lines) - _MAX_REPORTED} more problems with hooks; see agent hooks list")
+    if found := parsed.hooks:
         layers.add_hooks(found, str(path), origin)
         held = " ignored: the project is not trusted" if origin == "project" else ""
         layers.imported.append(f"{path}: {len(found)} hook{'s' if len(found) > 1 else ''}{held}")
@@ -308,19 +342,27 @@ def _is_folder(base: Path, folder: str) -> bool:
     return os.path.isdir(base / os.path.expanduser(folder))  # noqa: PTH112 - the method raises in closed folders
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _place(near: str) -> str:
+    return "permissions" if near == "permissions" else f"permissions.{near}"
+
+
+def _meant(key: str) -> str:
+    near = resembled_list(key)
+    return f"; did you mean {near}?" if near else nearest_key_hint(key, [*_LISTS, *_PERMISSION_KEYS])
 
 
 def _unusable(kind: str, rule: object) -> str:
-    """Return why a rule is ignored: "unknown" if its tool is unknown, else the error; "" for a valid rule."""
+    """Return why a rule is ignored: "unknown" if its tool is one of another program, else the error; "" for none."""
     if not isinstance(rule, str):
         return f"{rule!r} is not a string"
     try:
         tool = read_rule(kind, rule, "", Path("/")).tool  # type: ignore[arg-type]
     except RuleError as error:
         return str(error)
-    return "" if tool in KNOWN_TOOLS or tool.startswith("mcp") else "unknown"
+    # A package or an embedding program may add the tool that a stricter rule names.
+    if tool in KNOWN_TOOLS or tool.startswith("mcp") or (kind != "allow" and tool not in FOREIGN_TOOLS):
+        return ""
+    return "unknown"
 
 
 def _summarize(source: str, taken: dict[str, Any], skipped: list[str], held: list[str]) -> str:

@@ -5,13 +5,16 @@
     matcher = "Bash"
     command = "./check.sh"
 
-A hook that is not understood is never used in part: it is ignored and reported.
+In our own form every mistake is an error. In Claude Code's form, which other programs write, a hook runs without the
+keys that are not known, and they are named. A hook that cannot run at all is named as well, also when it is to run; if
+it is strict, it refuses.
 """
 
 from __future__ import annotations
 
 import re
 from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from agent_cli.core.rules import RuleError, read_rule
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import NotRegularFileError, resolve_inside
 from agent_tools.net.urls import split_url
+from agent_tools.record import Value
 from agent_tools.text import shorten
 
 MAX_HOOKS = 500
@@ -32,10 +36,18 @@ _CLAUDE_FIELDS = {
 # Claude Code's hook types, each with the key of what it runs, and with all its own keys.
 _KINDS = {"command": "command", "http": "url", "prompt": "prompt", "agent": "prompt", "mcp_tool": "tool"}
 _KIND_FIELDS = {
-    "command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model"),
-    "agent": ("prompt", "model"), "mcp_tool": ("tool", "server", "input"),
+    "command": ("command", "args", "shell", "cwd", "env"), "http": ("url", "headers", "allowed_env_vars", "env"),
+    "prompt": ("prompt", "model"), "agent": ("prompt", "model"), "mcp_tool": ("tool", "server", "input"),
 }  # fmt: skip
 _FLAGS = ("strict", "background", "wakes", "once")
+# Names of the time limit, with the seconds of their unit.
+_TIMEOUTS = {
+    "timeout": 1.0,
+    **dict.fromkeys(("timeoutSeconds", "timeout_seconds", "timeoutSec", "timeout_sec"), 1.0),
+    **dict.fromkeys(("timeoutMs", "timeout_ms", "timeoutMillis", "timeoutMilliseconds", "timeout_milliseconds"), 0.001),
+}
+_UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0, "h": 3600.0}
+_SWITCHES = ("enabled", "disabled")
 _KEYS = (
     "event",
     "type",
@@ -43,6 +55,7 @@ _KEYS = (
     "if",
     "timeout",
     *_FLAGS,
+    *_SWITCHES,
     *dict.fromkeys(chain.from_iterable(_KIND_FIELDS.values())),
 )
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
@@ -52,31 +65,180 @@ UNSUPPORTED_EVENTS = frozenset(
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
     "ElicitationResult UserPromptExpansion PostToolBatch".split()
 ).difference(HOOK_EVENTS)
-# Keys of Claude Code's entries that are ignored: texts that are not shown.
-_IGNORED_FIELDS = ("statusMessage", "rewakeMessage", "rewakeSummary")
+# Keys that only describe a hook, or name texts that are not shown.
+_LABELS = frozenset(
+    "statusMessage rewakeMessage rewakeSummary description name id title label comment comments note notes version"
+    " author tags category $comment $schema //".split()
+)
+# Keys that other programs know and that cannot limit what a hook is for.
+_HARMLESS = frozenset("priority order blocking continueOnBlock continueOnError silent quiet".split())
+_CONTINUES = ("continue", "ignore", "allow", "warn", "pass")
 
 
-def parse_hooks(
-    raw: Any, source: str, *, from_user: bool, root: Path | None = None
-) -> tuple[tuple[Hook, ...], list[str]]:
-    """Parse a value of the key `hooks` into its hooks, in order, and a message for each invalid one.
+class ParsedHooks(Value):
+    """The hooks in a value of the key `hooks`.
 
-    A list is in our form, a table in Claude Code's. root: the project of the hooks, if they are not the user's own.
+    hooks: those that are understood, in order. One that could refuse but cannot run is among them, as unusable.
+    problems: a message for each that cannot run.
+    refusing: the same for those that are strict, and therefore refuse.
+    notes: messages about keys without effect, of hooks that run.
     """
-    problems: list[str] = []
-    entries = _from_claude(raw, problems) if isinstance(raw, dict) else _from_ours(raw, problems)
-    found = []
-    for where, entry in entries:
-        hook = _hook(entry, where, source, from_user, problems)
-        if hook is None:
+
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[str, ...] = ()
+    refusing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return everything to be reported, with what follows from it."""
+        found = [f"{problem}; this hook is strict and cannot run, so it refuses" for problem in self.refusing]
+        return [*found, *(f"{problem}; this hook does not run" for problem in self.problems), *self.notes]
+
+
+def parse_hooks(raw: Any, source: str, *, from_user: bool, root: Path | None = None) -> ParsedHooks:
+    """Parse a value of the key `hooks`: a list is in our form, a table in Claude Code's.
+
+    root: the project of the hooks, if they are not the user's own.
+    """
+    reader = _HooksReader(source, from_user, root)
+    if isinstance(raw, dict):
+        reader.read_claude(raw)
+    elif isinstance(raw, list | tuple) and all(isinstance(entry, dict) for entry in raw):
+        for number, entry in enumerate(raw):
+            reader.add(f"hooks[{number}]", entry)
+    else:
+        reader.problems.append("hooks: expected tables, [[hooks]]")
+    if len(reader.found) > MAX_HOOKS:
+        reader.problems.append(f"at most {MAX_HOOKS} hooks are allowed, found {len(reader.found)}")
+    hooks, notes = tuple(reader.found[:MAX_HOOKS]), tuple(dict.fromkeys(reader.notes))
+    return ParsedHooks(hooks, tuple(reader.problems), tuple(reader.refusing), notes)
+
+
+class _HooksReader:
+    """Reads the hooks of one source; the lists are those of ParsedHooks."""
+
+    def __init__(self, source: str, from_user: bool, root: Path | None) -> None:
+        self._source, self._from_user = source, from_user
+        self._root = None if from_user else root
+        self.found: list[Hook] = []
+        self.problems: list[str] = []
+        self.refusing: list[str] = []
+        self.notes: list[str] = []
+
+    def read_claude(self, raw: dict[str, Any]) -> None:
+        """Read {Event: [{matcher, hooks: [...]}]}; keys of a group apply to each of its hooks."""
+        for event, groups in raw.items():
+            if isinstance(groups, dict):
+                groups = [groups]
+            if not isinstance(groups, list):
+                self.problems.append(f"hooks.{event}: expected a list")
+                continue
+            for number, group in enumerate(groups):
+                where = f"hooks.{event}[{number}]"
+                inner = group.get("hooks") if isinstance(group, dict) else None
+                shared = {key: value for key, value in group.items() if key != "hooks"} if inner is not None else {}
+                if inner is None and isinstance(group, dict) and any(key in group for key in _KINDS.values()):
+                    inner = group  # a hook that is in no group
+                for entry in inner if isinstance(inner, list) else [inner]:
+                    if isinstance(entry, dict):
+                        limits = {key: shared[key] for key in ("matcher",) if shared.get(key)}
+                        self.add(where, {**shared, **entry, **limits, "event": event}, lenient=True)
+                    else:
+                        what = "matcher and hooks" if inner is None else "a table with type and command"
+                        self.problems.append(f"{where}: expected {what}")
+
+    def add(self, where: str, given: dict[str, Any], *, lenient: bool = False) -> None:
+        """Read one hook of our form, or of Claude Code's with its event."""
+        notes: list[str] = []
+        fields = _tolerated(given, notes) if lenient else dict(given)
+        if _switched_off(fields, notes):
+            return
+        why = _mistake(fields)
+        hook = None if why else _hook(fields, self._source, self._from_user)
+        if hook is not None and self._root is not None and (script := _outside(hook, self._root)):
+            why = f"{script} points outside {self._root}, where it could change unnoticed"
+        if why:
+            unusable = self._unusable(fields, why) if lenient else None
+            (self.refusing if unusable is not None and unusable.strict else self.problems).append(f"{where}: {why}")
+            self.found += [unusable] if unusable is not None else []
+        elif hook is not None:
+            self.found.append(hook)
+            self.notes += [f"{where}: {note}" for note in notes]
+
+    def _unusable(self, fields: dict[str, Any], why: str) -> Hook | None:
+        """Return a hook that cannot run, to be named where it would; None if it could refuse nothing."""
+        row = HOOK_EVENTS.get(str(fields.get("event")))
+        if row is None or not row.blocks:
+            return None
+        what = next((fields[key] for key in _KINDS.values() if isinstance(fields.get(key), str)), "")
+        matcher = "" if _bad_matcher(fields.get("matcher", "")) else fields.get("matcher", "")
+        return Hook(
+            row.name, shorten(what or str(fields.get("type", "hook")), 200), matcher, source=self._source,
+            strict=fields.get("strict") is True, from_user=self._from_user, unusable=why,
+        )  # fmt: skip
+
+
+def _tolerated(given: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Return the keys of a hook in Claude Code's form that can be used, under our names; note the others."""
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        name = _CLAUDE_FIELDS.get(key, key)
+        if key in _LABELS or key.startswith("_") or value is None:
             continue
-        if not from_user and root is not None and (script := _outside(hook, root)):
-            problems.append(f"{where}: {script} points outside {root}, where it could change unnoticed")
+        if name == "strict" and isinstance(value, str):
+            if value not in ("block", *_CONTINUES):
+                notes.append(f"{key}: expected block or continue, found {shorten(repr(value), 40)}; a failure blocks")
+            value = value not in _CONTINUES
+        if name in (*_FLAGS, *_SWITCHES) and isinstance(value, str) and value.lower() in ("true", "false"):
+            value = value.lower() == "true"
+        if name in _TIMEOUTS:
+            if (seconds := _seconds(value, _TIMEOUTS[name])) is None:
+                limit = f"{_MAX_TIMEOUT_SECONDS:,.0f}"
+                notes.append(f"{key}: expected seconds up to {limit}; {DEFAULT_TIMEOUT_SECONDS:.0f} are used")
+            else:
+                fields["timeout"] = seconds
+        elif name in (*_FLAGS, *_SWITCHES) and not isinstance(value, bool):
+            notes.append(f"{key}: expected true or false; it has no effect")
+        elif name not in _KEYS:
+            fields["refuses_only"] = fields.get("refuses_only", False) or key not in _HARMLESS
+            notes.append(f"{key}: unknown key{nearest_key_hint(key, list(_KEYS))}; the hook runs without it")
         else:
-            found.append(hook)
-    if len(found) > MAX_HOOKS:
-        problems.append(f"at most {MAX_HOOKS} hooks are allowed, found {len(found)}")
-    return tuple(found[:MAX_HOOKS]), problems
+            fields[name] = value
+    kind = _kind(fields)
+    for name in dict.fromkeys(chain.from_iterable(_KIND_FIELDS.values())):
+        if name in fields and kind in _KINDS and name not in _KIND_FIELDS[kind]:
+            notes.append(f"{name}: has no effect in a hook with a {_KINDS[kind]}")
+            del fields[name]
+        elif name in fields and name in _CHECKS and (why := _CHECKS[name](fields[name])):
+            notes.append(f"{name}: {why}; it has no effect")
+            del fields[name]
+    return fields
+
+
+def _switched_off(fields: dict[str, Any], notes: list[str]) -> bool:
+    """Take the keys that switch a hook on or off; return True if it is off."""
+    on, off = (fields.get(key) for key in _SWITCHES)
+    if isinstance(on, bool) and isinstance(off, bool) and on is off:
+        notes.append("enabled and disabled contradict each other; the hook runs")
+        off = on = None
+    return on is False or off is True
+
+
+def _seconds(raw: Any, unit: float = 1.0) -> float | None:
+    """Return a time limit in seconds, of a number or of a text such as "30s"; None if it is none."""
+    if isinstance(raw, str):
+        match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-zA-Z]*)\s*", raw)
+        scale = _UNITS.get(match[2].lower(), _UNITS.get(match[2].lower().removesuffix("s"))) if match else None
+        if match is None or (match[2] and scale is None):
+            return None
+        raw, unit = float(match[1]), scale or unit
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not isfinite(raw):
+        return None
+    return float(raw * unit) if 0 < raw * unit <= _MAX_TIMEOUT_SECONDS else None
+
+
+def _kind(fields: dict[str, Any]) -> Any:
+    return fields.get("type") or next((kind for kind, key in _KINDS.items() if key in fields), "command")
 
 
 def _outside(hook: Hook, root: Path) -> str:
@@ -94,79 +256,38 @@ def _outside(hook: Hook, root: Path) -> str:
     return ""
 
 
-def _from_ours(raw: Any, problems: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    if not isinstance(raw, list | tuple) or not all(isinstance(entry, dict) for entry in raw):
-        problems.append("hooks: expected tables, [[hooks]]")
-        return []
-    return [(f"hooks[{number}]", entry) for number, entry in enumerate(raw)]
-
-
-def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Convert {Event: [{matcher, hooks: [...]}]} to entries of our form."""
-    found = []
-    for event, groups in raw.items():
-        if not isinstance(groups, list):
-            problems.append(f"hooks.{event}: expected a list")
-            continue
-        for number, group in enumerate(groups):
-            where = f"hooks.{event}[{number}]"
-            inner = group.get("hooks") if isinstance(group, dict) else None
-            if not isinstance(inner, list):
-                problems.append(f"{where}: expected matcher and hooks")
-                continue
-            for entry in inner:
-                if why := _unsupported(entry):
-                    problems.append(f"{where}: {why}")
-                    continue
-                kept = {_CLAUDE_FIELDS.get(k, k): v for k, v in entry.items() if k not in _IGNORED_FIELDS}
-                if kept.get("strict") in ("block", "continue"):
-                    kept["strict"] = kept["strict"] == "block"
-                found.append((where, {**kept, "event": event, "matcher": group.get("matcher") or ""}))
-    return found
-
-
-def _unsupported(entry: Any) -> str:
-    """Return why an entry of Claude Code's cannot run here; "" if it can."""
-    if not isinstance(entry, dict):
-        return "expected a table with type and command"
-    kind = entry.get("type", "command")
+def _mistake(fields: dict[str, Any]) -> str:
+    """Return why a hook cannot run; "" if it can."""
+    kind = _kind(fields)
+    if unknown := next((k for k in fields if k not in (*_KEYS, "refuses_only")), ""):
+        return f"{unknown}: unknown key{nearest_key_hint(unknown, list(_KEYS))}"
+    if "event" not in fields:
+        return f"event: expected one of {', '.join(HOOK_EVENTS)}"
+    if not isinstance(event := fields["event"], str) or event not in HOOK_EVENTS:
+        return f"{event!r} is not a known event{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
+    if "type" not in fields and not any(key in fields for key in _KINDS.values()):
+        return f"expected what to run: {', '.join(dict.fromkeys(_KINDS.values()))}"
     if kind not in _KINDS:
         return f"hooks of type {shorten(str(kind), 40)} are not supported, only {', '.join(_KINDS)}"
-    key = _KINDS[kind]
-    return "" if key in entry else f"{key}: expected text"
+    if name := next((n for n in (*_FLAGS, *_SWITCHES) if not isinstance(fields.get(n, False), bool)), ""):
+        return f"{name}: expected true or false"
+    if _seconds(fields.get("timeout", DEFAULT_TIMEOUT_SECONDS)) is None:
+        return f"timeout: expected seconds up to {_MAX_TIMEOUT_SECONDS:,.0f}"
+    if name := next((n for n, check in _CHECKS.items() if n in fields and check(fields[n])), ""):
+        return f"{name}: {_CHECKS[name](fields[name])}"
+    why = _misplaced(fields, kind) or _KIND_CHECKS[kind](fields)
+    return why or _bad_matcher(fields.get("matcher", "")) or _bad_filter(fields)
 
 
-def _hook(entry: dict[str, Any], where: str, source: str, from_user: bool, problems: list[str]) -> Hook | None:
-    fields = dict(entry)
-    seconds = fields.get("timeout", DEFAULT_TIMEOUT_SECONDS)
-    why = ""
-    if unknown := next((k for k in fields if k not in _KEYS), ""):
-        why = f"{unknown}: unknown key{nearest_key_hint(unknown, list(_KEYS))}"
-    elif "event" not in fields:
-        why = f"event: expected one of {', '.join(HOOK_EVENTS)}"
-    elif not isinstance(event := fields["event"], str) or event not in HOOK_EVENTS:
-        why = f"{event!r} is not a known event{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
-    elif "type" not in fields and not any(key in fields for key in _KINDS.values()):
-        why = f"expected what to run: {', '.join(dict.fromkeys(_KINDS.values()))}"
-    elif fields.get("type", "command") not in _KINDS:
-        why = f"type: expected one of {', '.join(_KINDS)}"
-    elif name := next((n for n in _FLAGS if not isinstance(fields.get(n, False), bool)), ""):
-        why = f"{name}: expected true or false"
-    elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_TIMEOUT_SECONDS:
-        why = f"timeout: expected seconds up to {_MAX_TIMEOUT_SECONDS:,.0f}"
-    else:
-        kind = fields.get("type") or next((k for k, key in _KINDS.items() if key in fields), "command")
-        why = _misplaced(fields, kind) or _KIND_CHECKS[kind](fields)
-        why = why or _bad_matcher(fields.get("matcher", "")) or _bad_filter(fields)
-    if why:
-        problems.append(f"{where}: {why}")
-        return None
+def _hook(fields: dict[str, Any], source: str, from_user: bool) -> Hook:
+    """Return the hook of fields without a mistake."""
+    kind = _kind(fields)
     found = {
         "event": fields["event"],
         "command": f"mcp__{fields['server']}__{fields['tool']}" if kind == "mcp_tool" else fields[_KINDS[kind]],
         "matcher": fields.get("matcher", ""),
         "args": tuple(fields.get("args") or ()),
-        "timeout": float(seconds),
+        "timeout": _seconds(fields.get("timeout", DEFAULT_TIMEOUT_SECONDS)),
         "strict": fields.get("strict", False),
         "source": source,
         "from_user": from_user,
@@ -181,9 +302,37 @@ def _hook(entry: dict[str, Any], where: str, source: str, from_user: bool, probl
         "tool": fields.get("tool") or "",
         "input": dict(fields.get("input") or {}),
         "once": fields.get("once", False),
+        "shell": fields.get("shell") or "",
+        "cwd": fields.get("cwd") or "",
+        "env": {name: _env_text(value) for name, value in (fields.get("env") or {}).items()},
+        "refuses_only": fields.get("refuses_only", False),
     }
     # Only values that differ from the defaults: the record of each turn contains the settings.
     return Hook(**{name: value for name, value in found.items() if value != getattr(Hook, name, None)})
+
+
+def _env_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bad_env(raw: Any) -> str:
+    if isinstance(raw, dict) and all(
+        re.fullmatch(r"[A-Za-z_]\w*", str(name)) and isinstance(value, str | int | float) for name, value in raw.items()
+    ):
+        return ""
+    return "expected a table of variables"
+
+
+def _bad_shell(raw: Any) -> str:
+    return "" if isinstance(raw, str) and re.fullmatch(r"[\w./+-]{1,200}", raw) else "expected the name of a shell"
+
+
+def _bad_folder(raw: Any) -> str:
+    return "" if isinstance(raw, str) and raw.strip() and "\0" not in raw else "expected a folder"
+
+
+# Of keys that a hook can do without.
+_CHECKS = {"env": _bad_env, "shell": _bad_shell, "cwd": _bad_folder}
 
 
 def _misplaced(fields: dict[str, Any], kind: str) -> str:

@@ -24,6 +24,7 @@ from agent_cli.config.parsing import (
     nearest_setting_hint,
 )
 from agent_cli.config.policy import NO_POLICY
+from agent_cli.config.rule_lists import rule_list
 from agent_cli.config.schema import (
     Mcp,
     McpServer,
@@ -35,7 +36,9 @@ from agent_cli.config.schema import (
     tables,
 )
 from agent_cli.core.hooks import Hook
+from agent_cli.core.redact import without_passwords
 from agent_cli.core.rules import Rule, RuleError, RuleList, Trust, read_rule
+from agent_cli.core.user_text import decode_user_text
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular
 from agent_tools.lazy import lazy_imports
@@ -63,6 +66,14 @@ class Withheld(Value):
     shown: str
 
 
+class ProjectAddress(Value):
+    """A variable, or the setting base_url, by which a trusted project would decide where requests go."""
+
+    name: str
+    value: str
+    source: str
+
+
 class Declared(Value):
     """An MCP server as declared in a layer. own: the layer is the user's."""
 
@@ -88,8 +99,11 @@ class Layers:
     claude_plugins: by name@marketplace, True if Claude Code's settings enable it.
     claude_markets: sources of their marketplaces, by name.
     managed: the policy of an organisation, which nothing loosens.
+    may_bypass: the user allowed the mode bypassPermissions for this session, so it may be switched to it.
     imported: what was taken over from other programs' files, for doctor.
     env: variables for the session, from Claude Code's settings.
+    project_env: those of a trusted project, by name with value and source, before it is known which are used.
+    addresses: what a trusted project would set and that is used only after a question of its own.
     key_helper: the command there that prints the key for Claude, and the layer that names it.
     profiles: named groups of settings, each with its location.
     mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
@@ -110,8 +124,11 @@ class Layers:
         self.claude_plugins: dict[str, bool] = {}
         self.claude_markets: dict[str, str] = {}
         self.managed = NO_POLICY
+        self.may_bypass = False
         self.imported: list[str] = []
         self.env: dict[str, str] = {}
+        self.project_env: dict[str, tuple[str, str]] = {}
+        self.addresses: list[ProjectAddress] = []
         self.key_helper = ("", "")
         self.profiles: dict[str, tuple[dict[str, Any], str, Path, Where]] = {}
         self._values: dict[str, Any] = {}
@@ -147,7 +164,7 @@ class Layers:
         A project's file must be a regular file inside the project: no pipe, device, or link that leads out.
         """
         try:
-            return read_regular(path, MAX_BYTES, self._boundary(path, origin)).decode("utf-8")
+            return decode_user_text(read_regular(path, MAX_BYTES, self._boundary(path, origin)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
@@ -266,6 +283,8 @@ class _Layer:
     def _set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str) -> None:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
+        if cls is Permissions and key in (*_LISTS, "additional_directories") and isinstance(raw, str):
+            raw = rule_list(raw)
 
         def location() -> str:  # called only for an error
             return self.where(spelled or key, table)
@@ -278,6 +297,9 @@ class _Layer:
         if self._origin != "user":
             if reason := _forbidden_reason(hints[key], key, value):
                 layers.ignored.append(f"{self._source}: {name} {reason}; name the file with --settings if it is yours")
+                return
+            if self._origin == "trusted" and _scope(hints[key]).who == "asked":
+                layers.addresses += [ProjectAddress(name, value, self._source)] if value else []
                 return
             if self._origin == "project":
                 value = self._tightening(cls, hints[key], name, key, value, into)
@@ -312,12 +334,13 @@ class _Layer:
 
     def _hooks(self, raw: Any, location: Callable[[], str]) -> tuple[Hook, ...]:
         """Parse hooks. Raises SettingsError for the first invalid one."""
-        found, problems = config_hooks.parse_hooks(raw, self._source, from_user=self._origin == "user", root=self._base)
-        if problems:
+        found = config_hooks.parse_hooks(raw, self._source, from_user=self._origin == "user", root=self._base)
+        if problems := (*found.refusing, *found.problems):
             raise SettingsError(f"{location()}: {problems[0]}")
+        self._layers.ignored += [f"{self._source}: {note}" for note in found.notes]
         if self._origin == "project":
-            self._layers.held_hooks += found
-        return found
+            self._layers.held_hooks += found.hooks
+        return found.hooks
 
     def _add_rules(self, key: str, value: tuple[Any, ...]) -> None:
         if len(self._layers.rules) + len(value) > MAX_RULES:
@@ -370,7 +393,7 @@ def _format_value(value: Any) -> str:
         return ", ".join(v.rule if isinstance(v, RuleEntry) else str(v) for v in value)
     if isinstance(value, dict):
         return ", ".join(value)
-    return str(value)
+    return without_passwords(str(value))
 
 
 def home_folder(env: Mapping[str, str]) -> Path | None:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from agent_cli.config.schema import Permissions, Settings, tables
+from agent_cli.core.user_text import begins_json_object, load_user_json
 from agent_tools.record import DecodeError, Value, describe_type, from_json, hints_of
 
 MAX_BYTES = 1 << 20
@@ -28,7 +29,8 @@ class SettingsError(Exception):
 
 def decode_settings(text: str, source: str) -> dict[str, Any]:
     """Parse a text: as JSON if it begins with a brace, else as TOML. Raises SettingsError."""
-    if text.lstrip().startswith("{"):
+    text = text.removeprefix("\ufeff")
+    if begins_json_object(text):
         return decode_json(text, source)
     if len(text) > MAX_TOML_CHARS or re.search(_LONG_KEY, text):
         raise SettingsError(f"{source}: settings in TOML have at most {MAX_TOML_CHARS} characters and no endless keys")
@@ -65,11 +67,10 @@ def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any
 
 
 def decode_json(text: str, source: str) -> dict[str, Any]:
-    """Parse a JSON object. A duplicate key is an error, as choosing one would be a guess.
+    """Parse a JSON object, which may have comments. A duplicate key is an error, as choosing one would be a guess.
 
     Raises SettingsError.
     """
-    import json
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -80,7 +81,7 @@ def decode_json(text: str, source: str) -> dict[str, Any]:
         return found
 
     try:
-        decoded = json.loads(text, object_pairs_hook=unique)
+        decoded = load_user_json(text, unique)
     except ValueError as error:
         raise SettingsError(f"{source}: not JSON: {error}") from None
     except RecursionError:

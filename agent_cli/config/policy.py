@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.parsing import SettingsError, decode_settings
+from agent_cli.config.rule_lists import resembled_list, rule_list
+from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 
@@ -24,6 +26,7 @@ _MAX_BYTES = 1 << 20
 _LISTS = ("allowed_servers", "allowed_plugins", "allowed_marketplaces")
 # Keys of Claude Code's managed settings with the same meaning.
 _CLAUDE = {"allowedMcpServers": "allowed_servers", "strictKnownMarketplaces": "allowed_marketplaces"}
+_CLAUDE_LISTS = ("denied_servers", "deniedMcpServers")
 
 
 class ManagedPolicy(Value):
@@ -100,7 +103,7 @@ def read_policy(env: Mapping[str, str], given: str | None = None, file: str = FI
     if named := env.get(VARIABLE):
         found = _merge(found, _read(Path(os.path.expanduser(named))), named)
     if given:
-        text = given if given.lstrip().startswith("{") or "=" in given else _read(Path(os.path.expanduser(given)))
+        text = given if begins_json_object(given) or "=" in given else _read(Path(os.path.expanduser(given)))
         found = _merge(found, text, "--managed-settings")
     return found
 
@@ -118,7 +121,7 @@ def _check_owner(path: Path) -> None:
 
 def _read(path: Path) -> str:
     try:
-        return read_regular(path, _MAX_BYTES).decode("utf-8")
+        return decode_user_text(read_regular(path, _MAX_BYTES))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SettingsError(f"the policy {path} cannot be read, so nothing is run: {why}") from None
@@ -129,6 +132,9 @@ def _merge(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
     rules = table.pop("permissions", {})
     if not isinstance(rules, dict):
         raise SettingsError(f"{source}: permissions: expected a table")
+    for key in (*table, *(key for key in rules if key not in ("deny", "ask"))):
+        if (near := resembled_list(key)) and key not in _CLAUDE and key not in _CLAUDE_LISTS and near != "allow":
+            raise SettingsError(f"{source}: {key}: rules are read from permissions.deny and permissions.ask only")
     notes = [f"permissions.{key}" for key in rules if key not in ("deny", "ask", "disableBypassPermissionsMode")]
     bypass = _flag(table.pop("no_bypass", False), f"{source}: no_bypass")
     bypass = bypass or rules.get("disableBypassPermissionsMode") in ("disable", True)
@@ -161,9 +167,10 @@ def _flag(raw: Any, where: str) -> bool:
 
 
 def _strings(raw: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(raw, list) or not all(isinstance(text, str) for text in raw):
+    listed = rule_list(raw)
+    if listed is None or not all(isinstance(text, str) for text in listed):
         raise SettingsError(f"{where}: expected a list of text")
-    return tuple(raw)
+    return tuple(listed)
 
 
 def _patterns(raw: Any, where: str) -> tuple[str, ...]:

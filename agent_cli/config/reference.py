@@ -13,7 +13,12 @@ from agent_cli.config.schema import Settings, SettingScope, TurnSettings, tables
 from agent_tools.record import describe_type, hints_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-_WHO = {"trusted": "if trusted", "tighten": "stricter; all if trusted", "user": "no"}
+_WHO = {
+    "trusted": "if trusted",
+    "tighten": "stricter; all if trusted",
+    "asked": "if trusted, after another question",
+    "user": "no",
+}
 
 INTRO = """\
 # Settings of agent: every key with its default. Copy what you want to change to ~/.agentrc (yours, for every
@@ -63,7 +68,8 @@ def reference() -> str:
         "",
         "Settings are TOML. Later layers win: `~/.agentrc`, `.agentrc` at the workspace root, `.agentrc.local` beside",
         "it, `--settings FILE|TOML|JSON`, `AGENT_<KEY>` in the environment, flags. Lists of rules add up over",
-        "the layers. An error names file, line, key and what was expected, and ends the run with exit code 2.",
+        "the layers. Files may begin with a byte order mark; JSON may have comments and trailing",
+        "commas. An error names file, line, key and what was expected, and ends the run with exit code 2.",
         "In a file of a project that you have not trusted, an error is reported and the rest is read.",
         "",
         "*Project* says whether the files of a repository may set a key: freely once you trust the repository, before",

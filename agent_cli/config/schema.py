@@ -22,11 +22,12 @@ class SettingScope(Value):
     order: the values of a choice, loosest first.
     """
 
-    who: Literal["trusted", "tighten", "user"]
+    who: Literal["trusted", "tighten", "asked", "user"]
     order: tuple[Any, ...] = ()
 
 
 USER = SettingScope("user")
+ASKED = SettingScope("asked")
 TIGHTEN = SettingScope("tighten")
 
 
@@ -60,6 +61,7 @@ class Permissions(Value, tag="Permissions"):
         tuple[RuleEntry, ...], "rules as [[permissions.rules]]: list, rule, why, match, not_match", TIGHTEN
     ] = ()
     additional_directories: Annotated[tuple[str, ...], "more folders that belong to the workspace"] = ()
+    allow_bypass: Annotated[bool, "sessions may be switched to the mode bypassPermissions", USER] = False
 
 
 class Shell(Value, tag="Shell"):
@@ -209,6 +211,9 @@ class McpServer(Value, tag="McpServer"):
     headers: dict[str, str] = {}  # noqa: RUF012
     timeout: float = 0.0
     oauth: dict[str, str | int] = {}  # noqa: RUF012
+    legacy: bool = False
+    disabled: bool = False
+    disabled_tools: tuple[str, ...] = ()
 
 
 class Mcp(Value, tag="Mcp"):
@@ -305,7 +310,7 @@ class Settings(TurnSettings, tag="Settings"):
         tuple[Literal["image", "pdf"], ...], "what a model accepts besides text, if the catalog does not say"
     ] = ()
     betas: Annotated[tuple[str, ...], "beta features to ask of Anthropic's API"] = ()
-    base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server"] = None
+    base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server", ASKED] = None
     key_command: Annotated[str | None, "command that prints the API key", USER] = None
     keyring: Annotated[bool, "look for API keys in the system keyring", USER] = True
 

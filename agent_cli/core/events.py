@@ -22,8 +22,9 @@ def decider_word(by: str) -> str:
     return "user" if by == "person" else by
 
 
-# Why a compaction runs: the window is full; the user asked; the provider refused the request; old results are cleared.
-Trigger = Literal["auto", "manual", "too_long", "clear"]
+# Why a compaction runs: the window is full; the user asked; the provider refused the request as too long, or without a
+# known reason; old results are cleared.
+Trigger = Literal["auto", "manual", "too_long", "refused", "clear"]
 
 
 class TurnStarted(Value, tag="TurnStarted"):
@@ -310,6 +311,22 @@ class Uncompacted(Value, tag="Uncompacted"):
     tokens: int
 
 
+class LeftOut(Value, tag="LeftOut"):
+    """What requests to a model leave out from here on, as its provider refused it; the history itself is unchanged.
+
+    It replaces what was left out for that model before.
+    model: its label.
+    reasoning: how many messages at the beginning of the history are sent without their reasoning; -1: all.
+    media: digests of images and documents that are sent as a line of text (`Media.digest`).
+    tools: names of tools that are not offered.
+    """
+
+    model: str
+    reasoning: int = 0
+    media: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+
 class Pinned(Value, tag="Pinned"):
     """Compactions carry a message with this text over verbatim; with `on` False, no longer."""
 
@@ -354,6 +371,11 @@ class HookFinished(Value, tag="HookRan"):
     note: str = ""
     stdout: str = ""
     stderr: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """True if the hook could not run, did not end in time, or gave an answer that is not understood."""
+        return self.outcome in ("error", "cancelled")
 
 
 class UsageAdded(Value, tag="UsageAdded"):
@@ -427,8 +449,8 @@ Event = (
     TurnStarted | RoundStarted | PromptRead | FirstChunk | TextDelta | ThinkingDelta | ThinkingSigned | CallStarted |
     ArgumentsDelta | AnswerRestarted | MessageAdded | ToolRequested | ApprovalRequested | ApprovalResolved |
     QuestionAsked | QuestionAnswered | ToolStarted | ToolProgress | ToolFinished | FilesSeen | TurnPaused | Checkpoint
-    | TurnResumed | PlanChanged | PlanContinued | Compacting | Compacted | Uncompacted | Pinned | Rewound |
-    HookStarted | HookFinished | UsageAdded | SubagentEvent | SessionNamed | Warned | Noted | ModelRetry
+    | TurnResumed | PlanChanged | PlanContinued | Compacting | Compacted | Uncompacted | Pinned | LeftOut |
+    Rewound | HookStarted | HookFinished | UsageAdded | SubagentEvent | SessionNamed | Warned | Noted | ModelRetry
     | TurnFinished
 )  # fmt: skip
 UNLOGGED = (

@@ -39,6 +39,7 @@ HookEvent = Literal[
     "Notification",
 ]
 HookVerdict = Literal["", "allow", "ask", "defer", "deny"]
+STRICTNESS: tuple[HookVerdict, ...] = ("", "allow", "ask", "defer", "deny")
 CALL_FIELDS = ("tool_name", "tool_input", "tool_use_id", "effects")
 
 
@@ -301,6 +302,10 @@ class Hook(Value):
     env: additional environment variables of the command.
     server, tool, input: the MCP tool to call, and its arguments with `${field}` of the hook's input.
     once: run once in a session; a failed run does not count.
+    shell: runs the command line, by its name or path; "" for bash.
+    cwd: folder of the command, relative to the workspace; "" for the session's working directory.
+    refuses_only: its allow and its changes of the input have no effect, as a key that may limit it is not understood.
+    unusable: why it cannot run; it is a failure at each step that it is for.
     """
 
     _former = {"own": "from_user"}  # noqa: RUF012
@@ -325,6 +330,10 @@ class Hook(Value):
     tool: str = ""
     input: dict[str, Any] = {}  # noqa: RUF012
     once: bool = False
+    shell: str = ""
+    cwd: str = ""
+    refuses_only: bool = False
+    unusable: str = ""
 
     @property
     def where(self) -> str:
@@ -336,6 +345,12 @@ class Hook(Value):
         where = f" ({self.where})" if self.where else ""
         more = f", sent {', '.join(self.variables)}" if self.variables else ""
         more += f" {json.dumps(self.input, ensure_ascii=False)}" if self.input else ""
+        more += f", run by {self.shell}" if self.shell else ""
+        more += f", in {self.cwd}" if self.cwd else ""
+        # The variables of a plugin name its folders.
+        given = [f"{n}={shorten(v, 80)}" for n, v in self.env.items() if not n.startswith("CLAUDE_PLUGIN_")]
+        more += f", with {' '.join(given)}" if given else ""
+        more += f", which cannot run: {self.unusable}" if self.unusable else ""
         return f"{self.event}{where}: {' '.join((self.command, *self.args))}{more}"
 
 

@@ -235,22 +235,37 @@ def has_media(message: Message) -> bool:
     return not isinstance(message, AssistantMessage) and bool(message.media)
 
 
+def replace_media(message: Message, reason: Callable[[Media], str]) -> Message:
+    """Return the message with a line of text in place of each attachment for which `reason` gives one.
+
+    reason: why an attachment is not sent; "" to keep it.
+    """
+    if isinstance(message, AssistantMessage) or not message.media:
+        return message
+    reasons = [reason(item) for item in message.media]
+    if not any(reasons):
+        return message
+    notes = [
+        f"[{media_noun(item)} {item.name or 'without a name'} not sent: {why}]"
+        for item, why in zip(message.media, reasons, strict=True)
+        if why
+    ]
+    kept = tuple(item for item, why in zip(message.media, reasons, strict=True) if not why)
+    return message.replace(text="\n".join([*filter(None, [message.text]), *notes]), media=kept)
+
+
+def media_noun(item: Media) -> str:
+    """Return what an attachment is called in text."""
+    return _NOUNS[item.kind]
+
+
 def drop_unsupported(history: Sequence[Message], accepted: frozenset[MediaKind]) -> list[Message]:
     """Return the history for a model that accepts these kinds: a line of text replaces all other media."""
-    return [_drop_from_message(message, accepted) for message in history]
 
+    def reason(item: Media) -> str:
+        return "" if item.kind in accepted else f"this model does not accept {media_noun(item)}s"
 
-def _drop_from_message(message: Message, accepted: frozenset[MediaKind]) -> Message:
-    if isinstance(message, AssistantMessage) or all(item.kind in accepted for item in message.media):
-        return message
-    notes = [_not_sent(item) for item in message.media if item.kind not in accepted]
-    text = "\n".join([*filter(None, [message.text]), *notes])
-    return message.replace(text=text, media=tuple(item for item in message.media if item.kind in accepted))
-
-
-def _not_sent(item: Media) -> str:
-    noun = _NOUNS[item.kind]
-    return f"[{noun} {item.name or 'without a name'} not sent: this model does not accept {noun}s]"
+    return [replace_media(message, reason) for message in history]
 
 
 def new_uuid() -> str:
@@ -265,9 +280,15 @@ def forget_thinking(history: Sequence[Message], keep: int) -> Sequence[Message]:
         return history
     starts = [i for i, m in enumerate(history) if isinstance(m, UserMessage)]
     border = starts[-keep] if len(starts) >= keep else 0
+    # A message of nothing else stays: some providers accept no empty one.
     return [
-        m.replace(parts=tuple(p for p in m.parts if not isinstance(p, Thinking)))
-        if i < border and isinstance(m, AssistantMessage) and len(m.parts) > 1
-        else m
+        without_thinking(m) if i < border and isinstance(m, AssistantMessage) and len(m.parts) > 1 else m
         for i, m in enumerate(history)
     ]
+
+
+def without_thinking(message: Message) -> Message:
+    """Return the message without its thinking; one that consists of thinking alone stays, but is empty."""
+    if not isinstance(message, AssistantMessage) or not any(isinstance(p, Thinking) for p in message.parts):
+        return message
+    return message.replace(parts=tuple(p for p in message.parts if not isinstance(p, Thinking)))

@@ -7,13 +7,30 @@ import re
 from collections.abc import Mapping
 
 from agent_tools.secret_patterns import KEY_LITERALS, is_secret, key_pattern, passwords_in
+from agent_tools.text import escape_controls, one_line, shorten
 
 REDACTED = "[redacted]"
+_MAX_SHOWN_CHARS = 120
 _MIN_SECRET_CHARS = 8
 # The last word of a text may be the beginning of a key. The offset limits how far back it, or a key block, may begin.
 _LAST_WORD = r"(?a:[\w.+/=-]+)\Z"
 _LOOKBACK_CHARS = 8_192
 _BLOCK_END = r"-----END [A-Z ]*-----"
+
+
+def without_passwords(text: str) -> str:
+    """Return a text, such as an address, without the passwords in it."""
+    for password in passwords_in(text):
+        text = text.replace(password, REDACTED)
+    return text
+
+
+def shown_variable(name: str, value: str) -> str:
+    """Return a variable as NAME=value for a question: bounded, secrets hidden, controls escaped; "" for no name."""
+    value = without_passwords(value)
+    shown = REDACTED if is_secret(name, value) and REDACTED not in value else value
+    text = escape_controls(shorten(one_line(shown), _MAX_SHOWN_CHARS))
+    return f"{escape_controls(shorten(name, _MAX_SHOWN_CHARS))}={text}" if name else text
 
 
 class Redactor:

@@ -6,6 +6,7 @@ suspended so that its result covers the whole turn.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from agent_cli.core.messages import Message
@@ -124,6 +125,10 @@ class Failure(Value, tag="Failure"):
     """Why the model could not continue: a kind of provider error with a sentence, or that a hook blocked the prompt.
 
     status: of the provider's HTTP answer; 0 if there was none.
+    reducible: the provider refused the request for a reason that does not lie in its options or the account, so that
+        it may take one that contains less.
+    subject: the provider's names for what a reducible one is about.
+    media: digests of the images and documents that a reducible one is about.
     """
 
     kind: Literal[
@@ -133,6 +138,14 @@ class Failure(Value, tag="Failure"):
     message: str
     retryable: bool = False
     status: int = 0
+    reducible: bool = False
+    subject: str = ""
+    media: tuple[str, ...] = ()
+
+    @property
+    def complaint(self) -> str:
+        """The message without numbers, places and ids: equal for two refusals with the same reason."""
+        return re.sub(r"\S*\d\S*", "0", self.message)
 
     @property
     def final(self) -> bool:

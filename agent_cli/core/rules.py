@@ -31,6 +31,13 @@ with lazy_imports():
 KNOWN_TOOLS = frozenset(name for tool in BUILTIN for name in (tool.name, *tool.other_names)) | {
     "StructuredOutput", "ToolSearch", "UseTool", "ListMcpResourcesTool", "ReadMcpResourceTool",
 }  # fmt: skip
+# Tools of Claude Code without an equivalent here: an agent type that lists them works without them, and a rule about
+# them has nothing to cover.
+FOREIGN_TOOLS = frozenset(
+    "Artifact CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitWorktree ListMcpResourcesTool LSP Monitor "
+    "PowerShell PushNotification ReadMcpResourceTool RemoteTrigger SendMessage SendUserFile SlashCommand TaskCreate "
+    "TaskGet TaskList TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete ToolSearch Workflow mcp".split()
+)
 PATH_TOOLS = frozenset(tool.name for tool in BUILTIN if tool.rule_names == "path")
 # Tools whose rules cover an effect, no matter which tool has it.
 _COVERING: dict[EffectKind, tuple[str, ...]] = {
@@ -109,6 +116,8 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         return Rule(kind, tool, None, source, str(base))
     if not spec.strip():
         raise RuleError(f"{text!r}: the parentheses are empty; write {tool} for all calls")
+    if found := re.fullmatch(r"""\s*(["'`“‘])([^"'`“”‘’]*)["'`”’]\s*""", spec):
+        raise RuleError(f"{text!r}: the quotes are taken literally; write {tool}({found[2]})")
     names = tool_traits(tool).rule_names
     if not names and (tool in KNOWN_TOOLS or tool.startswith("mcp__")):
         raise RuleError(f"{text!r}: a rule for {tool} takes no parentheses")

@@ -14,10 +14,18 @@ from __future__ import annotations
 import json
 from binascii import a2b_base64
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from agent_cli.core.events import Compacted, Compacting, Pinned, Uncompacted
-from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage
+from agent_cli.core.events import Compacted, Compacting, LeftOut, Pinned, Uncompacted
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    Text,
+    Thinking,
+    ToolMessage,
+    replace_media,
+    without_thinking,
+)
 from agent_cli.core.results import Usage
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Protocol, Value
@@ -26,6 +34,8 @@ from agent_tools.text import counted, escape_controls
 
 with lazy_imports():
     from agent_tools.documents import images
+
+S = TypeVar("S", bound="Spec")
 
 BYTES_PER_TOKEN = 3.5
 # Overhead of a message, a call or a tool in a request.
@@ -134,12 +144,15 @@ class UsageReport(Value, tag="Report"):
 
 
 class Window:
-    """The view of one history. `compactions` and `pins` are in the log, too; the rest is measured again.
+    """The view of one history. `compactions`, `pins` and `left_out` are in the log, too; the rest is measured again.
 
     pins: texts of messages that survive compactions.
+    left_out: what a model's provider refused, by the model's label.
+    model: label of the model that is shown the history; "" before the first turn.
+    refusal: the complaint of the last request that was refused for good; "" if another was answered since.
     report: the provider's last token count; None if none applies to the current view.
     factor: the provider's tokens per token of our estimate.
-    refused_tokens: a size that the provider has refused as too large.
+    refused_tokens: a size that the provider has refused as too large, or named as its limit.
     uncleared: the user has undone the last clearing of old results.
     """
 
@@ -148,16 +161,24 @@ class Window:
         compactions: Iterable[Compaction] = (),
         pins: Iterable[str] = (),
         report: UsageReport | None = None,
+        left_out: Iterable[LeftOut] = (),
+        refusal: str = "",
     ) -> None:
         self.compactions = list(compactions)
         self.pins = list(pins)
+        self.left_out = {event.model: event for event in left_out}
+        self.model, self.refusal = "", refusal
+        self._offered: tuple[tuple[Any, ...], tuple[str, ...], tuple[Any, ...]] = ((), (), ())
         self.report = report
         self.factor = 1.0
         self.refused_tokens: int | None = None
         self.uncleared = False
 
-    def apply(self, event: Compacted | Uncompacted | Pinned, length: int) -> None:
+    def apply(self, event: Compacted | Uncompacted | Pinned | LeftOut, length: int) -> None:
         """Apply an event to the window of a history with `length` messages."""
+        if isinstance(event, LeftOut):
+            self.left_out[event.model] = event
+            return
         if isinstance(event, Pinned):
             self.pins = [p for p in self.pins if p != event.text] + ([event.text] if event.on else [])
             return
@@ -171,6 +192,8 @@ class Window:
     def rewind_to(self, length: int) -> None:
         """Drop compactions made after the first `length` messages."""
         self.compactions = [c for c in self.compactions if c.at <= length]
+        # Later answers take the place of those whose reasoning was refused.
+        self.left_out = {m: e.replace(reasoning=min(e.reasoning, length)) for m, e in self.left_out.items()}
         self.report = None
 
     def cutoff(self, history: Sequence[Message]) -> int:
@@ -186,12 +209,31 @@ class Window:
         """The messages that replace those before the cutoff."""
         return next((c.event.head for c in reversed(self.compactions) if c.event.head), ())
 
-    def view(self, history: Sequence[Message]) -> list[Message]:
-        """Return the messages that the model is shown."""
-        if not self.compactions:
+    def view(self, history: Sequence[Message], model: str = "") -> list[Message]:
+        """Return the messages that the model is shown. model: the label of another than `self.model`."""
+        left = self.left_out.get(model or self.model)
+        if not self.compactions and left is None:
             return list(history)
-        cuts = self.cuts
-        return [*self.head, *(_cut(message, cuts) for message in history[self.cutoff(history) :])]
+        cuts, cutoff = self.cuts, self.cutoff(history)
+        shown = [*self.head, *(_cut(message, cuts) for message in history[cutoff:])]
+        if left is None:
+            return shown
+        first = cutoff - len(self.head)
+        return [_without(message, left, first + index) for index, message in enumerate(shown)]
+
+    def view_of_added(self, message: Message, index: int) -> Message:
+        """Return message number `index` of the history, which is about to be added, as the model is shown it."""
+        left = self.left_out.get(self.model)
+        return message if left is None else _without(message, left, index)
+
+    def offered(self, tools: tuple[S, ...], model: str = "") -> tuple[S, ...]:
+        """Return the tools without those that are left out; the same tuple for the same ones."""
+        left = self.left_out.get(model or self.model)
+        if left is None or not left.tools:
+            return tools
+        if self._offered[0] is not tools or self._offered[1] != left.tools:
+            self._offered = (tools, left.tools, tuple(t for t in tools if t.name not in left.tools))
+        return self._offered[2]
 
     @property
     def cuts(self) -> dict[str, str]:
@@ -219,10 +261,20 @@ def _cut(message: Message, cuts: dict[str, str]) -> Message:
     return message
 
 
+def _without(message: Message, left: LeftOut, index: int) -> Message:
+    """Return a message without what is left out. index: its number in the history, or that of one after it."""
+    if isinstance(message, AssistantMessage):
+        return without_thinking(message) if left.reasoning < 0 or index < left.reasoning else message
+    if not left.media:
+        return message
+    return replace_media(message, lambda item: "the provider refused it" if item.digest in left.media else "")
+
+
 _TRIGGER_REASONS = {
     "auto": "the window is nearly full",
     "manual": "you asked",
     "too_long": "the provider refused it as too long",
+    "refused": "the provider refuses it as it is",
     "clear": "old results fill the window",
 }
 
@@ -241,7 +293,8 @@ def compacted_line(event: Compacted) -> str:
     text = f"compacted: {event.tokens_before:,} tokens are now about {event.tokens_after:,}"
     if not event.head:
         return f"{text}; {counted(len(event.cuts), 'old result')} cut, all else stays"
-    by = "" if event.by == "model" else " (made without a model, as none could write it)"
+    why = "" if event.trigger == "refused" else ", as none could write it"
+    by = "" if event.by == "model" else f" (made without a model{why})"
     parts = [
         f"{counted(event.dropped, 'message')} became a summary{by}",
         f"the newest {event.kept} stay" if event.kept > 1 else "the newest stays",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, UsageAdded, Warned
-from agent_cli.core.messages import Message, UserMessage, close_open_calls, drop_unsupported
+from agent_cli.core.messages import Message, UserMessage, close_open_calls
 from agent_cli.core.results import Usage
 from agent_cli.core.window import Window
 from agent_cli.engine.sampling import request_of
@@ -68,11 +68,9 @@ def ask_side_question(
     The request is the conversation's own plus a suffix, so it hits the provider's prompt cache.
     on_usage: called at the end with the usage, which is estimated if the answer broke off.
     """
-    messages = close_open_calls(
-        drop_unsupported(window.view(history), handle.input_modalities), "This has not finished yet."
-    )
+    messages = close_open_calls(window.view(history, handle.label), "This has not finished yet.")
     asked = UserMessage(prompt("side_question").format(question=question))
-    request = request_of(handle.options(options), [*messages, asked], "none")
+    request = request_of(handle.options(options), window, [*messages, asked], "none")
     answer = TextCollector()
     try:
         for chunk in handle.client.stream(request, cancel):

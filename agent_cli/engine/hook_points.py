@@ -129,7 +129,8 @@ class RoundHooks:
             why = result.reason or result.stop
             return Reject(f"was refused by a hook{f': {why}' if why else ''}", by="hook")
         for update in result.updates:
-            change_rules(turn.deps.policy, update, turn.deps.save_rule)
+            for problem in change_rules(turn.deps.policy, update, turn.deps.save_rule):
+                yield Warned(f"hook: {problem}")
         if result.changed is not None and result.changed not in (given, item.call.arguments):
             count = self._changes[item.call.id] = self._changes.get(item.call.id, 0) + 1
             return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _MAX_CHANGES else None

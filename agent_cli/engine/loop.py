@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
-    Noted,
     PlanChanged,
     PlanContinued,
     RoundStarted,
@@ -61,6 +60,7 @@ with lazy_imports():
         approvals,
         executor,  # with all that calls need; many an answer makes none
         hook_points,
+        send_less,  # for requests that are refused
         session_hooks,
         structured_output,
         turn_end,
@@ -275,16 +275,36 @@ def _call_model(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Ev
         try:
             yield from follow_mode(turn)
             answer = yield from sample(turn, build_request(turn, tool_choice=tool_choice))
+        except CancelledError:
+            if turn.reducer is not None:
+                yield from turn.reducer.restore(turn)
+            raise
         except ModelError as error:
             if (yield from compact_after_overflow(turn, error.failure)):
                 continue
-            if not (yield from turn.fall_back(error.failure)):
-                raise
-            yield Warned(f"{error.failure.message} Continuing with {turn.options.label}.")
+            failure = yield from _send_less(turn, error)
+            if failure is None:
+                continue
+            if not (yield from turn.fall_back(failure)):
+                raise ModelError(failure, error.retry_after, error.status, error.code) from error
+            yield Warned(f"{failure.message} Continuing with {turn.options.label}.")
             continue
+        turn.deps.state.window.refusal = ""
+        if turn.reducer is not None:
+            yield from turn.reducer.keep(turn)
         if answer.parts:
             yield from turn.add(answer)
         return answer
+
+
+def _send_less(turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
+    """Prepare to send the refused request again with less in it; return the failure if that is of no use."""
+    if not error.failure.reducible:
+        if turn.reducer is not None:
+            yield from turn.reducer.restore(turn)
+        return error.failure
+    turn.reducer = turn.reducer or send_less.RequestReducer()
+    return (yield from turn.reducer.reduce(turn, error))
 
 
 def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
@@ -300,7 +320,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     # After a refusal the answer is accepted: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or (yield from _failing_check(turn)):
+        if more := more or (yield from turn_end.failing_check(turn, answer.text)):
             return more
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
@@ -408,9 +428,7 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
     if not turn.left_open:
         return None
     if is_question(answer.text):
-        if turn.deps.attended or turn.nudges.get("asked"):
-            return None
-        turn.nudges["asked"] = 1
+        return None
     attempt, idle = turn.nudges.get("plan", 0) + 1, turn.nudges.get("idle", 0) + 1
     if attempt > turn.options.plan_nudges or idle > MAX_IDLE_NUDGES[turn.deps.attended]:
         return None
@@ -418,22 +436,6 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
     yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
     step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
     return template.format(goal=goal_of(turn.history), plan=format_plan(plan), step=step.content)
-
-
-def _failing_check(turn: Turn) -> Generator[Event, None, str | None]:
-    """Tell the model, once, that the last test or build command of this turn failed.
-
-    A program that is not installed is not reported: one more round would not change that.
-    """
-    check = turn.checks.last
-    if check is None or not check.failed or not check.started or turn.nudges.get("verify"):
-        return None
-    turn.nudges["verify"] = 1
-    yield Noted(f"The last check failed: `{check.command}` ({check.ending}); asking the model about it.")
-    return (
-        f"<reminder>\nThe last check you ran, {check}. Find the cause, fix it and run the check again. If this is "
-        "expected or cannot be fixed here, say so plainly in your answer.\n</reminder>"
-    )
 
 
 def _describe_verification(turn: Turn) -> str:

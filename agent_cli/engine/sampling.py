@@ -1,15 +1,15 @@
 """One model call: build the request from the turn, turn chunks into events at once, return one message.
 
 The model client retries an answer that breaks off: the part already shown is void, and is not sent to the model. If the
-retries fail, or the user interrupts, the part shown stays in the history as a message without calls, so that the model
-knows what the user has read.
+retries fail, or the user interrupts, the part shown last stays in the history as a message without calls, so that the
+model knows what the user has read.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from agent_cli.core.events import (
@@ -34,10 +34,11 @@ from agent_cli.core.messages import (
     count_characters,
     drop_unsupported,
     forget_thinking,
+    has_media,
 )
 from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
-from agent_cli.core.window import count_text_tokens
+from agent_cli.core.window import Window, count_text_tokens
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.held_text import HeldText, RepeatedText, repeated_length
 from agent_cli.engine.turn import Turn
@@ -65,6 +66,7 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_cli.engine import held_text, repairs, text_calls  # for few front ends; for calls with mistakes
     from agent_cli.engine.compaction import measure  # only for answers that break off
+    from agent_cli.providers import media_limits
     from agent_tools import foreign_calls
 
 # Nesting limit for the arguments of a call; all later processing of them recurses.
@@ -188,9 +190,7 @@ def build_request(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Request:
     """Return the request for the next round; always the previous one plus a suffix."""
     window = turn.deps.state.window
     history = forget_thinking(turn.view, turn.options.keep_thinking)
-    if turn.has_media:
-        history = drop_unsupported(history, turn.options.input_modalities)
-    request = _fit_to_window(turn, request_of(turn.options, history, tool_choice))
+    request = _fit_to_window(turn, request_of(turn.options, window, history, tool_choice))
     if not window.compactions:
         return request
     return request.replace(head=len(window.head), earlier=turn.hidden)
@@ -216,13 +216,18 @@ def _fit_to_window(turn: Turn, request: Request) -> Request:
     return request.replace(total_tokens=min(left, request.total_tokens or left))
 
 
-def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: ToolChoice) -> Request:
-    """Return a request with these messages, and the options of every request of the conversation."""
+def request_of(options: TurnOptions, window: Window, shown: Sequence[Message], tool_choice: ToolChoice) -> Request:
+    """Return a request with these messages, and the options of every request of the conversation.
+
+    Media that the model or its provider does not accept are replaced by text, and tools that it refused left out.
+    """
+    if any(map(has_media, shown)):
+        shown = media_limits.fit_media(drop_unsupported(shown, options.input_modalities), options.media_limits)
     return Request(
         model=options.model,
         system=options.system,
-        messages=tuple(history),
-        tools=options.tools,
+        messages=tuple(shown),
+        tools=window.offered(options.tools, options.label) if window.left_out else options.tools,
         max_tokens=options.max_tokens or options.answer_tokens,
         total_tokens=options.total_tokens,
         temperature=options.temperature,
@@ -250,6 +255,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     held = HeldText() if request.tools and request.tool_choice != "none" else None
     pieces = held_text.CallAnnouncer(turn) if turn.options.pieces else None
     failed: ModelError | CancelledError | None = None
+    void: AssistantMessage | None = None
     turn.in_model_call = True
     stream = turn.client.stream(request, turn.deps.context.cancel)
     try:
@@ -279,6 +285,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
             if isinstance(chunk, Restarted):
                 if (paid := _pay(turn, draft, broken=True)) is not None:
                     yield UsageAdded(turn.options.label, paid, aside=True)
+                void = draft.message("error", with_calls=False) or void
                 draft = AnswerDraft()
                 add = draft.add
                 held, repeated, first = held and HeldText(), RepeatedText(), True
@@ -325,9 +332,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     if failed is not None:
         if held is not None and (shown := held.release()):
             yield TextDelta(shown)
-        partial = draft.message("interrupted" if isinstance(failed, CancelledError) else "error", with_calls=False)
-        if partial is not None:
-            yield from turn.add(partial)
+        yield from _keep_partial(turn, draft, void, "interrupted" if isinstance(failed, CancelledError) else "error")
         raise failed
     assert draft.stopped is not None
     turn.in_model_call = False
@@ -342,6 +347,18 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     if held is not None and (held.held or turn.deps.context.small_model):
         message = yield from _with_written_calls(turn, message, held)
     return with_valid_calls(message, turn.deps.state.ids, turn.deps.tools)
+
+
+def _keep_partial(
+    turn: Turn, draft: AnswerDraft, void: AssistantMessage | None, stop_reason: str
+) -> Generator[Event, None, None]:
+    """Add the text of an answer that broke off. void: the text of an earlier attempt, for one that brought none."""
+    partial = draft.message(stop_reason, with_calls=False)
+    if partial is None and void is not None:
+        partial = void.replace(stop_reason=stop_reason)
+        yield TextDelta(partial.text)
+    if partial is not None:
+        yield from turn.add(partial)
 
 
 def _begins_call(turn: Turn, text: str) -> bool:

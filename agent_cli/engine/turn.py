@@ -31,7 +31,6 @@ from agent_cli.core.messages import (
     call_ids,
     close_open_calls,
     count_characters,
-    has_media,
     was_cut,
 )
 from agent_cli.core.modes import AgentType
@@ -118,6 +117,19 @@ class Workflow(Protocol):
 
     def missing(self) -> str:
         """Describe the steps that were skipped by the end of the turn; "" for none."""
+
+
+class Reducer(Protocol):
+    """The steps after a refusal; see `send_less`."""
+
+    def reduce(self, turn: Turn, error: ModelError) -> Generator[Event, None, Failure | None]:
+        """Take the next step, so that the request can be sent again; return the failure if there is none."""
+
+    def keep(self, turn: Turn) -> Generator[Event, None, None]:
+        """Remember what made the request pass."""
+
+    def restore(self, turn: Turn) -> Generator[Event, None, None]:
+        """Undo all steps."""
 
 
 Guard = Callable[["Turn", AssistantMessage], str | None]
@@ -257,22 +269,24 @@ class Turn:
         deps.context.workspace.offered = deps.tools.__contains__
         if deps.context.nested_memory is not None:
             deps.context.nested_memory.mark_sent(m.text for m in self.history if isinstance(m, UserMessage))
-        self.has_media = any(has_media(message) for message in self.history)
         self.refresh_view()
         # How often a request was refused as too long, and the length of the history then.
         self.refusals, self.refused_at = 0, -1
+        self.reducer: Reducer | None = None  # the steps for a request that is refused for another reason
 
     def refresh_view(self) -> None:
         """Recompute the view of the history, and its size in characters."""
+        self.deps.state.window.model = self.options.label
         self.view = self.deps.state.window.view(self.history)
         self.characters = sum(map(count_characters, self.view))
         self.hidden = self.deps.state.window.hidden_answers(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
+        window = self.deps.state.window
+        shown = window.view_of_added(message, len(self.history)) if window.left_out else message
         self.history.append(message)
-        self.view.append(message)
-        self.characters += count_characters(message)
-        self.has_media = self.has_media or has_media(message)
+        self.view.append(shown)
+        self.characters += count_characters(shown)
         yield MessageAdded(message)
 
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
@@ -384,6 +398,7 @@ class Turn:
         self.client, self.price = other.client, other.price
         self.options = other.options(self.options)
         self.deps.context.input_modalities = other.input_modalities
+        self.refresh_view()
         self._limit_results()
 
     @property

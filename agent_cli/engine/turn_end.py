@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from agent_cli.core.events import Event, HookFinished, HookStarted, Noted, Warned
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage
 from agent_cli.core.results import Check
-from agent_cli.engine.progress import goal_of
+from agent_cli.engine.progress import goal_of, is_question
 from agent_cli.engine.turn import Turn
 from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelledError
@@ -221,6 +221,62 @@ def _remind_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event
     return more
 
 
+# Words for a failure, for one that is over, and for one that is not.
+_FAILURE = re.compile(
+    r"\bfail|\berrors?\b|\bbroken\b|\b(?:do|does|did)(?:n['\u2019]t| not) (?:pass|build|compile)\b|\bred\b"
+    r"|\bexit(?:ed|s)?(?: with)?(?: (?:code|status))? [1-9]|fehl(?:er|schl|geschl)"
+    r"|\b\u00e9cho|\bfalla|\bfallo|\u5931\u6557|\u5931\u8d25",
+    re.IGNORECASE,
+)
+_OVER = re.compile(
+    r"\b(?:fix(?:ed|es)?|repaired|resolved|mended|corrected|no longer|now pass(?:es)?|behoben)\b"
+    r"|\b(?:no|zero|0|without(?: any)?|any)\s+(?:\w+\s+)?(?:fail|error|fehler)",
+    re.IGNORECASE,
+)
+_REMAINS = re.compile(
+    r"\b(?:still|except|but|however|remain\w*|unrelated|pre-?existing|expected|cannot|can['\u2019]t"
+    r"|could(?: not|n['\u2019]t))\b",
+    re.IGNORECASE,
+)
+_NAMED_FAILURE = re.compile(r"(?m)(?:\bFAILED|\bFAIL:?|\bERROR:?|\bnot ok \d+ -|[\u2715\u2717\u00d7])\s+(\S{4,})")
+WHOLE_ANSWER = " Then give your whole answer again: only your last message is shown."
+
+
+def failing_check(turn: Turn, answer: str) -> Generator[Event, None, str | None]:
+    """Tell the model, once, that the last test or build command of this turn failed, unless its answer says so.
+
+    An answer that asks something is final. A program that is not installed is not reported: one more round would not
+    change that.
+    """
+    check = turn.checks.last
+    if check is None or not check.failed or not check.started or turn.nudges.get("verify"):
+        return None
+    if is_question(answer) or names_failure(answer, turn.history):
+        return None
+    turn.nudges["verify"] = 1
+    yield Noted(f"The last check failed: `{check.command}` ({check.ending}); asking the model about it.")
+    return (
+        f"<reminder>\nThe last check you ran, {check}. Find the cause, fix it and run the check again. If this is "
+        f"expected or cannot be fixed here, say so plainly in your answer.{whole_answer(turn)}\n</reminder>"
+    )
+
+
+def whole_answer(turn: Turn) -> str:
+    """Return a request for the whole answer, if only the last message of the turn is shown; else ""."""
+    return "" if turn.deps.attended and not turn.deps.depth else WHOLE_ANSWER
+
+
+def names_failure(answer: str, history: Iterable[Message]) -> bool:
+    """Return True if an answer says that something fails, and not only that it was fixed."""
+    results = [m.text for m in history if isinstance(m, ToolMessage)][-3:]
+    failed = {name.rpartition("::")[2].rstrip(":,") for text in results for name in _NAMED_FAILURE.findall(text)}
+    for sentence in re.split(r"(?<=[.!?\u3002;])\s+|\n", answer):
+        says = _FAILURE.search(sentence) or any(name in sentence for name in failed)
+        if says and (not _OVER.search(sentence) or _REMAINS.search(sentence)):
+            return True
+    return False
+
+
 _HEAD_CHARS, _TAIL_CHARS = 2_000, 6_000
 _AFTER_TURN = "after_turn"
 
@@ -258,7 +314,7 @@ def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
     turn.nudges[_AFTER_TURN] = times + 1
     return (
         f"<hook_feedback>\nFiles were changed in this turn, so `{command}` was run. It {how}:\n\n{output}\n\n"
-        "Fix what it found. If that cannot be done here, say plainly why.\n</hook_feedback>"
+        f"Fix what it found. If that cannot be done here, say plainly why.{whole_answer(turn)}\n</hook_feedback>"
     )
 
 

@@ -9,11 +9,13 @@ from typing import Any, Literal, TypeVar
 
 from agent_cli.config.schema import TurnSettings
 from agent_cli.core.decisions import Decision, Level
+from agent_cli.core.events import LeftOut
 from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.modes import Effort
 from agent_cli.core.results import Limits, Spent, Usage
 from agent_cli.core.window import Window
 from agent_cli.providers.base import ModelClient, ToolSpec
+from agent_cli.providers.media_limits import MediaLimits
 from agent_tools.base import Effect, Tool, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
@@ -35,6 +37,7 @@ class TurnOptions(TurnSettings):
     model: the provider's own name of the model.
     label: the name shown to users.
     input_modalities: kinds of media that the model accepts.
+    media_limits: how much of them its provider takes in one request.
     spent: what earlier parts of the turn used.
     answer_tokens: length of an answer where max_tokens is not set; None: the provider's own.
     total_tokens: the most that the model can write, with its reasoning.
@@ -52,6 +55,7 @@ class TurnOptions(TurnSettings):
     system: str
     tools: tuple[ToolSpec, ...] = ()
     input_modalities: frozenset[MediaKind] = frozenset()
+    media_limits: MediaLimits = MediaLimits()
     limits: Limits = Limits()
     spent: Spent = Spent()
     answer_tokens: int | None = None
@@ -86,7 +90,7 @@ class ModelHandle(Value):
     price: adds the cost of a call.
     input_modalities: kinds of media that it accepts.
     window: size of its context window in tokens; None if unknown.
-    answer_tokens, total_tokens, usual_effort: as in TurnOptions.
+    media_limits, answer_tokens, total_tokens, usual_effort: as in TurnOptions.
     """
 
     label: str
@@ -98,12 +102,14 @@ class ModelHandle(Value):
     answer_tokens: int | None = None
     total_tokens: int | None = None
     usual_effort: Effort | None = None
+    media_limits: MediaLimits = MediaLimits()
 
     def options(self, options: TurnOptions) -> TurnOptions:
         """Return the options of a turn for this model."""
         return options.replace(
             model=self.model, label=self.label, input_modalities=self.input_modalities, context_window=self.window,
             answer_tokens=self.answer_tokens, total_tokens=self.total_tokens, usual_effort=self.usual_effort,
+            media_limits=self.media_limits,
         )  # fmt: skip
 
 
@@ -301,4 +307,7 @@ class ConversationState:
         made = ConversationState(self.nested.setdefault(call_id, NestedState()).window)
         made.began, made.ids, made.held, made.nested = self.began, self.ids, self.held, self.nested
         made.prompt_id, made.agent_id, made.agent_transcript = self.prompt_id, call_id, self.agent_transcript
+        for model, left in self.window.left_out.items():
+            if left.tools:
+                made.window.left_out.setdefault(model, LeftOut(model, tools=left.tools))
         return made

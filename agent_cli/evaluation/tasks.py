@@ -115,7 +115,7 @@ def _options(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        data = tomllib.loads(read_text(path, _MAX_BYTES))
+        data = tomllib.loads(read_text(path, _MAX_BYTES).removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: {error}.") from None
     if mistake := find_key_error(data, _TASK_KEYS):

@@ -18,8 +18,9 @@ from agent_cli.config.prompts import (
     read_front_matter,
     split_front_matter,
 )
+from agent_cli.config.rule_lists import resembled_list
 from agent_cli.core.modes import AgentType
-from agent_cli.core.rules import RuleError
+from agent_cli.core.rules import FOREIGN_TOOLS, RuleError
 from agent_cli.extensions.commands import key_text, markdown_files, search_folders
 from agent_cli.extensions.front_hooks import front_matter_hooks
 from agent_cli.extensions.template import model_of
@@ -28,12 +29,6 @@ from agent_tools.registry import tool_name
 
 FOLDERS = (".agent/agents", ".claude/agents")
 MAX_BYTES = 131_072
-# Tools of Claude Code without an equivalent here: a type that lists them works without them.
-FOREIGN_TOOLS = frozenset(
-    "Artifact CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitWorktree ListMcpResourcesTool LSP Monitor "
-    "PushNotification ReadMcpResourceTool RemoteTrigger SendMessage SendUserFile TaskCreate TaskGet TaskList "
-    "TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete ToolSearch Workflow mcp".split()
-)
 
 
 class AgentTypeError(ValueError):
@@ -62,6 +57,8 @@ def read_agent_type(
         raise AgentTypeError(f"{source}: an agent type begins with front matter between two lines of ---")
     try:
         table = read_front_matter(head)
+        if problems is not None:
+            problems += _unread_lists(table, source)
         tools, without = _tools(table.get("tools"), known, lenient=bool(stem))
         disallowed_tools, _ = _tools(table.get("disallowedTools"), known, lenient=bool(stem))
     except (FrontMatterError, RuleError, AgentTypeError) as error:
@@ -80,12 +77,22 @@ def read_agent_type(
     return AgentType(name, description, body.strip(), tools, model, None, without, disallowed_tools, hooks)
 
 
-def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentType]:
+def _unread_lists(table: Mapping[str, Any], source: str) -> list[str]:
+    """Return a sentence for each key that looks like a list of tools and is none."""
+    read = ("tools", "disallowedTools", "permissionMode")
+    strange = [str(key) for key in table if key not in read and resembled_list(str(key))]
+    return [f"{source}: {key}: not known here, and not applied; write tools or disallowedTools" for key in strange]
+
+
+def agent_types_from(data: Mapping[str, Any], source: str, notes: list[str] | None = None) -> dict[str, AgentType]:
     """Return the types that JSON data defines, by name; the keys are those of the front matter, and `prompt`.
+
+    notes: collects what is ignored in their hooks.
 
     Raises AgentTypeError.
     """
     found = {}
+    notes = [] if notes is None else notes
     for name, table in data.items():
         if not isinstance(table, dict) or not str(table.get("prompt") or "").strip():
             raise AgentTypeError(f"{source}: the agent {name} needs a prompt")
@@ -95,8 +102,9 @@ def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentTyp
         except RuleError as error:
             raise AgentTypeError(f"{source}: the agent {name}: {error}") from None
         description = key_text(table, "description")
+        notes += _unread_lists(table, f"{source}: the agent {name}")
         problems: list[str] = []
-        hooks = front_matter_hooks(table, f"{source}: the agent {name}", None, problems)
+        hooks = front_matter_hooks(table, f"{source}: the agent {name}", None, problems, notes=notes)
         if problems:
             raise AgentTypeError(problems[0])
         found[name] = AgentType(

@@ -8,7 +8,6 @@ Also lists which keys and folders of other programs are used here, and why the o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from agent_cli.config.claude_keys import translate, unused_in_words
 from agent_cli.config.prompts import FrontMatterError, read_allowed, read_front_matter, split_front_matter
+from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_cli.extensions.agents import AgentTypeError, read_agent_type
 from agent_cli.extensions.commands import MAX_BYTES, is_unusable_name
 from agent_cli.extensions.front_hooks import front_matter_hooks
@@ -282,7 +282,7 @@ def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, A
 def _settings(base: Path, path: str, within: Path | None, *, from_user: bool) -> FileReport:
     """Report on Claude Code's settings: which of their keys are used."""
     try:
-        table = json.loads(read_regular(base / path, 4 << 20, within))
+        table = load_user_json(decode_user_text(read_regular(base / path, 4 << 20, within)))
     except OSError as error:
         return FileReport(path, f"not used: it cannot be read: {error.strerror or error}", False)
     except (ValueError, RecursionError):

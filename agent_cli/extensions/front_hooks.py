@@ -29,12 +29,14 @@ def front_matter_hooks(
     within: Path | None,
     problems: list[str] | None = None,
     variables: Mapping[str, str] | None = None,
+    notes: list[str] | None = None,
 ) -> PlainHooks:
     """Return the hooks of a file's front matter as plain data.
 
     within: the project of the file; None for the user's own.
     problems: collects a sentence for each invalid hook.
     variables: the plugin's, for its commands; None for any other file.
+    notes: collects what is ignored in hooks that run; None: `problems` does.
     """
     if table.get("hooks") is None:
         return ()
@@ -45,14 +47,18 @@ def front_matter_hooks(
     except (TypeError, ValueError, RecursionError):
         problems.append(f"{source}: hooks: expected events, each with a list")
         return ()
-    found, wrong = config_hooks.parse_hooks(raw, source, from_user=within is None, root=within)
-    problems += [f"{source}: {why}" for why in wrong]
-    return plugin_hooks((to_json(hook) for hook in found), variables) if variables else tuple(map(to_json, found))
+    found = config_hooks.parse_hooks(raw, source, from_user=within is None, root=within)
+    if notes is not None:
+        notes += [f"{source}: {note}" for note in found.notes]
+        found = found.replace(notes=())
+    problems += [f"{source}: {line}" for line in found.lines()]
+    plain = tuple(map(to_json, found.hooks))
+    return plugin_hooks(plain, variables) if variables else plain
 
 
 def plugin_hooks(hooks: Iterable[dict[str, Any]], variables: Mapping[str, str]) -> PlainHooks:
     """Return hooks as a plugin's: they count as the user's own, and get the plugin's variables."""
-    return tuple({**plain, "from_user": True, "env": dict(variables)} for plain in hooks)
+    return tuple({**plain, "from_user": True, "env": {**plain.get("env", {}), **variables}} for plain in hooks)
 
 
 def hooks_from_plain(plain: Iterable[dict[str, Any]]) -> list[Hook]:

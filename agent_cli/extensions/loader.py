@@ -19,6 +19,7 @@ from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.extensions.commands import Command, find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
 from agent_tools.base import Tool, UserCommand
@@ -204,7 +205,10 @@ def load_extensions(
     if settings.tool_packages:
         found.tools = tool_packages.load_tools(settings.tool_packages)
     if options.agents:
-        found.agents.update(_agents_from_option(options.agents))
+        notes: list[str] = []
+        found.agents.update(_agents_from_option(options.agents, notes))
+        for note in notes:
+            warn(note)
     if options.bare and not layers.plugins:
         return found
     project = run_env.root if layers.trust.trusted and run_env.root != run_env.home else None
@@ -240,12 +244,15 @@ def load_extensions(
     return found
 
 
-def _agents_from_option(text: str) -> dict[str, AgentType]:
-    """Return the agent types of the option --agents, which is JSON or a file with it. Raises UsageError."""
+def _agents_from_option(text: str, notes: list[str]) -> dict[str, AgentType]:
+    """Return the agent types of the option --agents, which is JSON or a file with it. Raises UsageError.
+
+    notes: collects what is ignored in their hooks.
+    """
     try:
-        if not text.lstrip().startswith("{"):
-            text = read_regular(Path(os.path.expanduser(text)), extensions_agents.MAX_BYTES).decode("utf-8")
-        return extensions_agents.agent_types_from(decode_json(text, "--agents"), "--agents")
+        if not begins_json_object(text):
+            text = decode_user_text(read_regular(Path(os.path.expanduser(text)), extensions_agents.MAX_BYTES))
+        return extensions_agents.agent_types_from(decode_json(text, "--agents"), "--agents", notes)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--agents: {text}: {getattr(error, 'strerror', None) or error}.") from None
     except (extensions_agents.AgentTypeError, SettingsError) as error:

@@ -274,15 +274,19 @@ class ResultBuilder:
     by_model: initially the usage of the turn's earlier parts, before it was suspended, and of earlier turns.
     earlier: usage of the run's earlier turns.
     asked: open questions by call ID.
+    failed_hooks: the hooks that failed, each once.
     """
 
     def __init__(self, by_model: Mapping[str, Usage] | None = None, earlier: Usage | None = None) -> None:
         self.by_model: dict[str, Usage] = dict(by_model or {})
         self.earlier = earlier or Usage()
         self.asked: dict[str, ApprovalRequested | QuestionAsked] = {}
+        self.failed_hooks: dict[tuple[str, str, str], HookFinished] = {}
 
     def __call__(self, event: Event) -> None:
         match unwrap(event):
+            case HookFinished() as hook if hook.failed:
+                self.failed_hooks.setdefault((hook.event, hook.source, hook.command), hook)
             case UsageAdded(model=model, usage=usage):
                 self.by_model[model] = self.by_model.get(model, Usage()) + usage
             case (ApprovalRequested() | QuestionAsked()) as asked:

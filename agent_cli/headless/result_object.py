@@ -93,6 +93,11 @@ def result_object(
         "fast_mode_state": "off",
         "uuid": new_uuid(),
     }
+    if builder.failed_hooks:
+        fields["failed_hooks"] = [
+            {"hook_event": h.event, "command": h.command, "source": h.source, "note": h.note}
+            for h in builder.failed_hooks.values()
+        ]
     if pending:
         fields["pending"] = list(pending)
         fields |= _deferred(builder)

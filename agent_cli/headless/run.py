@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -291,7 +291,10 @@ def run_and_report(
             pending = headless_pending.pending_items(
                 builder.asked.values(), conversation.history, agent.nested_histories, plan_ttl=report.plan_ttl
             )
-        code = finish(options, report, result, builder, stream, watch.caught, pending)
+        if agent.mcp is not None:
+            agent.mcp.report_changes()
+        servers = agent.mcp.outcome() if agent.mcp is not None else []
+        code = finish(options, report, result, builder, stream, watch.caught, pending, servers=servers)
     if stream is not None:
         stream.close()
     if array is not None:
@@ -347,12 +350,14 @@ def finish(
     caught: int,
     pending: list[dict[str, Any]],
     line: Mapping[str, Any] = MappingProxyType({}),
+    servers: Sequence[dict[str, str]] = (),
 ) -> int:
     """Print the result of a turn in the output format; return the exit code.
 
     caught: the number of a signal that interrupted the run; 0 for none.
     pending: open decisions.
     line: the host's message, as JSON.
+    servers: how each MCP server stands.
     """
     outcome = outcome_of(result, fail_on_denied=options.fail_on_denied, fail_on_unfinished=options.fail_on_unfinished)
     if options.fails is not None and options.fails.needed:
@@ -370,6 +375,8 @@ def finish(
         fields = result_object.result_object(
             result, outcome, report.session_id, builder, report.windows, structured=options.structured, pending=pending
         )
+    if servers and fields:
+        fields["mcp_servers"] = list(servers)
     if options.reports is not None:
         options.reports.finish(fields)
     if options.output_format == "text":

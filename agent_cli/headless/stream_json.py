@@ -44,6 +44,7 @@ from agent_cli.core.events import (
     Warned,
     decider_word,
 )
+from agent_cli.core.hooks import hook_line
 from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, ToolMessage, claude_blocks, new_uuid
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
@@ -316,8 +317,13 @@ class StreamJson:
             self._system("status", status=None, compact_result=how)
 
     def _hook(self, event: HookStarted | HookFinished) -> None:
-        """Write a hook's line; hooks of SessionStart always, as Claude Code does, others only if requested."""
+        """Write a hook's line; hooks of SessionStart always, as Claude Code does, others only if requested.
+
+        A failure is always named.
+        """
         if not self._hook_events and event.event != "SessionStart":
+            if isinstance(event, HookFinished) and event.failed:
+                self._system("informational", level="warning", content=hook_line(event))
             return
         known = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
         if isinstance(event, HookStarted):

@@ -21,7 +21,16 @@ from typing import Any
 from agent_cli.config.prompts import prompt
 from agent_cli.core.decisions import Answer, Approve, Reject, defer
 from agent_cli.core.events import ApprovalRequested, Event, HookFinished, HookStarted, UsageAdded, Warned
-from agent_cli.core.hooks import HOOK_EVENTS, NO_HOOKS, Hook, HookEvent, HookResult, HookVerdict, RefreshFields
+from agent_cli.core.hooks import (
+    HOOK_EVENTS,
+    NO_HOOKS,
+    STRICTNESS,
+    Hook,
+    HookEvent,
+    HookResult,
+    HookVerdict,
+    RefreshFields,
+)
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Failure, Spent, Usage
 from agent_cli.engine.conversation import consume
@@ -29,21 +38,19 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.subagents import parent_environment
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ChangeObserver, ConversationState, ModelHandle, ToolTable, TurnOptions
+from agent_cli.hooks.answers import HookResponse, clip_hook_text, find_objects, read_answer, read_object
 from agent_cli.hooks.handlers import (
-    HookResponse,
     HookRun,
     call_server_tool,
-    clip_hook_text,
     hook_deadline,
+    hook_folder,
     post_to_server,
-    read_answer,
-    read_object,
     run_hook,
     shell_argv,
 )
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_cli.providers.base import ModelError, Request, TextCollector
-from agent_tools.base import Steps
+from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TurnOverrides
 from agent_tools.text import sanitize_output, shorten
@@ -152,7 +159,13 @@ def _evaluate(hook: Hook, given: str, ask: Ask, cancel: CancelToken) -> HookRun:
 
 
 def read_hook_verdict(text: str) -> tuple[int | None, str]:
-    """Return the equivalent exit code of an answer, and its reason; None and the text if it is invalid."""
+    """Return the equivalent exit code of an answer, and its reason; None and the text if it is invalid.
+
+    A refusal takes effect wherever it is in the answer.
+    """
+    for _, found in find_objects(text, anywhere=True):
+        if found.get("ok") is False or found.get("decision") in ("block", "deny"):
+            return 2, str(found.get("reason") or "the condition is not met")
     # A regular expression would take very long for text with a hundred thousand opening braces.
     start, end = text.find("{"), text.rfind("}") + 1
     try:
@@ -168,7 +181,6 @@ _MAX_PASSES = 4
 _MAX_LOGGED_CHARS = 4_000
 # How long the end of the session waits for background hooks.
 _CLOSE_SECONDS = 1.0
-_STRICTNESS = ("", "allow", "ask", "defer", "deny")
 EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
 
 
@@ -240,8 +252,12 @@ class Runner:
         yield from ran.used
         note = answer.error
         result = answer.result
-        if isinstance(hook, Hook) and hook.once and ran.cause == "exit" and not answer.error:
+        if isinstance(hook, Hook) and _is_over(hook, ran, answer):
             self._once[id(hook)] = hook
+        if isinstance(hook, Hook) and hook.refuses_only and (result.verdict == "allow" or result.changed is not None):
+            verdict: HookVerdict = "" if result.verdict == "allow" else result.verdict
+            result = result.replace(verdict=verdict, changed=None, updates=())
+            note = note or "its allow was ignored: it has a key that is not understood, which may limit it"
         if result.verdict == "allow" and not hook.from_user:
             result = result.replace(verdict="", reason="", updates=())
             note = note or "its allow was ignored: only hooks in your own settings may allow"
@@ -268,7 +284,9 @@ class Runner:
         payload = {name: value for name, value in full.items() if name != "env_file"}
         given = json.dumps(payload, ensure_ascii=False, default=str).encode("utf-8", "replace")
         env = self._environment(hook, full)
-        if hook.kind == "http":
+        if hook.unusable:
+            ran = HookRun(None, "error", 0.0, error=f"cannot run: {hook.unusable}")
+        elif hook.kind == "http":
             ran = post_to_server(hook, given, env, cancel)
         elif hook.kind == "prompt":
             ran = evaluate_prompt(hook, given.decode("utf-8"), self._hooks.open_model, cancel)
@@ -278,10 +296,17 @@ class Runner:
         elif hook.kind == "mcp_tool":
             ran = call_server_tool(hook, payload, self._hooks.call_tool, cancel)
         else:
-            argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
-            ran = run_hook(argv, given, self._hooks.cwd(), env, hook.timeout, cancel, self._run_rest_in_background)
+            ran = self._run_command(hook, given, env, cancel)
         answer = HookResponse() if ran.cause == "interrupted" else read_answer(event, ran, strict=hook.strict)
         return ran, answer
+
+    def _run_command(self, hook: Hook, given: bytes, env: dict[str, str], cancel: CancelToken) -> HookRun:
+        argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command, hook.shell)
+        try:
+            folder = hook_folder(hook, self._hooks.session.root, self._hooks.cwd(), env)
+        except ToolError as error:
+            return HookRun(None, "error", 0.0, error=str(error))
+        return run_hook(argv, given, folder, env, hook.timeout, cancel, self._run_rest_in_background)
 
     def _fields(self, event: HookEvent) -> dict[str, Any]:
         session = self._hooks.session
@@ -347,6 +372,13 @@ class Runner:
             thread.join(1.0)
 
 
+def _is_over(hook: Hook, ran: HookRun, answer: HookResponse) -> bool:
+    """Return True if a hook has run for the last time: once is enough, or it can only be named."""
+    if hook.unusable:
+        return not hook.strict
+    return hook.once and ran.cause == "exit" and not answer.error
+
+
 def _subject(event: HookEvent, data: Mapping[str, Any]) -> str:
     """Return the name that matchers are compared with; "" for an event without matchers."""
     return str(data.get(HOOK_EVENTS[event].matched, ""))
@@ -409,7 +441,7 @@ def _call_with_timeout(hook: PythonHook, given: dict[str, Any], cancel: CancelTo
 
 def combine_results(results: list[HookResult]) -> HookResult:
     """Combine the answers of several hooks: the strictest verdict, its reasons, all additions."""
-    verdict: HookVerdict = max((r.verdict for r in results), key=_STRICTNESS.index, default="")
+    verdict: HookVerdict = max((r.verdict for r in results), key=STRICTNESS.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)

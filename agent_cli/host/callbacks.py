@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
@@ -19,10 +19,13 @@ from agent_cli.core.host_servers import HostServers
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.rules import split_rules
 from agent_cli.core.run_environment import UsageError
+from agent_cli.headless.output import print_warning
 from agent_cli.hooks import PythonHook
 from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
-from agent_cli.mcp.tools import mcp_result, result_within, wait_for
+from agent_cli.mcp.answers import mcp_result
+from agent_cli.mcp.tools import result_within, wait_for
 from agent_cli.permissions.policy import change_rules
+from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import read_answers
 from agent_tools.base import ToolError
 from agent_tools.plan import plan_text
@@ -100,9 +103,20 @@ class RemoteApprover(ABC):
             if not isinstance(update, dict):
                 continue
             if update.get("type") == "setMode" and update.get("mode") in MODES:
-                mode = cast(Mode, update["mode"])
+                mode = self._allowed(update["mode"])
             elif update.get("type") in ("addRules", "removeRules", "replaceRules"):
-                change_rules(self._agent.policy, update, self._agent.save_rule)
+                for problem in change_rules(self._agent.policy, update, self._agent.save_rule):
+                    print_warning(f"the host's answer: {problem}")
+        return mode
+
+    def _allowed(self, mode: Mode) -> Mode | None:
+        """Return the mode that a reply sets; None, with a warning, for one that may not be chosen here."""
+        layers = self._agent.layers
+        try:
+            check_mode(mode, self._agent.run_env.env, layers.managed, may_bypass=layers.may_bypass)
+        except UsageError as error:
+            print_warning(f"the mode of the host's answer was not set: {error}")
+            return None
         return mode
 
 
@@ -257,7 +271,7 @@ class PromptTool(RemoteApprover):
                 if (offer := server.tools.get(self.name)) is not None:
                     asked = {key: fields[key] for key in _KEYS}
                     call = server.call(offer.name, asked, lambda kind, what: None)
-                    answer = mcp_result(result_within(call, context.cancel, server.name), server.name, context)
+                    answer = mcp_result(result_within(call, context.cancel, server.name), context)
                     return f"{text} failed: {answer.text}" if answer.is_error else _read_reply(answer.text, text)
         except ToolError as error:
             return f"{text} could not be asked: {error}"

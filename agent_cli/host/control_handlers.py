@@ -123,11 +123,12 @@ def _read_resource(session: OpenSession, fields: Fields) -> Fields:
         raise ControlError(f"{server.name} is not connected: {server.reason or server.status}")
     reading = server.read(uri)
     try:
-        answer: Fields = reading.result(SERVER_TIMEOUT_SECONDS)
+        answer: Any = reading.result(SERVER_TIMEOUT_SECONDS)
     except (FutureTimeoutError, McpRequestError) as error:
         reading.cancel()
         raise ControlError(f"{uri} cannot be read: {error or 'no answer in time'}") from None
-    return {"contents": answer.get("contents") or []}
+    contents = answer.get("contents") if isinstance(answer, dict) else None
+    return {"contents": contents if isinstance(contents, list) else []}
 
 
 FILE_CONTROLS = ControlTable()

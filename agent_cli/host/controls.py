@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from agent_cli.config.parsing import SettingsError
+from agent_cli.config.rule_lists import rule_list
 from agent_cli.config.run_options import reads_source
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
+from agent_cli.core.rules import RuleError, RuleList
 from agent_cli.core.run_environment import UsageError
 from agent_cli.core.version import CLAUDE_CODE_VERSION
 from agent_cli.engine.compaction.controls import context_usage
@@ -22,10 +24,8 @@ from agent_cli.headless.result_object import model_usage
 from agent_cli.host.channel import Fields
 from agent_cli.host.control_handlers import FILE_CONTROLS, SERVER_CONTROLS, server_states
 from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
-from agent_cli.permissions.policy import change_rules
-from agent_cli.runtime.agent import switch_model
+from agent_cli.runtime.agent import switch_mode, switch_model
 from agent_cli.runtime.checkpoints import undo_manager
-from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.saved_settings import save_project_setting, save_setting
 from agent_tools.base import ToolError
 from agent_tools.record import to_json
@@ -34,6 +34,7 @@ from agent_tools.shell.jobs import Jobs
 SLOW_CONTROLS = frozenset({"mcp_reconnect", "mcp_toggle", "rewind_files", "mcp_read_resource", "get_usage"})
 BETWEEN_TURNS = frozenset({"mcp_set_servers"})
 _SESSION = ControlTable()
+_RULE_LISTS: tuple[RuleList, ...] = ("deny", "ask", "allow")
 _COLORS = ("promptBorder", "inactive", "cyan", "claude", "warning", "purple")
 
 
@@ -68,8 +69,7 @@ def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     mode = MODE_ALIASES.get(mode, mode)
     if mode not in MODES:
         raise ControlError(f"{mode} is not a permission mode. Available: {', '.join(MODES)}.")
-    check_mode(mode, session.run_env.env, session.agent.layers.managed)
-    session.agent.policy.mode = mode
+    switch_mode(session.agent, mode)
     return {"mode": mode}
 
 
@@ -208,9 +208,8 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
         if name == "model":
             _set_model(session, {"model": value})
         elif name == "permissions" and isinstance(value, dict):
-            for kind in ("allow", "deny", "ask"):
-                rules = [{"toolName": text} for text in value.get(kind) or ()]
-                change_rules(session.agent.policy, {"behavior": kind, "rules": rules})
+            ignored += [f"{name}.{key}" for key in value if key not in (*_RULE_LISTS, "defaultMode")]
+            _add_rules(session, value)
             if value.get("defaultMode"):
                 _set_permission_mode(session, {"mode": value["defaultMode"]})
         elif name in ("effort", "effortLevel") and value is not None:
@@ -221,6 +220,19 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
         else:
             ignored.append(name)
     return {"ignored": ignored} if ignored else {}
+
+
+def _add_rules(session: OpenSession, permissions: Mapping[str, Any]) -> None:
+    """Add the rules of a host's settings. Raises ControlError for any that cannot be read, as none may be lost."""
+    for kind in _RULE_LISTS:
+        listed = rule_list(permissions.get(kind))
+        if listed is None or not all(isinstance(text, str) for text in listed):
+            raise ControlError(f"permissions.{kind}: expected a list of rules.")
+        for text in listed:
+            try:
+                session.agent.policy.add(kind, text)
+            except RuleError as error:
+                raise ControlError(f"permissions.{kind}: {error}.") from None
 
 
 @_SESSION.handles("update_settings")

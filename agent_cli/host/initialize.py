@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from agent_cli.config.rule_lists import rule_list
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.modes import AgentType
 from agent_cli.core.run_environment import UsageError
@@ -119,11 +120,19 @@ def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
             forward_subagents=bool(fields.get("forwardSubagentText")),
             settings=_text(fields.get("settings")),
             managed_settings=_text(fields.get("managedSettings")),
-            disallowed=tuple(map(str, fields.get("disallowedTools") or ())),
+            disallowed=_rules(fields.get("disallowedTools")),
             request=fields,
         )
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise UsageError(f"initialize is not valid: {type(error).__name__} {error}") from None
+
+
+def _rules(raw: Any) -> tuple[str, ...]:
+    """Return a list of rules. Raises TypeError for any other shape, which must not be dropped."""
+    listed = rule_list(raw)
+    if listed is None:
+        raise TypeError("disallowedTools is not a list of rules")
+    return tuple(map(str, listed))
 
 
 def _text(settings: Any) -> str:

@@ -297,9 +297,10 @@ class HostSession(OpenSession):
                 builder.asked.values(), agent.conversation.history, agent.nested_histories, plan_ttl=report.plan_ttl
             )
         agent.record_unsaid()
+        servers = agent.mcp.outcome() if agent.mcp is not None else []
         # After /clear the frames belong to the new session.
         report = self.setup.report(self.agent)
-        self._code = finish(options, report, result, builder, stream, watch.caught, pending, line.fields)
+        self._code = finish(options, report, result, builder, stream, watch.caught, pending, line.fields, servers)
 
     def _headless_options(self, agent: Agent) -> HeadlessOptions:
         options = self.setup.headless(agent)

@@ -45,7 +45,7 @@ def definition_of(found: DeclaredServer) -> str:
     """Return the fingerprint of a declaration as written, before variables are substituted."""
     server = found.server
     # Approvals from before oauth existed stay valid for servers without it.
-    ignored = {"timeout"} if server.oauth else {"timeout", "oauth"}
+    ignored = {"timeout", "legacy", "disabled", "disabled_tools", *(() if server.oauth else ("oauth",))}
     return data_fingerprint({name: getattr(server, name) for name in server._fields if name not in ignored})
 
 
@@ -153,7 +153,7 @@ def server_state(
     found: DeclaredServer, layers: Layers, approvals: Approvals, logins: LoginStore, env: Mapping[str, str]
 ) -> str:
     """Return the state of a server as a phrase. env: environment for the variables of the declaration."""
-    if found.name in layers.settings().mcp.disabled:
+    if found.server.disabled or found.name in layers.settings().mcp.disabled:
         return "disabled"
     return may_start(found, approvals, False) or _login_state(found, logins, env) or "may start"
 

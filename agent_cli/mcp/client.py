@@ -1,169 +1,336 @@
-"""One connection to a server, with plain data on our side. No other file uses the SDK's client.
+"""A connection to a server: the handshake, our requests, and those of the server. Runs on the loop's thread only.
 
-Runs on the loop's thread only. A server may request the workspace directories, and ask the user a question during a
-call. Sampling (use of our model) is not offered.
+Results are passed on as the server sent them. A server may request the workspace directories, and ask the user a
+question during a call. Sampling (use of our model) is not offered.
 
-Also the HTTP client for servers, whose answers have the same size limit as lines from a process.
+Since the protocol of July 2026 a connection begins with `server/discover`; before, it began with `initialize`. Of the
+servers from before, some end at an unknown request, and some stay silent. So a process that ends is started again with
+`initialize`, and beside one that stays silent a second is started so; the first to answer is kept.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import anyio
-import httpx2
-import mcp_types
-from mcp.client.client import Client
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
-from mcp.shared.exceptions import MCPError
-from pydantic import ValidationError
+from typing import Any, Literal
 
 from agent_cli.config.schema import McpServer
 from agent_cli.core.host_servers import HostServers
 from agent_cli.core.version import __version__
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.stdio import MAX_LINE_BYTES, ServerProcess, host_pipe, pipe
+from agent_cli.mcp.jsonrpc import METHOD_NOT_FOUND, ConnectionEndedError, Message, Peer, RpcError, Wire
+from agent_cli.mcp.stdio import ServerProcess, host_pipe, pipe
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
-# How much a compressed answer may grow; compression is never requested.
-_MAX_COMPRESSION_RATIO = 1_000
-_UNPACKED = ("gzip", "deflate")
-_CONNECT_SECONDS = 30.0
+with lazy_imports():
+    from agent_cli.mcp import http_transport
 
-
-class MessageTooLongError(httpx2.StreamError):
-    """An answer exceeds the size limit."""
-
-
-class _LimitedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
-        self._stream = stream
-        self._most = limit
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if size > self._most:
-                raise MessageTooLongError(f"the answer has more than {MAX_LINE_BYTES >> 20} MB, and was discarded")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _limit_response(response: httpx2.Response) -> None:
-    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-    if packed and response.headers["content-encoding"].strip().lower() not in _UNPACKED:
-        # Other encodings, or several at once, grow without such a limit: the answer stays packed, and is no JSON.
-        del response.headers["content-encoding"]
-    if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        return
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _LimitedStream(
-        response.stream, MAX_LINE_BYTES // _MAX_COMPRESSION_RATIO if packed else MAX_LINE_BYTES
-    )
-
-
-def make_client(
-    headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
-) -> httpx2.AsyncClient:
-    """Return an HTTP client as the SDK expects it."""
-    # No read timeout: the caller limits the time of an answer.
-    timeout = timeout or httpx2.Timeout(_CONNECT_SECONDS, read=None)
-    client = create_mcp_http_client({"Accept-Encoding": "identity", **(headers or {})}, timeout, auth)
-    client.event_hooks["response"].append(_limit_response)
-    return client
-
-
+# How long a process may be silent before a second one is started with `initialize`.
+SECOND_START_SECONDS = 2.0
+# How long to wait for the answer to `server/discover` before `initialize` is sent on the same connection.
+DISCOVER_SECONDS = 10.0
 MAX_LISTED = 2_000
 _MAX_PAGES = 50
+_MAX_INPUT_ROUNDS = 10
+_STATE_PAUSE_SECONDS = 0.1
+
+DISCOVER_PROTOCOL = "2026-07-28"
+INITIALIZE_PROTOCOLS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_HEADER_MISMATCH, _UNSUPPORTED_PROTOCOL = -32020, -32022
+_META = "io.modelcontextprotocol/"
+_CLIENT_INFO = {"name": "agent", "version": __version__}
+# Without sampling.
+_CAPABILITIES: Message = {"roots": {"listChanged": True}, "elicitation": {"form": {}, "url": {}}}
+# How a server's connection begins; "" if that is not known.
+Era = Literal["", "discover", "initialize"]
 Elicit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 TextListener = Callable[[str], None]
-# The SDK logs errors of servers with tracebacks, which must not reach the terminal.
-for _name in ("mcp", "client", "httpx2", "httpcore2", "asyncio"):
-    logging.getLogger(_name).addHandler(logging.NullHandler())
-    logging.getLogger(_name).propagate = False
 
 
 class McpConnection:
-    """An open connection. Every method may raise McpRequestError."""
+    """An open connection. Every request may raise McpRequestError.
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.protocol = client.protocol_version
-        self.instructions = client.instructions or ""
-        info = client.server_info
-        self.about = f"{info.name} {info.version}".strip() if info is not None else ""
+    era: how it began.
+    protocol: the version of the protocol.
+    about: name and version of the server.
+    process: the server's process, if it has one.
+    """
 
-    async def tools(self) -> list[dict[str, Any]]:
-        return await self._all("tools", self._client.list_tools, "tools")
+    def __init__(
+        self,
+        wire: Wire,
+        roots: Iterable[Path],
+        elicit: Elicit,
+        changed: TextListener,
+        process: ServerProcess | None = None,
+    ) -> None:
+        self._wire = wire
+        self._roots = [{"uri": path.as_uri(), "name": path.name} for path in roots]
+        self._elicit = elicit
+        self._changed = changed
+        self._peer = Peer(wire, self._on_request, self._on_notification)
+        self._capabilities: Message = {}
+        self.process = process
+        self.era: Era = ""
+        self.protocol = self.instructions = self.about = ""
 
-    async def prompts(self) -> list[dict[str, Any]]:
-        return await self._all("prompts", self._client.list_prompts, "prompts")
+    async def run(self) -> None:
+        """Read messages until the connection ends."""
+        await self._peer.run()
 
-    async def resources(self) -> list[dict[str, Any]]:
-        return await self._all("resources", self._client.list_resources, "resources")
+    async def wait_ended(self) -> None:
+        """Wait until the connection has ended."""
+        await self._peer.ended.wait()
 
-    async def _all(self, capability: str, ask: Callable[..., Awaitable[Any]], field: str) -> list[dict[str, Any]]:
-        if getattr(self._client.server_capabilities, capability, None) is None:
+    # The handshake.
+
+    async def negotiate(self) -> None:
+        """Begin with `server/discover`, and with `initialize` if the server does not know that."""
+        try:
+            async with asyncio.timeout(DISCOVER_SECONDS):
+                if await self._discover():
+                    return
+        except TimeoutError:
+            pass
+        except ConnectionEndedError:
+            raise
+        except McpRequestError as error:
+            versions = _supported(error)
+            if versions and not any(version in INITIALIZE_PROTOCOLS for version in versions):
+                raise
+        await self.initialize()
+
+    async def _discover(self) -> bool:
+        """Begin as since July 2026; return False if the server does not speak that protocol."""
+        answer = await self._peer.request("server/discover", self._with_meta({}), cancellable=False)
+        found = answer if isinstance(answer, dict) else {}
+        versions = found.get("supportedVersions")
+        if not isinstance(versions, list) or DISCOVER_PROTOCOL not in versions:
+            return False
+        meta = found.get("_meta")
+        info = meta.get(f"{_META}serverInfo") if isinstance(meta, dict) else None
+        self._adopt("discover", DISCOVER_PROTOCOL, found, info)
+        return True
+
+    async def initialize(self) -> None:
+        """Begin as before July 2026, unless the server refuses that and names the newer protocol."""
+        params = {
+            "protocolVersion": INITIALIZE_PROTOCOLS[-1],
+            "capabilities": _CAPABILITIES,
+            "clientInfo": _CLIENT_INFO,
+        }
+        try:
+            answer = await self._peer.request("initialize", params, cancellable=False)
+        except RpcError as error:
+            # It was replaced by a newer one, or has taken a request before whose answer came too late.
+            if DISCOVER_PROTOCOL in _supported(error) and await self._discover():
+                return
+            raise
+        if not isinstance(answer, dict):
+            raise McpRequestError("its answer to initialize does not follow the protocol")
+        version = answer.get("protocolVersion")
+        self._adopt("initialize", version if isinstance(version, str) else "", answer, answer.get("serverInfo"))
+        self._wire.version = self.protocol
+        await self._peer.notify("notifications/initialized")
+
+    def _adopt(self, era: Era, protocol: str, answer: Message, info: Any) -> None:
+        self.era, self.protocol = era, protocol
+        capabilities, instructions = answer.get("capabilities"), answer.get("instructions")
+        self._capabilities = capabilities if isinstance(capabilities, dict) else {}
+        self.instructions = instructions if isinstance(instructions, str) else ""
+        named = info if isinstance(info, dict) else {}
+        self.about = " ".join(str(named[key]) for key in ("name", "version") if named.get(key))
+
+    # Requests.
+
+    def _with_meta(self, params: Message) -> Message:
+        """Return parameters as the protocol of July 2026 has them."""
+        meta = {"protocolVersion": DISCOVER_PROTOCOL, "clientInfo": _CLIENT_INFO, "clientCapabilities": _CAPABILITIES}
+        return {**params, "_meta": {f"{_META}{name}": value for name, value in meta.items()}}
+
+    async def _request(self, method: str, params: Message, on_progress: TextListener | None = None) -> Any:
+        """Send a request, and answer what the server asks before it answers."""
+        if self.era != "discover":
+            return await self._peer.request(method, params, on_progress=on_progress)
+        more: Message = {}
+        for _ in range(_MAX_INPUT_ROUNDS):
+            result = await self._peer.request(method, self._with_meta({**params, **more}), on_progress=on_progress)
+            if not isinstance(result, dict) or result.get("resultType") != "input_required":
+                return result
+            asked = result.get("inputRequests")
+            more = {"requestState": result["requestState"]} if result.get("requestState") is not None else {}
+            if isinstance(asked, dict) and asked:
+                more["inputResponses"] = {key: await self._input(request) for key, request in asked.items()}
+            else:
+                await asyncio.sleep(_STATE_PAUSE_SECONDS)
+        raise McpRequestError(f"it asked for input more than {_MAX_INPUT_ROUNDS} times")
+
+    async def _input(self, request: Any) -> Any:
+        given = request if isinstance(request, dict) else {}
+        params = given.get("params")
+        return await self._on_request(str(given.get("method")), params if isinstance(params, dict) else {})
+
+    async def tools(self) -> list[Any]:
+        tools = await self._all("tools", "tools/list", "tools")
+        self._wire.listed(tools)
+        return tools
+
+    async def prompts(self) -> list[Any]:
+        return await self._all("prompts", "prompts/list", "prompts")
+
+    async def resources(self) -> list[Any]:
+        return await self._all("resources", "resources/list", "resources")
+
+    async def _all(self, capability: str, method: str, field: str) -> list[Any]:
+        """Return a list that comes in pages, as the server sent it."""
+        if self._capabilities.get(capability) is None:
             return []
-        found: list[dict[str, Any]] = []
-        cursor: str | None = None
+        found: list[Any] = []
+        cursor: Any = None
         for _ in range(_MAX_PAGES):
-            page = await _await_answer(ask(cursor=cursor, cache_mode="refresh"))
-            found += [_plain(entry) for entry in getattr(page, field)]
-            cursor = page.next_cursor
-            if cursor is None or len(found) >= MAX_LISTED:
+            page = await self._request(method, {"cursor": cursor} if cursor is not None else {})
+            entries = page.get(field) if isinstance(page, dict) else page
+            if not isinstance(entries, list):
+                raise McpRequestError(f"its answer to {method} is not a list of {field}")
+            found += entries
+            cursor = page.get("nextCursor") if isinstance(page, dict) else None
+            if not cursor or len(found) >= MAX_LISTED:
                 break
         return found[:MAX_LISTED]
 
-    async def call(self, tool: str, arguments: dict[str, Any], on_progress: TextListener) -> dict[str, Any]:
-        """Call a tool and return the answer in the form of the protocol. on_progress: called with progress, as text."""
+    async def call(self, tool: str, arguments: dict[str, Any], on_progress: TextListener) -> Any:
+        """Call a tool and return the result, as the server sent it. on_progress: called with progress, as text."""
+        params = {"name": tool, "arguments": arguments}
+        try:
+            return await self._request("tools/call", params, on_progress)
+        except RpcError as error:
+            if error.code != _HEADER_MISMATCH or self.era != "discover":
+                raise
+        # The schema says which arguments are repeated in headers, and has changed.
+        await self.tools()
+        return await self._request("tools/call", params, on_progress)
 
-        async def report(progress: float, total: float | None, message: str | None) -> None:
-            share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-            on_progress(f"{message} ({share})" if message else share)
+    async def read(self, uri: str) -> Any:
+        return await self._request("resources/read", {"uri": uri})
 
-        return _plain(await _await_answer(self._client.call_tool(tool, arguments, progress_callback=report)))
+    async def prompt(self, name: str, arguments: dict[str, str]) -> Any:
+        return await self._request("prompts/get", {"name": name, "arguments": arguments})
 
-    async def read(self, uri: str) -> dict[str, Any]:
-        return _plain(await _await_answer(self._client.read_resource(uri)))
+    async def listen(self) -> None:
+        """Have changed lists reported until the connection ends, if the protocol has a request for that."""
+        if self.era == "discover":
+            kinds = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+            # After an error there are no more notifications, which does no harm.
+            with suppress(McpRequestError):
+                wanted = {"notifications": dict.fromkeys(kinds, True)}
+                await self._peer.request("subscriptions/listen", self._with_meta(wanted))
 
-    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        return _plain(await _await_answer(self._client.get_prompt(name, arguments)))
+    # What the server sends.
 
-    async def listen(self, changed: TextListener) -> None:
-        """Report changed lists until the stream ends, if the server's protocol has one."""
-        # After an error there are no more notifications, which does no harm.
-        with suppress(Exception):
-            async with self._client.listen(
-                tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
-            ) as events:
-                async for event in events:
-                    changed(type(event).__name__)
+    def _on_notification(self, method: str, params: Message) -> None:
+        if method.endswith("/list_changed"):
+            self._changed(method)
 
-
-async def _await_answer(answer: Awaitable[Any]) -> Any:
-    try:
-        return await answer
-    except MCPError as error:
-        raise McpRequestError(error.error.message) from None
-    except ValidationError:
-        raise McpRequestError("its answer does not follow the protocol") from None
-    except (RuntimeError, OSError) as error:
-        raise McpRequestError(str(error) or type(error).__name__) from None
+    async def _on_request(self, method: str, params: Message) -> Any:
+        if method == "ping":
+            return {}
+        if method == "roots/list":
+            return {"roots": self._roots}
+        if method == "elicitation/create":
+            return await self._elicit(params)
+        if method == "sampling/createMessage":
+            raise RpcError("Sampling not supported", METHOD_NOT_FOUND)
+        raise RpcError("Method not found", METHOD_NOT_FOUND)
 
 
-def _plain(model: Any) -> dict[str, Any]:
-    data: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return data
+def _supported(error: McpRequestError) -> list[Any]:
+    """Return the versions that a server names when it refuses one; none for another error."""
+    data = error.data if isinstance(error, RpcError) and error.code == _UNSUPPORTED_PROTOCOL else None
+    versions = data.get("supported") if isinstance(data, dict) else None
+    return versions if isinstance(versions, list) else []
+
+
+class _Attempt:
+    """A connection that is opened in the background.
+
+    link: the connection once the handshake is done, or why it failed.
+    """
+
+    def __init__(
+        self,
+        wire: AbstractAsyncContextManager[Wire],
+        connection: Callable[[Wire], McpConnection],
+        handshake: Callable[[McpConnection], Awaitable[None]],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.link: asyncio.Future[McpConnection] = loop.create_future()
+        self._left = asyncio.Event()
+        self._task = loop.create_task(self._run(wire, connection, handshake))
+
+    async def _run(
+        self,
+        opened: AbstractAsyncContextManager[Wire],
+        connection: Callable[[Wire], McpConnection],
+        handshake: Callable[[McpConnection], Awaitable[None]],
+    ) -> None:
+        try:
+            async with opened as wire:
+                link = connection(wire)
+                reading = asyncio.create_task(link.run())
+                try:
+                    await handshake(link)
+                    self.link.set_result(link)
+                    await self._left.wait()
+                finally:
+                    reading.cancel()
+        except BaseException as error:
+            if not self.link.done():
+                self.link.set_exception(
+                    ConnectionEndedError("it was ended") if isinstance(error, asyncio.CancelledError) else error
+                )
+            # An error of an open connection ends the reading, which is what its user waits for.
+            if isinstance(error, asyncio.CancelledError):
+                raise
+
+    def stop(self) -> None:
+        """Close the connection in the background."""
+        self._left.set()
+        if not self.link.done():
+            self._task.cancel()
+
+    async def closed(self) -> None:
+        """Close the connection, and wait for that."""
+        self.stop()
+        await asyncio.wait([self._task])
+
+
+async def _first_link(attempts: list[_Attempt], begin: Callable[[Era], _Attempt], era: Era) -> McpConnection:
+    """Return the connection to a process, started a second time if need be. Raises the error of the last attempt.
+
+    begin: starts a process, and the handshake. era: how the server was seen to begin.
+    """
+    other: Era = "initialize" if era != "initialize" else "discover"
+    patience = {"": SECOND_START_SECONDS, "discover": DISCOVER_SECONDS, "initialize": None}[era]
+    first = begin(era)
+    await asyncio.wait([first.link], timeout=patience)
+    if first.link.done() and not isinstance(first.link.exception(), ConnectionEndedError):
+        return first.link.result()
+    begin(other)
+    open_links = {attempt.link for attempt in attempts}
+    while True:
+        done, open_links = await asyncio.wait(open_links, return_when=asyncio.FIRST_COMPLETED)
+        for attempt in attempts:
+            if attempt.link in done and attempt.link.exception() is None:
+                for loser in attempts:
+                    if loser is not attempt:
+                        loser.stop()
+                return attempt.link.result()
+        if not open_links:
+            return attempts[-1].link.result()
 
 
 @asynccontextmanager
@@ -174,7 +341,7 @@ async def connected(
     env: Mapping[str, str],
     cwd: Path,
     roots: tuple[Path, ...],
-    process: ServerProcess,
+    new_process: Callable[[], ServerProcess],
     gone: Callable[[], None],
     elicit: Elicit,
     changed: TextListener,
@@ -182,69 +349,66 @@ async def connected(
     answered: Callable[[int], None] = lambda status: None,
     name: str = "",
     host: HostServers | None = None,
+    era: Era = "",
+    launched: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[McpConnection, None]:
     """Connect to a server whose declaration has its variables substituted.
 
     Raises errors of the connection, which `reason` describes.
 
-    process: receives the state of a server that runs as a process.
-    gone: called when the server's output ends.
+    new_process: returns what receives the state of a process that is started.
+    gone: called when the connection ends by itself.
     elicit: asks the user a question of the server.
     changed: called when the server reports a changed list.
     auth: adds the login to HTTP requests.
     answered: called with the status of each HTTP answer.
     name: of a server in the host process.
     host: the host process.
+    era: how the server was seen to begin.
+    launched: called when the server's process is started, or the first request to it sent.
     """
     if kind == "sdk" and host is None:
         raise ConnectionError(None, "it is a server of a host process, and there is none")
+    attempts: list[_Attempt] = []
+    connection = partial(McpConnection, roots=roots, elicit=elicit, changed=changed)
 
-    async def list_roots(context: Any) -> mcp_types.ListRootsResult:
-        return mcp_types.ListRootsResult(
-            roots=[mcp_types.Root(uri=path.as_uri(), name=path.name) for path in roots]  # type: ignore[arg-type]
-        )
-
-    async def ask_user(context: Any, params: Any) -> mcp_types.ElicitResult:
-        return mcp_types.ElicitResult(**await elicit(_plain(params)))
-
-    async def on_message(message: Any) -> None:
-        method = getattr(message, "method", "")
-        if method.endswith("/list_changed"):
-            changed(method)
-
-    async def report_status(response: Any) -> None:
-        answered(response.status_code)
-
-    def http_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
-        http = make_client(headers, timeout, auth)
-        http.event_hooks["response"].append(report_status)
-        return http
-
-    async with AsyncExitStack() as stack, anyio.create_task_group() as group:
-        if host is not None and kind == "sdk":
-            transport: Any = host_pipe(name, host, gone)
-        elif kind == "stdio":
-            transport = pipe([server.command, *server.args], env, cwd, process, gone)
-        elif kind == "sse":
-            transport = sse_client(server.url, dict(server.headers), httpx_client_factory=http_client, auth=auth)
+    def begin(era: Era) -> _Attempt:
+        handshake = McpConnection.initialize if era == "initialize" else McpConnection.negotiate
+        made: AbstractAsyncContextManager[Any]
+        if kind == "stdio":
+            process = new_process()
+            made = pipe([server.command, *server.args], env, cwd, process)
+            attempts.append(_Attempt(made, partial(connection, process=process), handshake))
         else:
-            http = await stack.enter_async_context(http_client(dict(server.headers), auth=auth))
-            transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=MAX_LINE_BYTES)
-        client = Client(
-            transport,
-            elicitation_callback=ask_user,
-            list_roots_callback=list_roots,
-            # Without a sampling callback the SDK does not declare the capability.
-            message_handler=on_message,
-            client_info=mcp_types.Implementation(name="agent", version=__version__),
-            # A host may answer nothing before the handshake.
-            mode="legacy" if kind == "sdk" else "auto",
-        )
-        async with client:
-            link = McpConnection(client)
-            group.start_soon(link.listen, changed)
-            yield link
-            group.cancel_scope.cancel()
+            if kind == "sdk" and host is not None:
+                made = host_pipe(name, host)
+            else:
+                made = http_transport.http_pipe(server, kind, auth, answered)
+            attempts.append(_Attempt(made, connection, handshake))
+        launched()
+        return attempts[-1]
+
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        if kind == "stdio" and not server.legacy:
+            link = await _first_link(attempts, begin, era)
+        else:
+            # A host may answer nothing before `initialize`.
+            only = begin("initialize" if kind == "sdk" or server.legacy else "")
+            # Awaiting the future itself would cancel it with the caller.
+            await asyncio.wait([only.link])
+            link = only.link.result()
+
+        async def watch() -> None:
+            await link.wait_ended()
+            gone()
+
+        tasks += [asyncio.create_task(watch()), asyncio.create_task(link.listen())]
+        yield link
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*(attempt.closed() for attempt in attempts))
 
 
 def reason(error: BaseException) -> str:
@@ -255,8 +419,8 @@ def reason(error: BaseException) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    if isinstance(error, MCPError):
-        return error.error.message
+    if isinstance(error, McpRequestError):
+        return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     if isinstance(error, TimeoutError):

@@ -20,6 +20,7 @@ from agent_cli.config.parsing import SettingsError, decode_json, nearest_key_hin
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import McpServer
 from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.mcp.credentials import oauth_problem
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import read_regular, write_atomic
@@ -95,7 +96,7 @@ def find_servers(
     found: list[DeclaredServer] = []
     problems: list[str] = []
     for text in options.mcp_config:
-        found += _servers_from_option(text)
+        found += _servers_from_option(text, problems)
     if not options.strict_mcp_config:
         for from_user in (True, False):
             scope: Scope = "user" if from_user else "project"
@@ -131,19 +132,19 @@ def servers_of_host(names: Iterable[str], known: Iterable[str] = ()) -> list[Dec
     return found
 
 
-def _servers_from_option(text: str) -> list[DeclaredServer]:
-    """Return the servers of one --mcp-config. Raises UsageError."""
+def _servers_from_option(text: str, notes: list[str]) -> list[DeclaredServer]:
+    """Return the servers of one --mcp-config. Raises UsageError. notes: receives what is ignored."""
     source = "--mcp-config"
-    if not text.lstrip().startswith("{"):
+    if not begins_json_object(text):
         path = Path(os.path.expanduser(text))
         source = str(path)
         try:
-            text = read_regular(path, MAX_BYTES).decode("utf-8")
+            text = decode_user_text(read_regular(path, MAX_BYTES))
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise UsageError(f"--mcp-config: {path}: {why}") from None
     problems: list[str] = []
-    found = read_json(text, source, "given", problems)
+    found = read_json(text, source, "given", problems, notes)
     if problems:
         raise UsageError(problems[0] if problems[0].startswith("--mcp-config") else f"--mcp-config: {problems[0]}")
     return found
@@ -152,7 +153,7 @@ def _servers_from_option(text: str) -> list[DeclaredServer]:
 def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
     path = root / PROJECT_FILE
     try:
-        text = read_regular(path, MAX_BYTES, root).decode("utf-8")
+        text = decode_user_text(read_regular(path, MAX_BYTES, root))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, UnicodeDecodeError) as error:
@@ -160,11 +161,37 @@ def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
             return []
         problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
         return []
-    return read_json(text, str(path), "project", problems)
+    return read_json(text, str(path), "project", problems, problems)
 
 
-def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list[DeclaredServer]:
-    """Parse {"mcpServers": {NAME: {...}}}; append unusable entries to `problems`."""
+# Keys of other programs, by what they are called here; and theirs that allow calls without a question.
+_OTHER_KEYS = {"serverUrl": "url", "httpUrl": "url", "transport": "type", "disabledTools": "disabled_tools"}
+_GRANTS = ("autoApprove", "alwaysAllow", "trust")
+_REMARKS = ("description", "name", "icon", "note", "comment", "//", "$comment", "_comment")
+_OTHER_TYPES = {"streamableHttp": "http", "streamable_http": "http", "local": "stdio", "remote": "http"}
+
+
+def own_keys(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a declaration with the keys and types of other programs as they are called here."""
+    known = dict(raw)
+    for other, key in _OTHER_KEYS.items():
+        if other in known:
+            known.setdefault(key, known[other])
+            del known[other]
+    if isinstance(known.get("enabled"), bool):
+        known.setdefault("disabled", not known.pop("enabled"))
+    if isinstance(kind := known.get("type"), str):
+        known["type"] = _OTHER_TYPES.get(kind, kind)
+    return known
+
+
+def read_json(
+    text: str, source: str, scope: Scope, problems: list[str], notes: list[str] | None = None
+) -> list[DeclaredServer]:
+    """Parse {"mcpServers": {NAME: {...}}}; append unusable entries to `problems`.
+
+    notes: receives what is ignored without harm.
+    """
     try:
         data = decode_json(text, source)
     except SettingsError as error:
@@ -182,13 +209,19 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
         if not isinstance(raw, dict):
             problems.append(f"{source}: {shorten(name)}: expected a table")
             continue
+        if notes is not None and (grants := [key for key in _GRANTS if raw.get(key)]):
+            notes.append(
+                f"{source}: {shorten(name)}: {', '.join(grants)} allows nothing here; "
+                f"a permission rule such as mcp__{shorten(name)}__TOOL does"
+            )
+        raw = own_keys(raw)
         try:
             known = {k: v for k, v in raw.items() if k in McpServer._fields}
             server = from_json(McpServer, known, name)
         except DecodeError as error:
             problems.append(f"{source}: {one_line(str(error))}")
             continue
-        if unknown := [k for k in raw if k not in known and k not in ("description", "name")]:
+        if unknown := [k for k in raw if k not in known and k not in (*_GRANTS, *_REMARKS)]:
             hint = nearest_key_hint(unknown[0], list(McpServer._fields))
             problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} is not a known key{hint}")
             if scope == "given":
@@ -264,7 +297,7 @@ def server_data(server: McpServer) -> dict[str, Any]:
 def change_json(path: Path, name: str, server: McpServer | None) -> None:
     """Add a server to a file {"mcpServers": {...}}, or remove it if None. Raises McpEditError."""
     try:
-        text = read_regular(path, MAX_BYTES, path.parent).decode("utf-8")
+        text = decode_user_text(read_regular(path, MAX_BYTES, path.parent))
         data = decode_json(text, path.name)
     except FileNotFoundError:
         data = {}
@@ -285,12 +318,12 @@ def change_toml(path: Path, name: str, server: McpServer | None) -> None:
     # Edit the target of a symbolic link in place.
     path = Path(os.path.realpath(path))
     try:
-        text = read_regular(path, MAX_BYTES).decode("utf-8")
+        text = decode_user_text(read_regular(path, MAX_BYTES))
     except FileNotFoundError:
         text = ""
     except (OSError, UnicodeDecodeError) as error:
         raise McpEditError(f"{path}: {error}") from None
-    if text.lstrip().startswith("{"):
+    if begins_json_object(text):
         raise McpEditError(f"{path} is JSON, which agent does not edit; change it by hand")
     try:
         document: Any = tomlkit.parse(text)

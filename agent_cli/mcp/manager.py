@@ -17,10 +17,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
+from agent_cli.mcp.answers import read_contents, truncated_result
 from agent_cli.mcp.config import DeclaredServer
 from agent_cli.mcp.server import Loop, Server
 from agent_cli.mcp.server_state import ServerSettings
-from agent_cli.mcp.tools import McpTool, resource_text, result_within, truncated_result, wait_for
+from agent_cli.mcp.tools import McpTool, result_within, wait_for
 from agent_tools.base import Effect, Outcome, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import Media, Note
@@ -101,8 +102,7 @@ class ReadMcpResource(Tool[ReadResourceArgs]):
         wait_for(server, ctx.cancel)
         data = result_within(server.read(args.uri), ctx.cancel, server.name)
         media: list[Media] = []
-        parts = [resource_text(content, media, ctx) for content in data.get("contents") or []]
-        text = truncated_result("\n".join(parts), ctx) or "(it is empty)"
+        text = truncated_result(read_contents(data, media, ctx), ctx) or "(it is empty)"
         return ToolResult(text, Note(shorten(text, 160)), media=tuple(media))
 
 
@@ -291,7 +291,7 @@ class Servers:
         self._changed: Callable[[], None] = lambda: None
         self._offered: Callable[[str], bool] = lambda name: True
         self._setup = setup
-        self.all = {f.name: self._make(f, f.name in off) for f in found}
+        self.all = {f.name: self._make(f, f.server.disabled or f.name in off) for f in found}
 
     def _make(self, found: DeclaredServer, off: bool = False) -> Server:
         return Server(found, self._setup, self._loop, self._news.append, self._on_change, off)
@@ -346,16 +346,23 @@ class Servers:
         self._changed()
         return list(made), gone
 
-    def wait(self, seconds: float, *, needed: bool = False) -> None:
+    def wait(self, seconds: float, *, needed: bool = False, from_launch: bool = False) -> list[str]:
         """Start the servers if needed, and wait until all are running or have failed, for at most `seconds`.
 
+        Return the names of those that are still starting.
+
         needed: do not wait for servers whose offers are known.
+        from_launch: the time of each server begins when its process is started.
         """
         self.start(needed=needed)
         end = time.monotonic() + seconds
-        for server in self.all.values():
-            if server.status == "starting" and not (needed and server.from_cache):
+        waited = [s for s in self.all.values() if s.status == "starting" and not (needed and s.from_cache)]
+        for server in waited:
+            if from_launch:
+                server.wait_from_launch(seconds)
+            else:
                 server.wait(max(0.0, end - time.monotonic()))
+        return [server.name for server in waited if server.status == "starting"]
 
     def restart_logged_in(self, seconds: float) -> None:
         """Restart servers that needed a login if the user has logged in since; wait up to `seconds` for them."""

@@ -30,8 +30,9 @@ from pydantic import AnyUrl, ValidationError
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.client import make_client, reason
+from agent_cli.mcp.client import reason
 from agent_cli.mcp.credentials import Login, LoginStore, LoginStoreError, is_secure_url, key_of
+from agent_cli.mcp.http_transport import make_client
 from agent_tools.text import shorten
 
 # Since this protocol version, token requests name their server.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_cli.mcp.supervisor import ServerSupervisor
 
 with lazy_imports():
-    from agent_cli.mcp import stdio, supervisor
+    from agent_cli.mcp import supervisor
 
 
 class Loop:
@@ -130,8 +130,8 @@ class Server(ServerState):
 
     def end_at_once(self) -> None:
         """Kill its process group."""
-        if self._supervisor is not None and self._supervisor.process.pid and self._supervisor.process.code is None:
-            stdio.end_group(self._supervisor.process.pid, 9)
+        if self._supervisor is not None:
+            self._supervisor.kill()
 
     def restart(self, seconds: float) -> None:
         """Restart it on the user's request."""

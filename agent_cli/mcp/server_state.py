@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.mcp.approvals import Approvals, changed_tools, changes_phrase, may_start
-from agent_cli.mcp.catalog import Offer, load_listing, offers_of, save_listing
+from agent_cli.mcp.catalog import Offer, entries_by, load_listing, offers_of, save_listing
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import LoginStore, login_message
 
 if TYPE_CHECKING:
     from agent_cli.core.host_servers import HostServers
-    from agent_cli.mcp.client import McpConnection
+    from agent_cli.mcp.client import Era, McpConnection
 
 Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved", "login"]
 # Receives events of a running call: ("progress", text) or ("ask", (what, a future for the answer)).
@@ -93,6 +94,7 @@ class ServerState:
     tools: usable tools, by full name.
     withheld: tools that are "new" or "changed" since they were approved, by full name.
     from_cache: its offers are known from an earlier run; it is started on first use.
+    era: how its connection was seen to begin.
     """
 
     def __init__(
@@ -123,6 +125,9 @@ class ServerState:
         self._all: dict[str, Offer] = {}
         self._baseline: dict[str, str] | None = None
         self._settled = threading.Event()
+        self._launched = threading.Event()
+        self._launched_at = 0.0
+        self.era: Era = ""
         if disabled:
             self._settled.set()
 
@@ -132,6 +137,7 @@ class ServerState:
         folder = setup.listings(found)
         if not disabled and folder is not None and (listing := load_listing(folder, found)) is not None:
             self.from_cache = True
+            self.era = listing.era
             self._all = {offer.full: offer for offer in listing.offers}
             self.tools, self.prompts, self.resources = dict(self._all), listing.prompts, listing.resources
 
@@ -157,8 +163,10 @@ class ServerState:
             self._login_named = False
         if status == "starting":
             self._settled.clear()
+            self._launched.clear()
         else:
             self._settled.set()
+            self._launched.set()
         self.changed()
 
     def report_login(self) -> None:
@@ -180,21 +188,33 @@ class ServerState:
         """Wait up to `seconds`; return True if the server is running or has failed."""
         return self._settled.wait(seconds)
 
+    def on_launch(self) -> None:
+        """Record that its process has been started, or the first request to it sent."""
+        self._launched_at = time.monotonic()
+        self._launched.set()
+
+    def wait_from_launch(self, seconds: float) -> bool:
+        """Wait as `wait`; the time begins when its process is started, which may take as long as a start may take."""
+        self._launched.wait(self.setup.start_timeout)
+        return self._settled.wait(max(0.0, self._launched_at + seconds - time.monotonic()))
+
     # Offers.
 
     def update_offers(
         self,
-        tools: list[dict[str, Any]],
-        prompts: list[dict[str, Any]],
-        resources: list[dict[str, Any]],
+        tools: list[Any],
+        prompts: list[Any],
+        resources: list[Any],
         link: McpConnection,
     ) -> None:
         """Record what the server lists; withhold tools that are new or changed since they were approved."""
         problems: list[str] = []
-        self._all = offers_of(self.name, tools, problems)
-        self.prompts = {str(p["name"]): p for p in prompts if p.get("name")}
-        self.resources = {str(r["uri"]): r for r in resources if r.get("uri")}
+        off = self.found.server.disabled_tools
+        self._all = {full: o for full, o in offers_of(self.name, tools, problems).items() if o.name not in off}
+        self.prompts = entries_by("name", prompts, "prompt", problems)
+        self.resources = entries_by("uri", resources, "resource", problems)
         self.about, self.protocol, self.instructions = link.about, link.protocol, link.instructions
+        self.era = link.era
         marks = self.fingerprints
         before = self._approved_tools()
         if before is None:
@@ -214,7 +234,7 @@ class ServerState:
         self.problems, self.withheld = problems, withheld
         self.tools = {full: offer for full, offer in self._all.items() if full not in withheld}
         if (folder := self.setup.listings(self.found)) is not None:
-            save_listing(folder, self.found, list(self.tools.values()), self.prompts, self.resources)
+            save_listing(folder, self.found, list(self.tools.values()), self.prompts, self.resources, self.era)
         self.changed()
 
     @property

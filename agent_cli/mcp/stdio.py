@@ -1,109 +1,87 @@
 """A server's process and its streams: one JSON message per line, with limits on lines and error output.
 
-The process leads its own group, and the whole group has ended when `pipe` exits. From a line that is too long only the
-request id is extracted, so that only this request fails.
+The process leads its own group, and the whole group has ended when `pipe` exits. Also the messages of a server in the
+host process. Neither needs the SDK.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
+import logging
 import os
-import re
 import signal
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
-import anyio
-import mcp_types
-from anyio.abc import ByteReceiveStream, Process
-from mcp.shared.message import SessionMessage
-
 from agent_cli.core.host_servers import HostServers, Message
+from agent_cli.mcp.jsonrpc import MAX_MESSAGE_BYTES, TOO_LONG, Wire, parse_message, unreadable
 from agent_tools.fs.safe_files import open_regular, private_folder
 from agent_tools.process.reaper import REAPER, marked
 from agent_tools.text import sanitize_output
 
-_PIPE_ENDS = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError)
-
-
-@asynccontextmanager
-async def host_pipe(name: str, host: HostServers, gone: Callable[[], None]) -> AsyncGenerator[Any, None]:
-    """Provide the two message streams of a server in the host process. gone: called when the host reports its end."""
-    loop = asyncio.get_running_loop()
-    into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
-    outgoing, written = anyio.create_memory_object_stream[SessionMessage](0)
-
-    def deliver(message: Message | None) -> None:
-        if message is None:
-            into.close()
-            gone()
-        elif (read := _read(message)) is not None:
-            with suppress(*_PIPE_ENDS):
-                into.send_nowait(read)
-
-    def receive(message: Message | None) -> None:
-        # After the loop has ended, messages have no reader.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(deliver, message)
-
-    async def write() -> None:
-        with suppress(*_PIPE_ENDS):
-            async with written:
-                async for message in written:
-                    try:
-                        host.send(name, message.message.model_dump(mode="json", by_alias=True, exclude_unset=True))
-                    except Exception:  # noqa: BLE001 - the host's function may raise anything; this ends the server
-                        deliver(None)
-                        return
-
-    host.attach(name, receive)
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(write)
-            try:
-                yield messages, outgoing
-            finally:
-                messages.close()
-                outgoing.close()
-                group.cancel_scope.cancel()
-    finally:
-        host.detach(name, receive)
-        into.close()
-
-
-def _read(message: Message) -> SessionMessage | None:
-    """Parse a message of the host; return an error for a malformed answer, None for anything else malformed."""
-    try:
-        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_python(message, by_name=False))
-    except ValueError:
-        number = message.get("id")
-        if not isinstance(number, int | str) or "method" in message:
-            return None
-        error = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message="its answer does not follow the protocol")
-        return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
-
-
-MAX_LINE_BYTES = 16 << 20
 MAX_LOG_BYTES = 1 << 20
 # How long to wait after closing its input, after TERM, and after KILL: together less than `manager.CLOSE_SECONDS`.
 STDIN_CLOSED_SECONDS, TERM_SECONDS, KILL_SECONDS = 0.4, 0.4, 0.4
-_ENDS = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
-_ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,80}")'
+_CHUNK_BYTES = 65_536
+# It warns of writes to a server that has ended, which must not reach the terminal.
+logging.getLogger("asyncio").addHandler(logging.NullHandler())
+logging.getLogger("asyncio").propagate = False
+
+
+class HostWire(Wire):
+    """The messages of a server in the host process."""
+
+    def __init__(self, name: str, host: HostServers) -> None:
+        self._name = name
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._received: asyncio.Queue[Message | None] = asyncio.Queue()
+
+    def receive(self, message: Message | None) -> None:
+        """Take a message of the host, on any thread; None for the end."""
+        # After the loop has ended, messages have no reader.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._received.put_nowait, message)
+
+    async def messages(self) -> AsyncIterator[Any]:
+        while (message := await self._received.get()) is not None:
+            yield message
+
+    async def send(self, message: dict[str, Any]) -> None:
+        try:
+            self._host.send(self._name, message)
+        except Exception as error:  # noqa: BLE001 - the host's function may raise anything; this ends the server
+            self._received.put_nowait(None)
+            raise ConnectionError(f"{type(error).__name__}: {error}") from None
+
+
+@asynccontextmanager
+async def host_pipe(name: str, host: HostServers) -> AsyncGenerator[HostWire, None]:
+    """Connect to a server in the host process."""
+    wire = HostWire(name, host)
+    host.attach(name, wire.receive)
+    try:
+        yield wire
+    finally:
+        host.detach(name, wire.receive)
 
 
 class StderrTail:
-    """Writes a server's error output to a file of at most MAX_LOG_BYTES, and keeps one older file of that size."""
+    """Writes a server's error output to a file of at most MAX_LOG_BYTES, and keeps one older file of that size.
+
+    Several processes of a server may share it.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._size = 0
         self._fd = -1
         self._last = b""
+        self._opened = False
 
     def write(self, data: bytes) -> None:
         """Append to the file, if there is one. Never raises."""
@@ -115,10 +93,13 @@ class StderrTail:
                 os.close(self._fd)
                 self._fd = -1
                 self._path.replace(self._path.with_suffix(".old"))
+                self._opened = False
             if self._fd < 0:
                 private_folder(self._path.parent)
-                self._fd = open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
-                self._size = 0
+                how = os.O_APPEND if self._opened else os.O_TRUNC
+                self._fd = open_regular(self._path, os.O_WRONLY | os.O_CREAT | how | os.O_NOFOLLOW)
+                self._size = os.fstat(self._fd).st_size
+                self._opened = True
             self._size += os.write(self._fd, data)
         except OSError:
             self._path = None
@@ -143,107 +124,120 @@ class ServerProcess:
     code: its exit code; None while it runs.
     """
 
-    def __init__(self, log: Path | None) -> None:
-        self.errors = StderrTail(log)
+    def __init__(self, errors: StderrTail) -> None:
+        self.errors = errors
         self.pid = 0
         self.code: int | None = None
+
+    def kill(self) -> None:
+        """Kill its process group, if it runs."""
+        if self.pid and self.code is None:
+            end_group(self.pid, signal.SIGKILL)
+
+
+class ProcessWire(Wire):
+    """The messages of a server's process, one per line."""
+
+    def __init__(self, stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader) -> None:
+        self._stdin = stdin
+        self._stdout = stdout
+
+    def messages(self) -> AsyncIterator[Any]:
+        return lines(self._stdout)
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self._stdin.write(f"{json.dumps(message)}\n".encode())
+        await self._stdin.drain()
 
 
 @asynccontextmanager
 async def pipe(
-    command: list[str], env: Mapping[str, str], cwd: Path, server: ServerProcess, gone: Callable[[], None]
-) -> AsyncGenerator[Any, None]:
-    """Run the server and provide its two message streams. Raises OSError if it cannot be run.
-
-    server: receives the state of the process.
-    gone: called when its output ends.
-    """
+    command: list[str], env: Mapping[str, str], cwd: Path, server: ServerProcess
+) -> AsyncGenerator[ProcessWire, None]:
+    """Run the server and connect to it. Raises OSError if it cannot be run. server: receives the process's state."""
     mark = os.urandom(8).hex()
     REAPER.expect(mark)
-    try:
-        process = await anyio.open_process(
-            command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=marked(env, mark), cwd=cwd, start_new_session=True
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=marked(env, mark), cwd=cwd, start_new_session=True
         )
-    except BaseException:  # no process was started; the caller reports the error
+    )
+    try:
+        try:
+            await asyncio.wait([starting])
+        except asyncio.CancelledError:
+            # A start that is interrupted halfway would leave its pipes open.
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await _end(starting.result())
+            raise
+        process = starting.result()
+    except BaseException:  # no process is left; the caller reports the error
         REAPER.give_up(mark)
         raise
     REAPER.watch(process.pid, mark)
     server.pid, server.code = process.pid, None
-    into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, written = anyio.create_memory_object_stream[SessionMessage](0)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-
-    async def read() -> None:
-        with suppress(*_ENDS):
-            async with into:
-                async for message in lines(stdout):
-                    await into.send(message)
-        gone()
-
-    async def write() -> None:
-        with suppress(*_ENDS):
-            async with written:
-                async for message in written:
-                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await stdin.send(f"{text}\n".encode())
-
-    async def log() -> None:
-        received = 0
-        with suppress(*_ENDS):
-            while True:
-                data = await stderr.receive(65_536)
-                server.errors.write(data)
-                received += len(data)
-                if received > MAX_LOG_BYTES:
-                    # It writes too much: read slowly, which makes it wait.
-                    await anyio.sleep(0.02)
-
-    async with anyio.create_task_group() as group:
-        for task in (read, write, log):
-            group.start_soon(task)
+    reading = asyncio.create_task(_log(process.stderr, server.errors))
+    try:
+        yield ProcessWire(process.stdin, process.stdout)
+    finally:
+        ending = asyncio.create_task(_end(process))
         try:
-            yield messages, outgoing
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            # It is ended all the same, within a limited time.
+            await asyncio.wait([ending])
+            raise
         finally:
-            with anyio.CancelScope(shield=True):
-                messages.close()
-                outgoing.close()
-                await _end(process)
             REAPER.forget(process.pid)
             server.code = process.returncode
+            reading.cancel()
             server.errors.close()
-            group.cancel_scope.cancel()
 
 
-async def _end(process: Process) -> None:
+async def _log(stderr: asyncio.StreamReader, errors: StderrTail) -> None:
+    received = 0
+    with suppress(OSError):
+        while data := await stderr.read(_CHUNK_BYTES):
+            errors.write(data)
+            received += len(data)
+            if received > MAX_LOG_BYTES:
+                # It writes too much: read slowly, which makes it wait.
+                await asyncio.sleep(0.02)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
     """Stop the process and its group: close its input, then TERM, then KILL."""
     assert process.stdin is not None
-    with suppress(*_ENDS), anyio.move_on_after(0.1):
-        await process.stdin.aclose()
-    for seconds, number in (
-        (STDIN_CLOSED_SECONDS, signal.SIGTERM),
-        (TERM_SECONDS, signal.SIGKILL),
-        (KILL_SECONDS, None),
-    ):
-        if await _wait_for_exit(process, seconds):
-            break
-        if number is not None:
-            end_group(process.pid, number)
-    # Kill the processes that it left behind in its group.
-    end_group(process.pid, signal.SIGKILL)
-    transport = getattr(getattr(process, "_process", None), "_transport", None)
-    if transport is not None:
-        with suppress(PermissionError):
-            transport.close()
+    process.stdin.close()
+    try:
+        for seconds, number in (
+            (STDIN_CLOSED_SECONDS, signal.SIGTERM),
+            (TERM_SECONDS, signal.SIGKILL),
+            (KILL_SECONDS, None),
+        ):
+            if await _wait_for_exit(process, seconds):
+                break
+            if number is not None:
+                end_group(process.pid, number)
+    finally:
+        # Kill the processes that it left behind in its group.
+        end_group(process.pid, signal.SIGKILL)
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            with suppress(PermissionError):
+                transport.close()
 
 
-async def _wait_for_exit(process: Process, seconds: float) -> bool:
+async def _wait_for_exit(process: asyncio.subprocess.Process, seconds: float) -> bool:
     # Not `wait`, which also waits for pipes that other processes may hold open.
-    with anyio.move_on_after(seconds):
-        while process.returncode is None:
-            await anyio.sleep(0.01)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while process.returncode is None:
+                await asyncio.sleep(0.01)
     return process.returncode is not None
 
 
@@ -253,46 +247,42 @@ def end_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-async def lines(stream: ByteReceiveStream) -> AsyncGenerator[SessionMessage | Exception, None]:
-    """Yield the messages of a stream, one per line. Other lines are skipped; too long ones become an error."""
+async def lines(stream: asyncio.StreamReader) -> AsyncIterator[Any]:
+    """Yield the messages of a stream, one per line, in the form of `parse_message`; other lines are skipped.
+
+    A line of more than MAX_MESSAGE_BYTES is unreadable as soon as it is known which request it answers, and at the
+    latest when it ends or has four times that size.
+    """
     parts: list[bytes] = []
-    size = 0
-    while True:
-        try:
-            chunk = await stream.receive(65_536)
-        except _ENDS:
-            return
+    size, reported = 0, False
+    while chunk := await _next_chunk(stream):
         *ended, rest = chunk.split(b"\n")
         for end in ended:
             parts.append(end)
-            size += len(end)
-            message = _error_for_long_line(parts) if size > MAX_LINE_BYTES else _message(b"".join(parts))
-            parts, size = [], 0
+            message = None
+            if size + len(end) <= MAX_MESSAGE_BYTES:
+                message = parse_message(b"".join(parts))
+            elif not reported:
+                message = unreadable(b"".join(parts[:2]), b"".join(parts[-2:]), TOO_LONG)
+            parts, size, reported = [], 0, False
             if message is not None:
                 yield message
-        if rest:
-            parts.append(rest)
-            size += len(rest)
-        if size > MAX_LINE_BYTES and len(parts) > 2:
-            # The first and the last chunks may contain the request id.
-            parts = [parts[0], parts[-2], parts[-1]]
+        if not rest:
+            continue
+        parts.append(rest)
+        size += len(rest)
+        if size > MAX_MESSAGE_BYTES:
+            # Only the beginning and the end of the line are kept.
+            parts = [*parts[:2], *parts[-2:]] if len(parts) > 4 else parts
+            found = None if reported else unreadable(b"".join(parts[:2]), b"", TOO_LONG)
+            if found is not None and (found.id is not None or size > 4 * MAX_MESSAGE_BYTES):
+                reported = True
+                yield found
 
 
-def _message(line: bytes) -> SessionMessage | None:
-    if not line.strip():
-        return None
+async def _next_chunk(stream: asyncio.StreamReader) -> bytes:
+    """Return some bytes; none at the end of the stream."""
     try:
-        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
-        # Some servers print greetings to stdout; ignore such lines.
-        return None
-
-
-def _error_for_long_line(parts: list[bytes]) -> SessionMessage | None:
-    """Return the error answer for a line above MAX_LINE_BYTES; None if it answers no request."""
-    found = re.search(_ID, parts[0][:200]) or re.search(_ID, b"".join(parts[-2:])[-200:])
-    if found is None:
-        return None
-    text = f"the answer has more than {MAX_LINE_BYTES >> 20} MB, and was discarded"
-    error = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=text)
-    return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
+        return await stream.read(_CHUNK_BYTES)
+    except OSError:
+        return b""

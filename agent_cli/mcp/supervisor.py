@@ -12,12 +12,13 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from agent_cli.config.schema import McpServer
-from agent_cli.mcp.catalog import McpRequestError
+from agent_cli.mcp.catalog import McpRequestError, UnknownOutcomeError
 from agent_cli.mcp.client import McpConnection, connected, reason
 from agent_cli.mcp.config import MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import has_auth_header, login_message
+from agent_cli.mcp.jsonrpc import ConnectionEndedError
 from agent_cli.mcp.server_state import CallListener, ServerState
-from agent_cli.mcp.stdio import ServerProcess
+from agent_cli.mcp.stdio import ServerProcess, StderrTail
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
@@ -41,12 +42,29 @@ class ServerSupervisor:
         self._changed = False
         self._gone = False
         self._denied = False
-        self.process = ServerProcess(server.log)
+        # Limits the time of a start that is under way.
+        self._start_limit: asyncio.Timeout | None = None
+        self._errors = StderrTail(server.log)
+        self._processes: list[ServerProcess] = []
+        self.process = ServerProcess(self._errors)
+
+    def _new_process(self) -> ServerProcess:
+        self._processes = [process for process in self._processes if process.code is None]
+        self.process = ServerProcess(self._errors)
+        self._processes.append(self.process)
+        return self.process
+
+    def kill(self) -> None:
+        """Kill its processes, from any thread."""
+        for process in list(self._processes):
+            process.kill()
 
     def stop(self) -> None:
-        """Stop the server without a restart."""
+        """Stop the server without a restart, also while it starts."""
         self._stop.set()
         self._woken.set()
+        if self._start_limit is not None:
+            self._start_limit.reschedule(0.0)
 
     async def run(self) -> None:
         """Run the server until it is stopped or has ended for good."""
@@ -65,7 +83,7 @@ class ServerSupervisor:
 
     def _how_it_ended(self) -> str:
         code = self.process.code
-        last = self.process.errors.last
+        last = self._errors.last
         words = "ended" if code is None else f"ended with code {code}"
         return f"{words} ({last})" if last else words
 
@@ -79,7 +97,7 @@ class ServerSupervisor:
             await asyncio.sleep(0)
             declared = substitute_env(server.found.server, self._setup.env)
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._setup.start_timeout):
+                async with asyncio.timeout(self._setup.start_timeout) as self._start_limit:
                     link = await stack.enter_async_context(
                         connected(
                             declared,
@@ -87,7 +105,7 @@ class ServerSupervisor:
                             env=self._setup.server_env() | declared.env,
                             cwd=self._setup.cwd / declared.cwd,
                             roots=self._setup.roots,
-                            process=self.process,
+                            new_process=self._new_process,
                             gone=self._on_gone,
                             elicit=self._elicit,
                             changed=self._on_changed,
@@ -95,9 +113,13 @@ class ServerSupervisor:
                             answered=self._on_answer,
                             name=server.name,
                             host=self._setup.host,
+                            era=server.era,
+                            launched=server.on_launch,
                         )
                     )
+                    self.process = link.process or self.process
                     await self._update_offers(link)
+                self._start_limit = None
                 self._link, up = link, True
                 self._mark(declared, wanted=False)
                 server.set_status("ready")
@@ -114,11 +136,17 @@ class ServerSupervisor:
                 self._mark(declared, wanted=True)
                 server.set_status("login", login_message(server.name, "it"))
             elif not up:
-                last = self.process.errors.last
-                server.set_status("failed", f"{reason(error)}{f' ({last})' if last else ''}")
+                server.set_status("failed", "it was ended" if self._stop.is_set() else self._why_not_up(error))
         finally:
+            self._start_limit = None
             self._link = None
         return up and not self._stop.is_set()
+
+    def _why_not_up(self, error: Exception) -> str:
+        if isinstance(error, ConnectionEndedError) and self.process.code is not None:
+            return f"it {self._how_it_ended()}"
+        last = self._errors.last
+        return f"{reason(error)}{f' ({last})' if last else ''}"
 
     def _login(self, declared: McpServer) -> Any:
         """Return an object that adds the login to requests; None, without loading oauth, if there is no login."""
@@ -160,8 +188,8 @@ class ServerSupervisor:
     async def _update_offers(self, link: McpConnection) -> None:
         tools = await link.tools()
         # Servers without these often answer with an error.
-        prompts: list[dict[str, Any]] = []
-        resources: list[dict[str, Any]] = []
+        prompts: list[Any] = []
+        resources: list[Any] = []
         with suppress(McpRequestError):
             prompts = await link.prompts()
         with suppress(McpRequestError):
@@ -185,7 +213,7 @@ class ServerSupervisor:
 
     def link(self) -> McpConnection:
         """Return the open connection. Raises McpRequestError."""
-        if self._link is None:
+        if self._link is None or self._gone:
             raise McpRequestError(
                 f"the MCP server {self._server.name} is not running: {self._server.reason or 'it has ended'}"
             )
@@ -193,17 +221,17 @@ class ServerSupervisor:
 
     async def bounded(self, work: Any, seconds: float) -> Any:
         """Return the result of the work. Raises McpRequestError on a timeout or if the server ends meanwhile."""
-        started, was_open = time.monotonic(), self._link is not None
+        started, was_open = time.monotonic(), self._link is not None and not self._gone
         try:
             async with asyncio.timeout(seconds or None):
                 return await work
         except TimeoutError:
-            raise McpRequestError(
+            raise UnknownOutcomeError(
                 f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled"
             ) from None
         except McpRequestError as error:
             if self._denied and was_open and not has_auth_header(self._server.found.server):
                 raise McpRequestError(self._report_denied()) from None
             if self._gone and was_open:
-                raise McpRequestError(f"the server {self._how_it_ended()} before it answered") from None
+                raise UnknownOutcomeError(f"the server {self._how_it_ended()} before it answered") from None
             raise error

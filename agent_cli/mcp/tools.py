@@ -8,8 +8,6 @@ In user input, `@server:uri` refers to a resource, and `/mcp__server__prompt wor
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 import time
@@ -19,14 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.mcp.catalog import McpRequestError, Offer
+from agent_cli.mcp.answers import block_text, mcp_result, read_contents, truncated_result
+from agent_cli.mcp.catalog import McpRequestError, Offer, UnknownOutcomeError
+from agent_cli.mcp.schemas import restore_names
 from agent_cli.mcp.server import Server
 from agent_tools.base import AskUser, Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.documents.images import show_image, sniff
 from agent_tools.record import Value
 from agent_tools.results import Media, Note
-from agent_tools.text import HeadTail, counted, escape_controls, one_line, sanitize_output, shorten
+from agent_tools.text import escape_controls, one_line, shorten
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -44,6 +43,7 @@ class McpTool(Tool[McpArgs]):
     """One tool of one server. Its own claims, such as being read-only, allow nothing."""
 
     Args = McpArgs
+    of_server = True
 
     def __init__(self, server: Server, offer: Offer) -> None:
         self.server = server
@@ -55,7 +55,7 @@ class McpTool(Tool[McpArgs]):
         return self.offer.schema
 
     def read(self, arguments: dict[str, Any]) -> McpArgs:
-        return McpArgs(arguments)
+        return McpArgs(restore_names(arguments, self.offer.renamed))
 
     def effects(self, args: McpArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("call", f"{self.offer.server}: {one_line(self.offer.name)}"),)
@@ -101,15 +101,23 @@ class McpTool(Tool[McpArgs]):
                 elif (now := time.monotonic()) - shown_at >= _PROGRESS_INTERVAL_SECONDS:
                     shown_at = now
                     yield Progress(f"{shorten(str(what), 200)}\n")
-            return mcp_result(call.result(), self.server.name, ctx)
+            return mcp_result(call.result(), ctx)
+        except UnknownOutcomeError as lost:
+            raise ToolError(self._maybe_done(shorten(escape_controls(str(lost)), 2_000))) from None
         except McpRequestError as refused:
             text = shorten(escape_controls(str(refused)), 2_000)
             raise ToolError(f"The MCP server {self.server.name} could not do this: {text}") from None
         except FutureCancelledError:
-            raise ToolError(f"The MCP server {self.server.name} was stopped before it answered.") from None
+            raise ToolError(self._maybe_done("it was stopped before it answered")) from None
         finally:
             undo()
             call.cancel()
+
+    def _maybe_done(self, why: str) -> str:
+        return (
+            f"There is no readable answer from the MCP server {self.server.name}: {why}. "
+            "The call may have been done; check before you repeat it."
+        )
 
     def _check(self) -> None:
         """Raise ToolError if the tool is no longer the one that was approved."""
@@ -149,97 +157,6 @@ def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
         raise ToolError(f"The MCP server {name} was stopped before it answered.") from None
     finally:
         undo()
-
-
-HEAD_CHARS, TAIL_CHARS = 40_000, 10_000
-MAX_IMAGES = 10
-
-
-def mcp_result(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResult:
-    """Convert an answer in the protocol's form to a tool result."""
-    media: list[Media] = []
-    parts = [_part(block, media, ctx) for block in data.get("content") or []]
-    structured = data.get("structuredContent")
-    if structured is not None and not any(parts) and not media:
-        parts = [json.dumps(structured, ensure_ascii=False, indent=1)]
-    failed = data.get("isError") is True
-    text = sanitize_output("\n".join(p for p in parts if p)).rstrip("\n")
-    if not text and not media:
-        text = "(an error without a message)" if failed else "(no output)"
-    display = Note(_size_of(text, media))
-    return ToolResult(text, display, failed, media=tuple(media))
-
-
-def _size_of(text: str, media: list[Media]) -> str:
-    lines = text.splitlines()
-    more = [counted(len(lines), "line")] if len(lines) > 1 else [shorten(text, 160)] if text else []
-    return ", ".join([*more, *([counted(len(media), "image")] if media else [])])
-
-
-def truncated_result(text: str, ctx: ToolContext) -> str:
-    """Escape text for a user's message; truncate long text in the middle and save all of it in a file."""
-    search = ctx.workspace.advice("Grep Read", "; {} shows any part of it").lstrip()
-    room = HeadTail(HEAD_CHARS, TAIL_CHARS, ctx.workspace.scratch, search=search)
-    room.feed(text.encode("utf-8", "replace"))
-    room.close()
-    return room.text("ask for less of it").rstrip("\n")
-
-
-def _part(block: dict[str, Any], media: list[Media], ctx: ToolContext) -> str:
-    """Return one piece of content as text; append an image to `media`."""
-    kind = block.get("type")
-    if kind == "text":
-        return str(block.get("text", ""))
-    if kind == "image":
-        return _image(str(block.get("data", "")), media, ctx)
-    if kind == "resource":
-        return resource_text(block.get("resource") or {}, media, ctx)
-    if kind == "resource_link":
-        name = " ".join(filter(None, [str(block.get("name", "")), str(block.get("description", ""))]))
-        return f"[resource {one_line(str(block.get('uri', '')))}: {one_line(name)}]"
-    size = len(str(block.get("data", ""))) * 3 // 4
-    return f"[{one_line(str(kind))} of {size:,} bytes, which cannot be shown]"
-
-
-def resource_text(resource: dict[str, Any], media: list[Media], ctx: ToolContext) -> str:
-    """Return the content of a resource as text; append an image to `media`."""
-    if "text" in resource:
-        return str(resource["text"])
-    mime = str(resource.get("mimeType", ""))
-    if mime.startswith("image/"):
-        return _image(str(resource.get("blob", "")), media, ctx)
-    try:
-        data = base64.b64decode(str(resource.get("blob", "")), validate=True)
-    except (ValueError, binascii.Error):
-        return f"[damaged {one_line(mime) or 'binary data'}]"
-    text = f"{shorten(mime) or 'binary data'} of {len(data):,} bytes"
-    file = ctx.workspace.scratch.new() if data else None
-    if file is None:
-        return f"[{text}, which cannot be shown]"
-    file.write(data)
-    file.close()
-    return f"[{text}, which cannot be saved]" if file.cut else f"[{text}, saved in {file.path}]"
-
-
-def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:
-    try:
-        data = base64.b64decode(encoded, validate=True)
-    except (ValueError, binascii.Error):
-        return "[a damaged image]"
-    image = sniff(data)
-    if image is None:
-        return f"[an image of {len(data):,} bytes in an unknown format]"
-    message = f"{image.name} image, {image.size}, {len(data):,} bytes"
-    if "image" not in ctx.input_modalities:
-        return f"[a {message}; this model takes no images]"
-    if len(media) >= MAX_IMAGES:
-        return f"[a {message}, left out: there are more than {MAX_IMAGES}]"
-    try:
-        shown, text = show_image(data, image, f"image {len(media) + 1}")
-    except ToolError as error:
-        return f"[{error}]"
-    media.append(shown)
-    return f"[{text}]"
 
 
 DECLINE = "Decline"
@@ -355,8 +272,7 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
         seen.add((server.name, uri))
         wait_for(server, ctx.cancel)
         data = result_within(server.read(uri), ctx.cancel, server.name)
-        parts = [resource_text(content, media, ctx) for content in data.get("contents") or []]
-        content = truncated_result("\n".join(parts), ctx) or "[it is empty]"
+        content = truncated_result(read_contents(data, media, ctx), ctx) or "[it is empty]"
         blocks.append(f'<resource server="{server.name}" uri="{one_line(uri)}">\n{content}\n</resource>')
     return "\n\n".join([text, *blocks]), tuple(media)
 
@@ -377,7 +293,7 @@ class ServerPrompt(Value):
 
     @property
     def _arguments(self) -> list[dict[str, Any]]:
-        return [a for a in self.raw.get("arguments") or [] if isinstance(a, dict)]
+        return [a for a in _list(self.raw.get("arguments")) if isinstance(a, dict)]
 
     @property
     def hint(self) -> str:
@@ -395,22 +311,25 @@ class ServerPrompt(Value):
         if len(words) > len(names) > 0:
             # The last argument takes the rest.
             words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
-        missing = [str(a["name"]) for a in self._arguments[len(words) :] if a.get("required")]
+        missing = [str(a.get("name")) for a in self._arguments[len(words) :] if a.get("required")]
         if missing:
             raise ToolError(f"/{self.name} needs {', '.join(missing)}: /{self.name} {self.hint}")
         wait_for(self.server, ctx.cancel)
         given = dict(zip(names, words, strict=False))
         data = result_within(self.server.prompt(str(self.raw["name"]), given), ctx.cancel, self.server.name)
-        text = "\n\n".join(filter(None, (_message_text(m) for m in data.get("messages") or [])))
+        text = "\n\n".join(filter(None, (_message_text(m) for m in _list(_table(data).get("messages")))))
         if not text.strip():
             raise ToolError(f"The MCP server {self.server.name} returned an empty prompt for /{self.name}.")
         return truncated_result(text, ctx)
 
 
-def _message_text(message: dict[str, Any]) -> str:
-    content = message.get("content") or {}
-    text = content.get("text") or (content.get("resource") or {}).get("text") or ""
-    return f"[as the assistant said] {text}" if message.get("role") == "assistant" and text else str(text)
+def _message_text(message: Any) -> str:
+    """Return the text of a message of a prompt, of any form."""
+    given = _table(message)
+    content = given.get("content") if given else message
+    blocks = content if isinstance(content, list) else [content]
+    text = "\n".join(filter(None, (block_text(block) for block in blocks)))
+    return f"[as the assistant said] {text}" if given.get("role") == "assistant" and text else text
 
 
 def prompts_of(servers: dict[str, Server]) -> dict[str, ServerPrompt]:

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.permissions.git_reads import git_call, may_print, printed, printed_files
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
+from agent_cli.permissions.operands import pattern_matches
 from agent_cli.permissions.options import FileRead
 from agent_cli.permissions.path_policy import Matcher, SearchFilter, decide_path
 from agent_cli.permissions.readonly_programs import reads_of
@@ -43,7 +43,7 @@ class CommandContext(NamedTuple):
 
     carried: variables that earlier commands exported.
     git_use: how git may be used in the workspace.
-    exported: names of the variables that commands start with.
+    exported: the variables that commands start with.
     env: those of them that the user's git needs.
     """
 
@@ -53,7 +53,7 @@ class CommandContext(NamedTuple):
     path: str
     carried: Mapping[str, str]
     git_use: Use = "trusted"
-    exported: frozenset[str] = frozenset()
+    exported: Mapping[str, str] = {}
     env: Mapping[str, str] = {}
 
 
@@ -111,8 +111,8 @@ def repository(folder: Path) -> Path | None:
     return next((p for p in (folder, *folder.parents) if os.path.lexists(p / ".git")), None)
 
 
-_MAX_MATCHES = 1_000
 _GIT_SECONDS = 1.5
+_MAX_LISTED_BYTES = 1 << 22
 _MAX_SCANNED = 10_000
 _OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
 # What the machine says of itself to everybody.
@@ -245,6 +245,37 @@ class CommandReads:
                 yield verdict.replace(text=part.text, reason=text)
                 if reading.what == "tree" and (found := self._tree(path, reading)):
                     yield found.replace(text=part.text)
+                if reading.what == "tracked" and (found := self._tracked(path, reading)):
+                    yield found.replace(text=part.text)
+
+    def _tracked(self, path: str, reading: FileRead) -> Verdict | None:
+        """Return an ASK verdict if not every file that git tracks may be read without asking."""
+        root = self._workspace.root
+        try:
+            if repository(Path(path)) != root:
+                raise NotUsableError("git runs in another directory")
+            git = git_to_read(root, self._context.env, self._context.git_use)
+            out = git.run("ls-files", "-z", cwd=str(root), seconds=_GIT_SECONDS, most=_MAX_LISTED_BYTES)
+        except (NoRepositoryError, NotUsableError, GitError) as error:
+            return Verdict(path, Level.ASK, f"reads files that are not known: {error}", final=bool(self._kept))
+        readable = SearchFilter(self._matcher, self._workspace)
+        for name in os.fsdecode(out).split("\0"):
+            if reading.split and (re.search(r"[\s'\"\\*?\[]", name) or name.startswith("-")):
+                return Verdict(path, Level.ASK, f"splits the name of a file into several: {name}")
+            whole = os.path.join(root, name)
+            if os.path.islink(whole) and (found := self._link(whole)):  # noqa: PTH114
+                return found
+            if name and not readable(whole):
+                kept = decide_path(self._matcher, self._workspace, Effect("read", real_path(whole)))
+                by: Decider = "rule" if kept.rule else "default"
+                return Verdict(path, Level.ASK, f"reads {name}, which {kept.reason}", kept.rule, by, final=True)
+        return None
+
+    def _link(self, path: str) -> Verdict | None:
+        """Return the verdict on the target of a link that a program follows, unless it may be read."""
+        real = real_path(path)
+        verdict = decide_path(self._matcher, self._workspace, Effect("read", real))
+        return None if verdict.level is Level.ALLOW else verdict.replace(reason=f"{verdict.reason}: {path} -> {real}")
 
     def _tree(self, path: str, reading: FileRead) -> Verdict | None:
         """Return an ASK verdict if not everything below a directory may be read without asking."""
@@ -264,11 +295,15 @@ class CommandReads:
                 why = f"reads everything below {path}, which is too much to look for secret files in"
                 return first or Verdict(path, Level.ASK, why, final=bool(self._kept))
             names = [e.name for e in entries]
+            if reading.split and (odd := next((n for n in names if re.search(r"[\s'\"\\*?\[]|^-", n)), "")):
+                return Verdict(path, Level.ASK, f"splits the name of a file into several: {odd}")
             if hidden == "none":
                 shown += _shown(os.path.join(here, n) for n in names if n in _IGNORE_FILES)
             for entry in entries:
                 if entry.name[0] == "." and not _is_read(entry.name, hidden, shown):
                     continue
+                if reading.follows and entry.is_symlink() and (found := self._link(entry.path)):
+                    return found.replace(text=path)
                 folder = entry.is_dir(follow_symlinks=False)
                 left_out = reading.closed if folder else reading.without
                 if any(fnmatchcase(entry.name, pattern) for pattern in left_out):
@@ -316,20 +351,6 @@ def _shown(files: Iterable[str]) -> list[str]:
         except OSError:
             continue
         found += [piece for line in lines if line.startswith("!") for piece in line[1:].strip().split("/") if piece]
-    return found
-
-
-def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
-    """Return the paths that a glob may expand to; None for too many.
-
-    The content of brackets is not interpreted, and in older versions of bash .* also matches the parent directory.
-    """
-    pieces = [re.sub(r"\[.*\]", "*", piece, flags=re.DOTALL) for piece in pattern.split("/")]
-    found = list(islice(glob.iglob(os.path.join(glob.escape(cwd), "/".join(pieces))), _MAX_MATCHES + 1))
-    if len(found) > _MAX_MATCHES:
-        return None
-    if any(piece[:1] == "." and set(piece) & set("*?") and fnmatchcase("..", piece) for piece in pieces):
-        found.append(os.path.join(cwd, ".."))
     return found
 
 

@@ -7,7 +7,6 @@ unknown values. Then ask rules, allow rules, and programs that only read inside 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,13 +24,14 @@ from agent_cli.permissions.command_reads import (
 )
 from agent_cli.permissions.command_rules import for_part, may_deny, names_word
 from agent_cli.permissions.destructive import Danger, dangers, unnamed
-from agent_cli.permissions.effects.lookup import opens_known_files
+from agent_cli.permissions.effects.lookup import effects_of, opens_known_files
 from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
-from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
-from agent_cli.permissions.readonly_checks import PUBLIC_VARIABLES
+from agent_cli.permissions.listed_files import echoes_known, with_listed
+from agent_cli.permissions.options import FileRead
+from agent_cli.permissions.path_policy import Matcher, SearchFilter, by_rule, contains_password, decide_path
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.readonly_services import SERVICES
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
@@ -48,6 +48,9 @@ from agent_tools.sandbox.conditions import Confined
 with lazy_imports():
     from agent_cli.permissions import sandbox_needs  # only with a sandbox
 
+# Effects by which a command is known to write.
+_WRITING = ("write", "into", "remove", "names", "unpack")
+_MAX_LOOKED = 20_000
 _CREATORS = frozenset(("mkdir", "touch", "rmdir"))
 
 
@@ -154,6 +157,33 @@ class CommandEvaluator:
         """Return True if the command line can run in the sandbox with the hosts it allows."""
         return not self.not_left_to_sandbox(confined) and not self.outside_reason(confined)
 
+    def may_try_reading(self, verdicts: Sequence[Verdict], confined: Confined | None) -> bool:
+        """Return True if a command may run in a sandbox in which it can write nothing and read no secrets.
+
+        It must not be known to do more than read, to read elsewhere, or to need what that sandbox lacks.
+        """
+        if confined is None or self.outside_reason(confined) or any(needs_network(p) for p in self.analysis.parts):
+            return False
+        open_ = [verdict for verdict in verdicts if verdict.level is not Level.ALLOW]
+        if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or dangers(self.analysis):
+            return False
+        writes = any(t.kind in _WRITING for part in self.analysis.parts for t in effects_of(part) if not t.word.why)
+        return not writes and not self.written and self.unreadable_files() is not None
+
+    def unreadable_files(self) -> tuple[Path, ...] | None:
+        """Return the files of the workspace that hold secrets or that rules keep from being read; None for too many."""
+        readable = SearchFilter(self._matcher, self._context.workspace)
+        found: list[Path] = []
+        looked = 0
+        for root in self._context.workspace.roots:
+            for here, folders, names in os.walk(root):
+                looked += len(folders) + len(names)
+                if looked > _MAX_LOOKED:
+                    return None
+                folders[:] = [name for name in folders if name not in (".git", "node_modules")]
+                found += [Path(here, name) for name in names if not readable(os.path.join(here, name))]
+        return tuple(found)
+
     def not_left_to_sandbox(self, confined: Confined) -> str:
         """Return why a command line needs approval even in the sandbox; "" if it does not."""
         found = () if confined.auto_allow_destructive else dangers(self.analysis)
@@ -240,7 +270,8 @@ class CommandEvaluator:
         if not why and (self.reads_only or not (why := self._unsafe_with_others(part))):
             return Verdict(text, Level.ALLOW, _read_reason(part.texts))
         if part.unknown:
-            return Verdict(text, Level.ASK, f"runs a command that cannot be determined: it contains {part.unknown}")
+            unknown = f"runs a command that cannot be determined: it contains {part.unknown}"
+            return Verdict(text, Level.ASK, why or unknown)
         if self._context.mode == "acceptEdits" and (made := self._allow_creation(part)):
             return made
         verdict = max(read, key=lambda v: v.level, default=None)
@@ -259,8 +290,10 @@ class CommandEvaluator:
         part = in_named_folder(part)
         if (finding := _found_by(part)) is not None:
             return self._only_reads(finding, []) or self._changed(part)
-        if _echoes_public(part):
+        if echoes_known(part, self.analysis, self._may_be_set):
             return self._changed(part)
+        if (shown := with_listed(part, self.analysis, self._context.home)) is not None:
+            return self._reads_listed(part, *shown)
         if part.unknown:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
         if runner := next((layer for layer in part.layers if layer.kind == "gated"), None):
@@ -271,10 +304,29 @@ class CommandEvaluator:
             return f"sets {odd}, which may change what commands do" if odd is not None else self._changed(part)
         if part.texts[0] == "cd":
             return self._why_cd_misleads(part) or self._outside(part)
+        if part.texts[0] == "read" and not part.assigns:
+            odd = next((w for w in part.texts[1:] if w != "-r" and not self._may_be_set(w)), None)
+            return f"sets {odd}, which may change what commands do" if odd is not None else self._changed(part)
         if why := self._not_reading(part):
             return f"runs a command: {why}"
         verdict = max(read, key=lambda v: v.level, default=None)
         return verdict.reason if verdict is not None and verdict.level is not Level.ALLOW else ""
+
+    def _may_be_set(self, name: str) -> bool:
+        return name.isidentifier() and not changes_commands(name, self._context)
+
+    def _reads_listed(self, part: SimpleCommand, shown: SimpleCommand, listed: tuple[FileRead, ...]) -> str:
+        """Return why showing the files that are listed may do more than read inside the workspace; "" if it only reads.
+
+        shown: the part with a name in place of the files.
+        """
+        if why := self._not_reading(shown) or self._changed(part):
+            return f"runs a command: {why}"
+        own = self._reads.verdicts(shown)
+        for verdict in (*own, *(v for reading in listed for v in self._reads.verdicts_of(shown, reading))):
+            if verdict.level is not Level.ALLOW:
+                return verdict.reason
+        return ""
 
     def _not_reading(self, part: SimpleCommand) -> str:
         """Return why a literal command is not read-only; "" if it is."""
@@ -329,6 +381,8 @@ class CommandEvaluator:
 
     def _unsafe_with_others(self, part: SimpleCommand) -> str:
         """Return why a read-only part needs approval next to parts that do more; "" if it does not."""
+        if with_listed(part, self.analysis, self._context.home) is not None:
+            return f"runs a command that cannot be determined: it contains {part.unknown}"
         if part.program == "git":
             root = self._context.workspace.root
             hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
@@ -394,15 +448,6 @@ class CommandEvaluator:
             for cwd in part.cwds or ("/",)
         ]
         return [decide_path(self._matcher, self._context.workspace, effect) for effect in effects]
-
-
-def _echoes_public(part: SimpleCommand) -> bool:
-    """Return True for `echo` of variables that hold no secrets, whose values are not known."""
-    unknown = [w.text for w in part.words if w.why]
-    names = [name for text in unknown for name in re.findall(r"\$\{?(\w+)", text)]
-    plain = all(re.fullmatch(r"(?:[^$`\\(]|\$\w+|\$\{\w+\})+", text) for text in unknown)
-    known = bool(unknown) and plain and all(PUBLIC_VARIABLES.fullmatch(name) for name in names)
-    return known and part.texts[0] == "echo" and not (part.why or part.assigns or part.words[0].why)
 
 
 def _found_by(part: SimpleCommand) -> SimpleCommand | None:

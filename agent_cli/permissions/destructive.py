@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Literal
 
+from agent_cli.permissions.operands import OperandPath, resolve_word
+from agent_cli.permissions.programs.find import FindCall, FindTerm, read_find
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.record import Value
 
 Kind = Literal[
     "delete", "tree", "overwrite", "attributes", "restore", "reset", "clean", "stash", "branch", "push", "unpush"
 ]
+Against = Literal["HEAD", "commit", "index", "staged", "nothing"]
 _GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"))
 _COPY_VALUED = frozenset(("-t", "--target-directory", "-S", "--suffix"))
 # Options whose value is the next word: `truncate -s 0 file`, `shred -n 3 file`, `chmod -R --reference x`.
@@ -31,6 +34,12 @@ class Danger(Value):
     certain: it always destroys; an overwriting `mv` may find nothing to replace.
     folder: what `git -C` adds to its directory.
     flags: its relevant single letters.
+    follows: it acts on the target of a link that is named.
+    find: the call of `find` that selects what is lost, and its action that loses it.
+    copied: directories that are copied recursively, each with its copy.
+    against: which changes git discards: all that are uncommitted, only those of files that the commit has, those that
+        are not in the index, or staged ones.
+    excluded: patterns of files that `git clean` keeps, or adds with -X.
     """
 
     part: SimpleCommand
@@ -40,11 +49,42 @@ class Danger(Value):
     certain: bool = True
     folder: str = ""
     flags: frozenset[str] = frozenset()
+    follows: bool = False
+    find: tuple[FindCall, FindTerm] | None = None
+    copied: tuple[tuple[str, str], ...] = ()
+    against: Against = "HEAD"
+    excluded: tuple[str, ...] = ()
+
+    def targets(self, cwd: str) -> list[OperandPath]:
+        """Return the paths that its words name in a directory, which is the one that `git -C` leads to."""
+        return [path for word in self.words for path in resolve_word(word, cwd, follows=self.follows)]
 
 
 def dangers(analysis: Analysis) -> tuple[Danger, ...]:
     """Return the destructive commands of a command line, in order."""
-    return tuple(found for part in analysis.parts for found in _of(part))
+    stashed: SimpleCommand | None = None
+    found: list[Danger] = []
+    for part in analysis.parts:
+        own = list(_of(part))
+        # What was stashed before it in the same line is no entry yet.
+        if stashed is not None and any(danger.kind == "stash" for danger in own):
+            own = [d.replace(kind="restore", words=(), flags=_stash_flags(stashed)) for d in own]
+        found += own
+        stashed = part if _stashes(part) else stashed
+    return tuple(found)
+
+
+def _stashes(part: SimpleCommand) -> bool:
+    """Return True for `git stash` that takes changes out of the work tree."""
+    words = part.texts
+    return words[:2] == ("git", "stash") and (words[2:3] == () or words[2] in ("push", "save") or words[2][0] == "-")
+
+
+def _stash_flags(part: SimpleCommand) -> frozenset[str]:
+    """Return "u" and "d" if a stash includes untracked files, and "x" if also ignored ones."""
+    if _has_option(part.words[2:], "a", "--all"):
+        return frozenset("udx")
+    return frozenset("ud" if _has_option(part.words[2:], "u", "--include-untracked") else "")
 
 
 def names(spec: str, danger: Danger) -> bool:
@@ -66,31 +106,62 @@ def unnamed(spec: str, command: str, found: Iterable[Danger]) -> Danger | None:
 def _of(part: SimpleCommand) -> Iterator[Danger]:
     for redirect in part.redirects:
         if redirect.kind == "write":
-            yield Danger(part, "overwrite", (">",), (Word(redirect.target, redirect.why),), certain=False)
+            target = (Word(redirect.target, redirect.why),)
+            yield Danger(part, "overwrite", (">",), target, certain=False, follows=True)
     if not part.words:
         return
     name, rest = os.path.basename(part.words[0].text), part.words[1:]
     if name == "git":
         yield from _git(part, rest)
     elif name in ("rm", "unlink", "rmdir", "shred"):
-        recursive = name == "rm" and _has_option(rest, "rR", "--recursive", "--dir")
+        whole = name == "rm" and _has_option(rest, "rR", "--recursive")
         words = _operands(rest, _VALUED.get(name, ()))
-        # rmdir only removes empty directories.
-        yield Danger(part, "tree" if recursive else "delete", (name,), words, certain=name != "rmdir")
-    elif name == "find" and any(w.text == "-delete" for w in rest):
-        starts = [w for w in _until_option(rest) if w.text]
-        yield Danger(part, "tree", ("find", "-delete"), tuple(starts) or (Word("."),), flags=frozenset("~"))
-    elif name in ("chmod", "chown", "chgrp") and _has_option(rest, "R", "--recursive"):
+        # rmdir and rm -d only remove empty directories, and shred overwrites the file that a link leads to.
+        flags = frozenset("d" if name == "rmdir" or _has_option(rest, "d", "--dir") else "")
+        danger = Danger(part, "tree" if whole else "delete", (name,), words, name != "rmdir", flags=flags)
+        yield danger.replace(follows=name == "shred", find=_found(part))
+    elif name == "find":
+        yield from _find(part, read_find(rest))
+    elif name in ("chmod", "chown", "chgrp") and recursive(part):
         flag = next((w.text for w in rest if re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*|--recursive", w.text)), "-R")
-        yield Danger(part, "attributes", (name, flag), _operands(rest)[1:])
+        yield Danger(part, "attributes", (name, flag), _operands(rest)[1:], follows=True)
     elif name in ("mv", "cp", "install") and not _has_option(rest, "n", "--no-clobber"):
+        into, *below = _overwritten_files(rest) or (None,)
+        copied = _copied(rest, into) if name == "cp" and into is not None else ()
+        targets = () if into is None else (into, *below)
+        yield Danger(part, "overwrite", (name,), targets, certain=False, follows=name == "cp", copied=copied)
+    elif name == "ln" and _has_option(rest, "f", "--force"):
         yield Danger(part, "overwrite", (name,), _overwritten_files(rest), certain=False)
-    elif name == "truncate":
-        yield Danger(part, "overwrite", (name,), _operands(rest, _VALUED[name]))
+    elif name == "tee" and not _has_option(rest, "a", "--append"):
+        yield Danger(part, "overwrite", (name,), _operands(rest), certain=False, follows=True)
+    elif name == "truncate" and not any(re.match(r"(?:-s|--size=?)?[+>]", w.text) for w in rest):
+        yield Danger(part, "overwrite", (name,), _operands(rest, _VALUED[name]), follows=True)
     elif name == "dd":
         out = [w for w in rest if w.text.startswith("of=") and w.text != "of=/dev/null"]
         if out:
-            yield Danger(part, "overwrite", (name,), (out[-1].replace(text=out[-1].text[3:]),))
+            yield Danger(part, "overwrite", (name,), (out[-1].replace(text=out[-1].text[3:]),), follows=True)
+
+
+def recursive(part: SimpleCommand) -> bool:
+    """Return True if a part changes everything below its operands, as `chmod -R` does."""
+    return _has_option(part.words[1:], "R", "--recursive")
+
+
+def _find(part: SimpleCommand, call: FindCall) -> Iterator[Danger]:
+    for term in call.terms:
+        if term.kind == "delete":
+            follows = bool(call.follows)
+            yield Danger(part, "tree", ("find", "-delete"), call.starts, follows=follows, find=(call, term))
+            return
+
+
+def _found(part: SimpleCommand) -> tuple[FindCall, FindTerm] | None:
+    """Return the call of `find` that runs a part for what it finds, and the action that does so; None if none does."""
+    layer = part.layers[-1] if part.layers else None
+    if layer is None or os.path.basename(layer.words[0].text) != "find" or part.cwds is None:
+        return None
+    call = read_find(layer.words[1:])
+    return next(((call, term) for term in call.terms if term.kind == "run" and term.at + 2 == layer.inner), None)
 
 
 def _has_option(words: Iterable[Word], letters: str, *long: str) -> bool:
@@ -136,13 +207,6 @@ def _operands(words: Iterable[Word], valued: Iterable[str] = ()) -> tuple[Word, 
     return tuple(found)
 
 
-def _until_option(words: Iterable[Word]) -> Iterator[Word]:
-    for word in words:
-        if word.text.startswith("-") or word.text in ("!", "("):
-            return
-        yield word
-
-
 def _overwritten_files(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the files a copy or move may replace: its target, and each source's name below a target directory."""
     into = next((b for a, b in pairwise(words) if a.text in ("-t", "--target-directory")), None)
@@ -156,6 +220,14 @@ def _overwritten_files(words: tuple[Word, ...]) -> tuple[Word, ...]:
         for w in operands
     ]
     return (into, *below)
+
+
+def _copied(words: tuple[Word, ...], into: Word) -> tuple[tuple[str, str], ...]:
+    """Return the operands of a recursive copy, each with the place that it is copied to."""
+    if not _has_option(words, "rRa", "--recursive", "--archive") or into.why:
+        return ()
+    sources = [w.text for w in _operands(words, _COPY_VALUED) if w != into and not w.why and not w.pattern]
+    return tuple((text, os.path.join(into.text, os.path.basename(text.rstrip("/")))) for text in sources)
 
 
 def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
@@ -176,19 +248,22 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
         return Danger(part, kind, ("git", name, *names), words, folder=folder, flags=frozenset(flags))
 
     if name == "reset" and (flag := _flag(rest, "", "--hard", "--merge", "--keep")):
-        yield danger("reset", flag, words=_operands(rest))
+        against: Against = {"--merge": "staged", "--keep": "nothing"}.get(flag, "HEAD")  # type: ignore[assignment]
+        yield danger("reset", flag, words=_operands(rest)).replace(against=against)
     elif name == "clean" and not _has_option(rest, "n", "--dry-run"):
         flags = "".join(letter for letter in "dxX" if _has_option(rest, letter))
-        yield danger("clean", words=_operands(rest, ("-e", "--exclude")), flags=flags)
+        flags += "2" * (sum(w.text.count("f") for w in rest if re.fullmatch(r"-\w+", w.text)) > 1)
+        excluded = tuple(_values(rest, "e", "--exclude"))
+        yield danger("clean", words=_operands(rest, ("-e", "--exclude")), flags=flags).replace(excluded=excluded)
     elif name in ("checkout", "switch"):
-        after = rest[texts.index("--") + 1 :] if "--" in texts else ()
         # Behind b, B, c and C stands the name of a branch.
         if flag := _flag(rest, r"-[adlmpqt]*f\w*", "--force", "--discard-changes"):
             yield danger("restore", flag)
-        elif after or (name == "checkout" and "." in texts):
-            yield danger("restore", "--" if after else ".", words=after or (Word("."),))
+        elif name == "checkout":
+            yield from _checkout(danger, part, rest, folder)
     elif name == "restore" and not (_has_option(rest, "S", "--staged") and not _has_option(rest, "W", "--worktree")):
-        yield danger("restore", words=_operands(rest, ("-s", "--source")))
+        against = "HEAD" if _has_option(rest, "S", "--staged") else "index"
+        yield danger("restore", words=_operands(rest, ("-s", "--source"))).replace(against=against)
     elif name == "stash" and texts[:1] in (["drop"], ["clear"]):
         yield danger("stash", texts[0], words=_operands(rest[1:]))
     elif name == "branch" and (
@@ -196,7 +271,7 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
     ):
         yield danger("branch", "-D" if _has_option(rest, "D") else "--force", words=_operands(rest))
     elif name == "checkout-index" and (flag := _flag(rest, r"-[anqu]*f\w*", "--force")):
-        yield danger("restore", flag, words=_operands(rest))
+        yield danger("restore", flag, words=_operands(rest)).replace(against="index")
     elif name == "read-tree" and (flag := _flag(rest, "", "--reset")):
         yield danger("restore", flag)
     elif name == "rm" and "--cached" not in texts and (flag := _flag(rest, r"-[nqr]*f\w*", "--force")):
@@ -205,6 +280,39 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
         yield danger("tree", flag, words=_operands(rest[1:]))
     elif name == "push":
         yield from _push(danger, rest)
+
+
+def _checkout(danger: Callable[..., Danger], part: SimpleCommand, rest: tuple[Word, ...], at: str) -> Iterator[Danger]:
+    """Yield a checkout of files, which replaces them by those of the index or, if it names one, of a commit."""
+    texts = [w.text for w in rest]
+    if "--" in texts:
+        before, after = rest[: texts.index("--")], rest[texts.index("--") + 1 :]
+        against: Against = "commit" if _operands(before) else "index"
+        if after:
+            yield danger("restore", "--", words=after).replace(against=against)
+        return
+    operands = _operands(rest, ("-b", "-B", "--orphan"))
+    if any(re.match(r"-[bB]|--orphan|--track|-t$", text) for text in texts) or not operands:
+        return
+    # A name that is also that of a file means a branch first, and the file only if there is no such branch.
+    there = [
+        w
+        for w in operands
+        if w.text in (".", "..") or any(os.path.lexists(os.path.join(cwd, at, w.text)) for cwd in part.cwds or ())
+    ]
+    if len(operands) > 1 or there:
+        words = operands if operands[0] in there else operands[1:]
+        name = "." if "." in texts else words[0].text
+        yield danger("restore", name, words=words).replace(against="index" if words is operands else "commit")
+
+
+def _values(words: tuple[Word, ...], letter: str, long: str) -> Iterator[str]:
+    """Yield the values of an option, in its word or the next."""
+    for word, following in zip(words, (*words[1:], Word("")), strict=True):
+        if word.text in (f"-{letter}", long):
+            yield following.text
+        elif word.text.startswith((f"-{letter}", f"{long}=")):
+            yield word.text.removeprefix(f"{long}=").removeprefix(f"-{letter}")
 
 
 def _push(danger: Callable[..., Danger], rest: tuple[Word, ...]) -> Iterator[Danger]:

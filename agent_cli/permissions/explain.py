@@ -22,8 +22,9 @@ from urllib.parse import urlsplit
 from agent_cli.core.decisions import Decision, Level, Verdict
 from agent_cli.core.rules import Rule, rule_for
 from agent_cli.permissions.destructive import dangers
+from agent_cli.permissions.git_reader import GitReader
 from agent_cli.permissions.git_use import Use
-from agent_cli.permissions.impact import GitReader, describe_losses
+from agent_cli.permissions.impact import describe_losses
 from agent_cli.permissions.path_policy import protected, secret
 from agent_cli.permissions.sandbox_needs import uses_network
 from agent_cli.permissions.shell.analysis import RUNNERS, WRAPPERS, analyse
@@ -202,11 +203,11 @@ def _file(path: str, git: GitReader) -> Iterator[str]:
         others = state.st_nlink - 1
         yield f"{path} has {others} other name{'s' if others > 1 else ''} (hard links), which change with it"
     try:
-        changed, added, removed = git.changed(os.path.dirname(path), "HEAD", "--", path)  # noqa: PTH120
+        changes = git.changed(os.path.dirname(path), "HEAD", "--", path)  # noqa: PTH120
     except (OSError, LookupError, ValueError):
         return
-    if changed:
-        yield f"{path} has uncommitted changes (+{added} -{removed} lines)"
+    if changes.files:
+        yield f"{path} has uncommitted changes (+{changes.added} -{changes.removed} lines)"
 
 
 def _relative(path: str, cwd: str) -> str:

@@ -8,91 +8,27 @@ size, time and inode, without reading them.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import stat
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agent_cli.permissions.destructive import Danger, dangers
-from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
+from agent_cli.permissions.git_reader import GitReader, GitUnavailableError
+from agent_cli.permissions.git_use import Use
+from agent_cli.permissions.lost_files import acted_on, cleaned_files, removed_files, uncommitted_changes, walk
+from agent_cli.permissions.operands import MAX_MATCHES
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
-from agent_tools.fs.workspace import real_path
-from agent_tools.process.guarded_git import GitError, GitRun
 from agent_tools.text import counted
 
-MAX_SECONDS = 0.3
-_WALK_SECONDS = 0.05
 # In a tree with more files, only these are compared.
 _MAX_MARKS = 5_000
 _MARK_SECONDS = 2.0
 _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
 _MAX_LISTED = 10
-_MAX_MATCHES = 1_000
 _REF = re.compile(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
-
-
-class GitUnavailableError(OSError):
-    """Git was not used or did not answer; the message says why."""
-
-
-class GitReader:
-    """Reads the repository at `root` within the remaining time.
-
-    use: see `git_use`.
-    """
-
-    def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float | None = None) -> None:
-        self._env = env
-        self._root = root
-        self._use = use
-        self._until = time.monotonic() + (MAX_SECONDS if seconds is None else seconds)
-        self._run: GitRun | None = None
-
-    @property
-    def left(self) -> float:
-        return self._until - time.monotonic()
-
-    def ask(self, cwd: str, *words: str) -> str:
-        """Return what git prints. Raises GitUnavailableError, and LookupError if git fails."""
-        if not self._belongs(cwd):
-            raise GitUnavailableError("because it is outside this repository")
-        if self.left < 0.01:
-            raise GitUnavailableError("in time")
-        try:
-            if self._run is None:
-                self._run = git_to_read(Path(self._root), self._env, self._use)
-            out = self._run.run("--literal-pathspecs", *words, cwd=cwd, seconds=self.left)
-        except NoRepositoryError:
-            raise LookupError from None
-        except NotUsableError as error:
-            raise GitUnavailableError(f"because {error}") from None
-        except GitError as error:
-            if error.code:
-                raise LookupError from None
-            raise GitUnavailableError("in time") from None
-        return out.decode("utf-8", "surrogateescape")
-
-    def _belongs(self, cwd: str) -> bool:
-        """Return True if a directory belongs to the repository and not to a nested one: trust is not inherited."""
-        here = real_path(cwd)
-        while here != self._root:
-            if not here.startswith(f"{self._root.rstrip('/')}/") or os.path.lexists(os.path.join(here, ".git")):
-                return False
-            here = os.path.dirname(here)  # noqa: PTH120
-        return True
-
-    def changed(self, cwd: str, *words: str) -> tuple[list[str], int, int]:
-        """Return the files of a `git diff`, and its added and removed lines. Raises as `ask`."""
-        text = self.ask(cwd, "diff", "--numstat", "-z", "--no-renames", *words)
-        rows = [r.split("\t", 2) for r in text.split("\0") if r.count("\t") >= 2]
-        added, removed = (sum(int(r[i]) for r in rows if r[i].isdigit()) for i in (0, 1))
-        return [r[2] for r in rows], added, removed
 
 
 def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
@@ -139,102 +75,51 @@ def _unknown(words: Iterable[Word]) -> str:
     return next((f"{w.text} ({w.why})" for w in words if w.why), "")
 
 
-def expand_words(words: Iterable[Word], cwd: str) -> list[str]:
-    """Return the absolute paths that words may expand to, without following links."""
-    found: list[str] = []
-    for word in words:
-        if word.why:
-            continue
-        whole = os.path.join(glob.escape(cwd), word.text)
-        matches = list(islice(glob.iglob(whole), _MAX_MATCHES)) if word.pattern else []
-        found += [os.path.normpath(m) for m in matches] or [os.path.normpath(os.path.join(cwd, word.text))]
-    return found
-
-
-class _FileCount:
-    """Files below some paths: their number, bytes, first names, and whether the count is complete."""
-
-    def __init__(self, paths: list[str], deep: bool) -> None:
-        self.count = self.bytes = self.folders = 0
-        self.names: list[str] = []
-        self.whole = True
-        until = time.monotonic() + _WALK_SECONDS
-        for path in paths:
-            try:
-                state = os.lstat(path)
-            except OSError:
-                continue
-            if not stat.S_ISDIR(state.st_mode):
-                self._add(path, state.st_size)
-                continue
-            self.folders += 1
-            for here, folders, files in os.walk(path) if deep else ():
-                self.folders += len(folders)
-                for name in files:
-                    inner = os.path.join(here, name)
-                    try:
-                        self._add(inner, os.lstat(inner).st_size)
-                    except OSError:
-                        continue
-                if time.monotonic() > until:
-                    self.whole = False
-                    return
-
-    def _add(self, path: str, size: int) -> None:
-        self.count += 1
-        self.bytes += size
-        if len(self.names) < _MAX_LISTED:
-            self.names.append(path)
-
-
 def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
-    if unknown := _unknown(danger.words):
+    lost = removed_files(danger, cwd, git)
+    if unknown := _unknown(danger.words if danger.find is None or not lost.exact else ()):
         yield f"{_describe_target(danger)}: it is not known what it acts on: {unknown}"
-    paths = expand_words(danger.words, cwd)
-    files = _FileCount(paths, danger.kind != "delete")
-    verb = "changes" if danger.kind == "attributes" else "deletes up to" if "~" in danger.flags else "deletes"
-    if not files.count and not files.folders:
+    verb = "changes" if danger.kind == "attributes" else "deletes" if lost.exact else "deletes up to"
+    for target in danger.targets(cwd):
+        if target.follows:
+            yield f"{target.text} is a link: {verb} what is in {target.path}"
+    if not lost.files and not lost.folders:
         if not unknown:
-            yield f"{_describe_target(danger)}: nothing would be lost: {_list(paths, cwd)}"
+            named = ", ".join(w.text for w in danger.words)
+            yield f"{_describe_target(danger)}: nothing would be lost{f': {named}' if named else ''}"
         return
-    least = "" if files.whole else "at least "
-    folders = f" in {counted(files.folders, 'folder')}" if files.folders else ""
-    more = files.count - len(files.names)
-    names = f": {_list(files.names, cwd)}{f' and {more:,} more' if more else ''}" if files.names else ""
-    yield f"{verb} {least}{counted(files.count, 'file')} ({_size(files.bytes)}){folders}{names}"
-    if danger.kind != "attributes" and files.count:
-        yield _recoverable(paths, files.count, cwd, git)
+    least = "" if lost.whole else "at least "
+    folders = f" in {counted(lost.folders, 'folder')}" if lost.folders else ""
+    names = f": {_some(lost.files, cwd)}" if lost.files else ""
+    yield f"{verb} {least}{counted(len(lost.files), 'file')} ({_size(lost.bytes)}){folders}{names}"
+    if danger.kind != "attributes" and lost.files:
+        yield _recoverable(lost.files, cwd, git)
 
 
-def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
+def _recoverable(paths: Sequence[str], cwd: str, git: GitReader) -> str:
     """Describe how many of the files git could restore as they are."""
-    inside = paths[:_MAX_MATCHES]
+    inside = paths[:MAX_MATCHES]
     try:
         tracked = [f for f in git.ask(cwd, "ls-files", "-z", "--", *inside).split("\0") if f]
-        changed, added, removed = git.changed(cwd, "HEAD", "--", *inside)
+        changes = git.changed(cwd, "HEAD", "--", *inside)
     except LookupError:
         return "not in a git repository: they cannot be restored"
     there = sum(os.path.lexists(os.path.join(cwd, f)) for f in tracked)
-    clean = max(there - len(changed), 0)
+    changed = len(changes.files)
+    clean = max(there - changed, 0)
     parts = [f"{clean:,} as committed (git can restore them)"] if clean else []
     if changed:
-        parts.append(f"{len(changed):,} with uncommitted changes (+{added} -{removed} lines)")
-    if count > there:
-        parts.append(f"{count - there:,} that git has no copy of")
+        parts.append(f"{changed:,} with uncommitted changes (+{changes.added} -{changes.removed} lines)")
+    if len(paths) > there:
+        parts.append(f"{len(paths) - there:,} that git has no copy of")
     return f"of these: {', '.join(parts)}"
 
 
 def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
-    for path in expand_words(danger.words, cwd):
-        real = real_path(path)
-        try:
-            state = os.stat(real)  # noqa: PTH116
-        except OSError:
-            continue
-        if not stat.S_ISREG(state.st_mode) or not state.st_size:
-            continue
-        shown = _list([path], cwd) + (f" -> {real}" if real != path else "")
-        yield f"overwrites {shown} ({_size(state.st_size)}{_git_state(real, git)})"
+    links = {target.path: target.text for target in danger.targets(cwd) if target.follows}
+    for path in removed_files(danger, cwd, git).files:
+        shown = f"{links[path]} -> {path}" if path in links else _some([path], cwd)
+        yield f"overwrites {shown} ({_size(os.lstat(path).st_size)}{_git_state(path, git)})"
 
 
 def _git_state(path: str, git: GitReader) -> str:
@@ -242,30 +127,29 @@ def _git_state(path: str, git: GitReader) -> str:
     try:
         if not git.ask(folder, "ls-files", "-z", "--", path):
             return ", not in git"
-        changed, added, removed = git.changed(folder, "HEAD", "--", path)
+        changes = git.changed(folder, "HEAD", "--", path)
     except LookupError:
         return ", not in git"
     except GitUnavailableError:
         return ""
-    return f", uncommitted changes: +{added} -{removed} lines" if changed else ", as committed"
+    if not changes.files:
+        return ", as committed"
+    return f", uncommitted changes: +{changes.added} -{changes.removed} lines"
 
 
 def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     """Describe uncommitted changes, and for a reset the commits that the branch would lose."""
-    if danger.kind == "reset":
-        files, added, removed = git.changed(cwd, "HEAD")
-    else:
-        paths = [w.text for w in danger.words if not w.why]
-        files, added, removed = git.changed(cwd, *(["--", *paths] if danger.words else ["HEAD"]))
+    changes = uncommitted_changes(danger, cwd, git)
     if unknown := _unknown(danger.words):
         yield f"{_describe_target(danger)}: it is not known what it acts on: {unknown}"
-    if files:
-        more = f" and {len(files) - _MAX_LISTED:,} more" if len(files) > _MAX_LISTED else ""
-        listed = ", ".join(files[:_MAX_LISTED])
-        lines = f"+{added} -{removed} lines"
-        yield f"loses the uncommitted changes of {counted(len(files), 'file')} ({lines}): {listed}{more}"
+    if changes.files:
+        lines = f"+{changes.added} -{changes.removed} lines"
+        files = counted(len(changes.files), "file")
+        yield f"loses the uncommitted changes of {files} ({lines}): {_some(changes.files, git.root)}"
     else:
         yield f"{_describe_target(danger)}: no uncommitted changes would be lost"
+    if "u" in danger.flags and (untracked := cleaned_files(danger, cwd, git)).files:
+        yield f"loses {counted(len(untracked.files), 'untracked file')}: {_some(untracked.files, cwd)}"
     if danger.kind == "reset" and danger.words and _REF.fullmatch(danger.words[0].text):
         dropped = int(git.ask(cwd, "rev-list", "--count", "--end-of-options", f"{danger.words[0].text}..HEAD"))
         if dropped:
@@ -274,27 +158,11 @@ def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
 
 def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
     """Describe the untracked files that `git clean` would delete."""
-    which = ["--others"]
-    if "X" in danger.flags:
-        which += ["--ignored", "--exclude-standard"]
-    elif "x" not in danger.flags:
-        which.append("--exclude-standard")
-    if "d" not in danger.flags:
-        which.append("--directory")
-    paths = [w.text for w in danger.words if not w.why]
-    found = [f for f in git.ask(cwd, "ls-files", "-z", *which, "--", *paths).split("\0") if f and f[-1] != "/"]
-    if not found:
+    lost = cleaned_files(danger, cwd, git)
+    if not lost.files:
         return f"{_describe_target(danger)}: there are no such files to delete"
-    total = 0
-    for name in found[:_MAX_MATCHES]:
-        try:
-            total += os.lstat(os.path.join(cwd, name)).st_size
-        except OSError:
-            continue
-    more = f" and {len(found) - _MAX_LISTED:,} more" if len(found) > _MAX_LISTED else ""
-    size = _size(total) if len(found) <= _MAX_MATCHES else f"at least {_size(total)}"
-    listed = ", ".join(found[:_MAX_LISTED])
-    return f"deletes {counted(len(found), 'file')} that git has no copy of ({size}): {listed}{more}"
+    size = _size(lost.bytes) if lost.whole else f"at least {_size(lost.bytes)}"
+    return f"deletes {counted(len(lost.files), 'file')} that git has no copy of ({size}): {_some(lost.files, cwd)}"
 
 
 def _stashes(danger: Danger, cwd: str, git: GitReader) -> str:
@@ -348,9 +216,11 @@ def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         yield f"{verb} {target} at {remote}: {had}, as of the last fetch"
 
 
-def _list(paths: Iterable[str], cwd: str) -> str:
-    """Join paths relative to a directory."""
-    return ", ".join(os.path.relpath(p, cwd) if p.startswith(f"{cwd}/") else p for p in paths)
+def _some(paths: Sequence[str], cwd: str) -> str:
+    """Join the first paths, relative to a directory."""
+    named = [os.path.relpath(p, cwd) if p.startswith(f"{cwd.rstrip('/')}/") else p for p in paths[:_MAX_LISTED]]
+    more = len(paths) - len(named)
+    return f"{', '.join(named)}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _size(count: int) -> str:
@@ -382,12 +252,16 @@ def reader(root: str, env: Mapping[str, str], use: Use) -> GitReader:
 
 def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]]:
     if danger.kind in _FILE_KINDS:
-        for path in expand_words(danger.words, cwd):
+        for target in danger.targets(cwd):
+            yield target.entry, _mark(target.entry)
+            if target.follows:
+                yield target.path, _mark(target.path)
+        if danger.kind == "overwrite":
+            return
+        paths, deep, _ = acted_on(danger, cwd)
+        for path in paths:
             yield path, _mark(path)
-            # An overwriting command changes the target of a link.
-            if danger.kind == "overwrite" and Path(path).is_symlink():
-                yield real_path(path), _mark(real_path(path))
-            if danger.kind in ("tree", "attributes"):
+            if deep:
                 yield from _below(path)
     elif danger.kind in ("restore", "reset", "clean"):
         top = git.ask(cwd, "rev-parse", "--show-toplevel").rstrip("\n")
@@ -403,10 +277,10 @@ def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]
 
 
 def _below(path: str) -> Iterator[tuple[str, str]]:
-    if Path(path).is_symlink():
+    if os.path.islink(path):  # noqa: PTH114
         return
     count = 0
-    for here, folders, files in os.walk(path):
+    for here, folders, files in walk(path):
         folders.sort()
         for name in sorted(files):
             count += 1

@@ -5,11 +5,13 @@ Also the values for a file or program that a command touches, and for what a rea
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from agent_cli.permissions.effects.table import Program, Role
+from agent_cli.permissions.effects.table import PROGRAMS, Program, Role
+from agent_cli.permissions.programs.find import Follows
 from agent_cli.permissions.shell.words import Word
 from agent_tools.record import Value
 
@@ -121,20 +123,24 @@ REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+::?(?!\\)|\w+://")
 class FileRead(Value):
     """A path that is read.
 
-    what: "names" (sizes, dates, file names), "content", "tree" (all content below), or "listing" if only the names
-        that a glob expands to are shown.
+    what: "names" (sizes, dates, file names), "content", "tree" (all content below), "tracked" (the content of all files
+        below that git tracks), or "listing" if only the names that a glob expands to are shown.
     hidden: which hidden files of a tree are read; "typed" for those with an extension.
     only: name patterns of the files that are read, if restricted.
     without: name patterns of files that are not read.
     closed: name patterns of directories that are not entered.
+    follows: links below a tree are followed.
+    split: the names of a tree come as text that is split at blanks.
     """
 
     path: str
-    what: Literal["names", "content", "tree", "listing"] = "content"
+    what: Literal["names", "content", "tree", "tracked", "listing"] = "content"
     hidden: Literal["all", "typed", "none"] = "all"
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+    follows: bool = False
+    split: bool = False
 
 
 class Touch(Value):
@@ -146,11 +152,16 @@ class Touch(Value):
         "link" for the target of a link, or "maybe"
         for the value of an unlisted option, which may be a file.
     where: directory of a link, the one unpacked into, or the one that listed names start from.
+    follows: whether the program acts on the target of a link: of one that is named, or also of those below. It is only
+        needed for "remove"; all other kinds act on the target of a link that is named.
+    selective: of "remove", only some of what is below a directory.
     """
 
     kind: Literal["read", "tree", "write", "into", "remove", "run", "names", "unpack", "listed", "link", "maybe"]
     word: Word
     where: Word = Word(".")
+    follows: Follows = ""
+    selective: bool = False
 
 
 def option_effects(found: Sequence[tuple[str, Role, Word]]) -> Iterator[Touch]:
@@ -226,3 +237,65 @@ def _cluster(program: Program, word: Word, queue: list[Word]) -> Iterator[tuple[
             # Letters after it are options or its value; if there are none, the next word may be the value.
             later = queue[0] if queue and program.operands == "none" else Word("")
             yield option, role, word.replace(text=letters) if letters else later
+
+
+# Where an editor begins: a line, or a word to look for. Anything else behind a plus is a command.
+_PLACE = re.compile(r"\+(?:\d*|/[\w .-]+)")
+
+
+def table_effects(program: Program, words: Sequence[Word]) -> Iterator[Touch]:
+    """Yield the effects of a program that its row describes completely."""
+    found, operands = scan(program, words)
+    yield from option_effects(found)
+    tree = "*" in program.tree or any(option in program.tree for option, _, _ in found)
+    read: Literal["tree", "read"] = "tree" if tree else "read"
+    into = [value for _, role, value in found if role == "into"]
+    if any(option in ("-d", "--directory") for option, _, _ in found) and program is PROGRAMS["install"]:
+        yield from (Touch("write", w) for w in operands)
+    whole = any(name.startswith(option) for option, _, _ in found for name in program.whole)
+    yield from _operands(program, operands, into, read, whole=whole)
+    if program.operands == "skip" and any(option == "--reference" for option, _, _ in found):
+        yield from (Touch("write", w) for w in operands[:1])  # the mode or owner is that of another file
+    if program is PROGRAMS["vim"]:
+        yield from (Touch("run", w) for w in operands if w.text[:1] == "+" and not _PLACE.fullmatch(w.text))
+    if program.here and not into and not any(role == "write" for _, role, _ in found):
+        yield Touch("into", Word("."))
+
+
+def _operands(
+    program: Program, operands: list[Word], into: list[Word], read: Literal["tree", "read"], *, whole: bool
+) -> Iterator[Touch]:
+    kind = program.operands
+    if kind in ("copy", "move"):
+        target = [] if into or len(operands) < 2 else [operands[-1]]
+        sources = operands if into or len(operands) < 2 else operands[:-1]
+        for source in sources:
+            if not (program.remote and REMOTE.match(source.text)):
+                yield Touch("tree" if kind == "move" else read, source)
+                if kind == "move":
+                    yield Touch("remove", source)
+        # A file copied into a directory keeps its own name there.
+        for place in target or into or [Word(".")]:
+            if not (program.remote and REMOTE.match(place.text)):
+                yield Touch("write", place)
+                for source in sources:
+                    path = source.text.strip("/")
+                    name = path if whole else os.path.basename(path)
+                    if name in ("", ".", "..") or source.text.endswith("/"):
+                        yield Touch("into", place)  # its content, under unknown names
+                    yield Touch("write", Word(os.path.join(place.text, name), source.why or place.why, source.pattern))
+    elif kind == "first":
+        yield from (Touch("write" if n == 0 else read, w) for n, w in enumerate(operands))
+    elif kind == "second":
+        yield from (Touch("write" if n == 1 else read, w) for n, w in enumerate(operands))
+    elif kind == "skip":
+        yield from (Touch("write", w) for w in operands[1:])
+    elif kind == "rewrite":
+        for word in operands:
+            yield Touch("read", word)
+            yield Touch("write", word)
+    elif kind != "none":
+        plain: Literal["tree", "read", "write", "remove"] = (
+            "write" if kind == "write" else "remove" if kind == "remove" else read
+        )
+        yield from (Touch(plain, w, follows=program.follows if plain == "remove" else "") for w in operands)

@@ -29,7 +29,8 @@ from agent_cli.permissions.path_policy import (
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
-from agent_tools.sandbox.conditions import Confined, RunConditions
+from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, Confined, RunConditions
+from agent_tools.text import shorten
 
 with lazy_imports():
     from agent_cli.permissions import (
@@ -45,21 +46,26 @@ if TYPE_CHECKING:
     from agent_cli.permissions.git_use import Use
 
 
-def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> None:
-    """Add or remove rules of the session.
+def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> list[str]:
+    """Add or remove rules of the session; return a sentence for each that cannot be read.
 
     save: saves an allow rule for the project, if the update requests that.
     """
     kind = update.get("behavior")
+    if update.get("type") in ("setMode", "addDirectories", "removeDirectories"):
+        return []
     if kind not in ("allow", "deny", "ask"):
-        return
-    texts = []
+        return [f"a change of rules has the unknown behavior {shorten(repr(kind), 40)}"]
+    texts, problems = [], []
     rules = update.get("rules")
-    for rule in rules if isinstance(rules, list | tuple) else ():
-        if not isinstance(rule, Mapping):
-            continue
-        content = rule.get("ruleContent")
-        texts.append(f"{rule.get('toolName', '')}({content})" if content else str(rule.get("toolName", "")))
+    for rule in rules if isinstance(rules, list | tuple) else [rules] if rules is not None else ():
+        if isinstance(rule, Mapping):
+            content = rule.get("ruleContent")
+            texts.append(f"{rule.get('toolName', '')}({content})" if content else str(rule.get("toolName", "")))
+        elif isinstance(rule, str):
+            texts.append(rule)
+        else:
+            problems.append(f"a {kind} rule cannot be read: {shorten(repr(rule), 80)}")
     if update.get("type") in ("removeRules", "replaceRules"):
         for rule in [
             r for r in policy.rules if r.list == kind and (update["type"] != "removeRules" or r.text in texts)
@@ -69,14 +75,16 @@ def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str]
             except ValueError:
                 continue  # not of this session
     if update.get("type") == "removeRules":
-        return
+        return problems
     for text in texts:
         try:
             policy.add(cast(RuleList, kind), text)
-        except RuleError:
+        except RuleError as error:
+            problems.append(f"a {kind} rule cannot be read: {error}")
             continue
         if save is not None and kind == "allow" and update.get("destination") in ("projectSettings", "localSettings"):
             save(text)
+    return problems
 
 
 SESSION = "this session"
@@ -110,7 +118,7 @@ class Policy:
         answered: bool = True,
         no_bypass: bool = False,
     ) -> None:
-        self._no_bypass = no_bypass
+        self.no_bypass = no_bypass
         self._parent: Policy | None = None
         self.mode = mode
         self._workspace = workspace
@@ -120,7 +128,6 @@ class Policy:
         self._home = os.path.expanduser("~") if home is None else home
         variables = env if env is not None else os.environ
         self._path = variables.get("PATH", os.defpath)
-        self._exported = frozenset(variables)
         self._variables = variables
         self._state = state
         self._carried = carried
@@ -142,7 +149,7 @@ class Policy:
         if self._parent is not None:
             self._parent.mode = mode
             return
-        self._mode: Mode = "default" if self._no_bypass and mode == "bypassPermissions" else mode
+        self._mode: Mode = "default" if self.no_bypass and mode == "bypassPermissions" else mode
 
     @property
     def trusted(self) -> bool:
@@ -222,7 +229,18 @@ class Policy:
         """
         matcher = self._matcher()
         listed = list(effects) or [Effect("state")]
+        if self.mode == "plan" and self.answered and Effect("call", OUTSIDE_SANDBOX) in listed:
+            return self._decide_outside_plan(tool, listed)
         return strictest([self._decide_effect(matcher, tool, effect) for effect in listed])
+
+    def _decide_outside_plan(self, tool: str, effects: list[Effect]) -> Decision:
+        """Return the decision on a command that plan mode's read-only sandbox refused: the user is asked."""
+        other = self._copy()
+        other.mode = "default"
+        decision = other.decide(tool, effects)
+        if decision.level is not Level.ALLOW:
+            return decision
+        return decision.replace(level=Level.ASK, reason="runs outside the read-only sandbox of plan mode", final=True)
 
     def run_conditions(self, command: str) -> RunConditions:
         """Return the conditions under which an allowed command has to run."""
@@ -235,9 +253,17 @@ class Policy:
         # A command that is allowed only because it is sandboxed gets no network.
         alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
+        if self._runs_read_only(evaluator):
+            masked = evaluator.unreadable_files()
+            return RunConditions(evaluator.hardening, vouched=False, read_only=True, masked=masked or ())
         return RunConditions(
             evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
         )
+
+    def _runs_read_only(self, evaluator: CommandEvaluator) -> bool:
+        """Return True if a command runs in a read-only sandbox because plan mode cannot know that it only reads."""
+        confined = self._confined
+        return self.mode == "plan" and not evaluator.reads_only and confined is not None and confined.holds()
 
     def command_rule(self, command: str) -> bool | None:
         """Return True if a rule allows a command, False if one denies it or asks, None if there is none."""
@@ -357,7 +383,10 @@ class Policy:
 
     def _command(self, matcher: Matcher, command: str) -> Decision:
         evaluator = self._evaluate(matcher, command)
-        found = [self._apply_mode(v, evaluator) for v in evaluator.verdicts()]
+        verdicts = evaluator.verdicts()
+        if self._runs_read_only(evaluator) and evaluator.may_try_reading(verdicts, self._confined):
+            return Decision(Level.ALLOW, "runs in a read-only sandbox without a network", "mode")
+        found = [self._apply_mode(v, evaluator) for v in verdicts]
         if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
             found = [evaluator.narrow(v) for v in found]
         answer = max(
@@ -405,7 +434,7 @@ class Policy:
             self._path,
             self._carried(),
             self._git_use,
-            self._exported,
+            self._variables,
             self._env,
         )
         return permissions_commands.CommandEvaluator(matcher, command, context)

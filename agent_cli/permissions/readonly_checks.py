@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from agent_cli.permissions.effects.scripts import awk_acts, only_edits
 from agent_cli.permissions.options import FileRead, ParsedArguments
+from agent_cli.permissions.programs.find import read_find
+from agent_cli.permissions.shell.words import Word
 
 
 def sed_check(read: ParsedArguments) -> str:
@@ -105,68 +107,56 @@ def may_be_script(words: tuple[str, ...], read: ParsedArguments, patterns: Colle
 
 PLAIN_GLOB = re.compile(r"[\w.*?-]+")
 # Stands for the files that are found.
-_FOUND = "./found"
-_FIND = frozenset(
-    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -size "
-    "-mtime -mmin -atime -amin -ctime -cmin -newer -perm -user -group -links -inum -fstype -printf -used".split()
-)
-_FIND_PLAIN = frozenset(
-    "! ( ) , -not -a -and -o -or -print -print0 -ls -prune -quit -empty -true -false -daystart -xdev -mount -depth "
-    "-executable -readable -writable -nouser -nogroup -noleaf -P -H".split()
-)
+FOUND = "./found"
 
 
-def parse_find(
+def find_reads(
     rest: tuple[str, ...], patterns: Collection[str], reads_of: Callable[[tuple[str, ...]], tuple[FileRead, ...] | str]
 ) -> tuple[FileRead, ...] | str:
-    """Parse find without actions on what it finds, other than showing it by a program that only reads."""
-    words, starts = list(rest), []
-    while words and (words[0] in ("-P", "-H") or not (words[0].startswith("-") or words[0] in ("!", "(", ","))):
-        if not (word := words.pop(0)).startswith("-"):
-            starts.append(word)
-    starts = starts or ["."]
+    """Return what a find reads that only shows what it finds, by itself or by a program that only reads.
+
+    For any other, return why it may do more.
+    """
+    call = read_find([Word(text) for text in rest])
+    if odd := next((word for word in rest if re.match(r"-(?:[DLO]|follow$)", word)), ""):
+        return f"the action or option {odd}"
+    starts = [start.text for start in call.starts]
     found = [FileRead(start, "names") for start in starts]
     tests: list[tuple[str, str]] = []
-    while words:
-        word = words.pop(0)
-        if word in _FIND and words:
-            tests.append((word, words.pop(0)))
-            if word == "-newer":
-                found.append(FileRead(tests[-1][1], "names"))
-        elif word == "-exec":
-            end = next((n for n, w in enumerate(words) if w in (";", "+")), len(words))
-            if why := _shows_found(words[:end], tests, patterns):
+    for term in call.terms:
+        values = [value.text for value in term.values]
+        if term.kind == "run" and term.name == "-exec":
+            if why := _shows_found(values, patterns):
                 return why
             # Names that are found begin with where the search begins, so none of them is an option.
-            inner = reads_of((*words[: end - 1], _FOUND))
+            inner = reads_of((*values[:-1], FOUND))
             if isinstance(inner, str):
                 return inner
-            found += [reading for reading in inner if reading.path != _FOUND]
+            found += [reading for reading in inner if reading.path != FOUND]
             only = _named_only(tests)
-            found += [FileRead(start, "tree", only=only) for start in starts]
-            words = words[end + 1 :]
-        elif word not in _FIND_PLAIN:
-            return f"the action or option {word}"
+            # Without a lone `-type f` it also reads what links lead to.
+            follows = ("-type", "f") not in tests or any(test in _COMBINED for test, _ in tests)
+            found += [FileRead(start, "tree", only=() if follows else only, follows=follows) for start in starts]
+        elif term.kind not in ("test", "plain"):
+            return f"the action or option {term.name}"
         else:
-            tests.append((word, ""))
+            tests.append((term.name, "".join(values)))
+            if term.name == "-newer":
+                found += [FileRead(value, "names") for value in values]
     return tuple(found)
 
 
+_COMBINED = frozenset(("-o", "-or", "(", ",", "!", "-not"))
 # Programs that find may run: their operands are files, which they read and show.
-_SHOWING = frozenset(
+SHOWING = frozenset(
     "cat head tail nl wc grep egrep fgrep sed cut sort stat file ls md5sum sha1sum sha256sum basename dirname du "
     "realpath od strings tac echo".split()
 )
 
 
-def _shows_found(words: Sequence[str], tests: Sequence[tuple[str, str]], patterns: Collection[str]) -> str:
-    """Return why `find -exec` with these words does more than show the files it finds; "" if it does not.
-
-    Without `-type f` it would also read what links lead to.
-    """
-    if ("-type", "f") not in tests or any(test in ("-o", "-or", "(", ",", "!", "-not") for test, _ in tests):
-        return "the action -exec without a lone -type f"
-    if words[:1] == [] or words[0] not in _SHOWING or words[-1:] != ["{}"] or any("{}" in w for w in words[:-1]):
+def _shows_found(words: Sequence[str], patterns: Collection[str]) -> str:
+    """Return why `find -exec` with these words does more than show the files it finds; "" if it does not."""
+    if words[:1] == [] or words[0] not in SHOWING or words[-1:] != ["{}"] or any("{}" in w for w in words[:-1]):
         return f"the action -exec {' '.join(words[:1])}"
     return "the action -exec with a pattern" if any(w in patterns for w in words) else ""
 

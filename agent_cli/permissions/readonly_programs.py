@@ -16,7 +16,7 @@ from typing import Literal
 from agent_cli.permissions import readonly_checks as checks
 from agent_cli.permissions.git_reads import git_reads
 from agent_cli.permissions.options import FileRead, Options, ParsedArguments, UnknownOptionError, read_options
-from agent_cli.permissions.readonly_checks import PLAIN_GLOB, parse_find
+from agent_cli.permissions.readonly_checks import PLAIN_GLOB, find_reads
 from agent_cli.permissions.readonly_services import SERVICES, asks_service
 from agent_cli.permissions.shell.words import sets_variable
 from agent_tools.record import Value
@@ -75,9 +75,10 @@ _RG = Options(
 )  # fmt: skip
 _DIFF = Options(
     "ucrqsiwbBNyadEptTZ", "UCWxI",
-    "unified? context? recursive brief report-identical-files ignore-case ignore-all-space ignore-space-change "
-    "ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs strip-trailing-cr normal "
-    "suppress-common-lines ignore-tab-expansion ignore-trailing-space left-column speed-large-files",
+    "unified? context? recursive brief no-dereference report-identical-files ignore-case ignore-all-space "
+    "ignore-space-change ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs "
+    "strip-trailing-cr normal suppress-common-lines ignore-tab-expansion ignore-trailing-space "
+    "left-column speed-large-files",
     "unified? context? color? width exclude ignore-matching-lines label tabsize", numbers=True,
 )  # fmt: skip
 _PROGRAMS: dict[str, _Program] = {
@@ -266,7 +267,7 @@ def _parse_reads(name: str, rest: tuple[str, ...], patterns: Collection[str]) ->
     if name == "expr":
         return ()
     if name == "find":
-        return parse_find(rest, patterns, reads_of)
+        return find_reads(rest, patterns, reads_of)
     if name == "git":
         found = git_reads(rest, patterns)
         return found if isinstance(found, str) else tuple(FileRead(p) for p in found)
@@ -313,7 +314,8 @@ def _parse_listed(name: str, rest: tuple[str, ...], patterns: Collection[str]) -
         "tree" if asked or program.tree else "names" if program.operands == "names" else "content"
     )
     narrow = _search_filters(name, read) if what == "tree" and name != "diff" else ((), (), ())
-    return (*found, *(FileRead(path, what, hidden, *narrow) for path in paths if path != "-"))
+    follows = name == "diff" and "--no-dereference" not in names
+    return (*found, *(FileRead(path, what, hidden, *narrow, follows) for path in paths if path != "-"))
 
 
 # Files of the types that rg is often given.

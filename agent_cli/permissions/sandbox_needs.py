@@ -14,7 +14,9 @@ from pathlib import Path
 from agent_cli.core.rules import read_rule, rule_for
 from agent_cli.permissions.command_rules import for_part
 from agent_cli.permissions.effects.lookup import effects_of
-from agent_cli.permissions.shell.words import Analysis, SimpleCommand
+from agent_cli.permissions.operands import resolve_operand
+from agent_cli.permissions.options import Touch
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.conditions import Confined
@@ -304,20 +306,25 @@ _NO_FILE = ("run", "names", "listed", "maybe")
 
 def _file_reasons(part: SimpleCommand, profile: Profile) -> Iterator[str]:
     """Yield reasons related to files: writes where the sandbox does not write, reads of what it hides."""
-    named: list[tuple[str, str, bool]] = [
-        (r.kind, r.target, bool(r.why)) for r in part.redirects if r.kind != "network"
-    ]
-    kinds = {"into": "write", "remove": "write", "tree": "read"}
-    named += [(kinds.get(t.kind, t.kind), t.word.text, bool(t.word.why or t.word.pattern)) for t in effects_of(part)]
-    for kind, text, unknown in named:
-        if unknown or kind in _NO_FILE or text == "-" or (part.cwds is None and not text.startswith("/")):
+    redirects = (
+        Touch("read" if r.kind == "read" else "write", Word(r.target, r.why))
+        for r in part.redirects
+        if r.kind != "network"
+    )
+    for touch in (*redirects, *effects_of(part)):
+        word = touch.word
+        if word.why or word.pattern or touch.kind in _NO_FILE or word.text == "-":
+            continue
+        if part.cwds is None and not word.text.startswith("/"):
             continue
         for cwd in part.cwds or ("/",):
-            path = os.path.normpath(os.path.join(cwd, text))
+            follows = touch.kind != "remove" or bool(touch.follows)
+            path = Path(resolve_operand(cwd, word.text, follows=follows).path)
             known = (*profile.writable, *profile.covered)
-            if path.startswith(_ELSEWHERE) and not any(Path(path).is_relative_to(k) for k in known):
+            if str(path).startswith(_ELSEWHERE) and not any(path.is_relative_to(k) for k in known):
                 continue
-            if kind == "read" and not profile.is_readable(Path(path)):
-                yield f"reads {path}, which the sandbox hides"
-            elif kind != "read" and not profile.is_writable(Path(path)):
+            if touch.kind in ("read", "tree"):
+                if not profile.is_readable(path):
+                    yield f"reads {path}, which the sandbox hides"
+            elif not (profile.is_writable(path.parent) if touch.kind == "remove" else profile.is_writable(path)):
                 yield f"writes {path}, which the sandbox does not allow"

@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_cli.core.redact import shown_variable
 from agent_cli.core.rules import Trust
+from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_cli.permissions.git_inspection import inspect_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.protected_names import has_placeholder
@@ -175,9 +177,16 @@ class Scan:
                 phrases.append(f"{file}, which cannot be read")
                 continue
             for key, word in wanted.items():
-                if value := table.get(key):
-                    names = [str(n) for n in value] if isinstance(value, dict | list) else [str(value)]
-                    phrases.append(f"{word} ({file}): {_join(names)}")
+                if not (value := table.get(key)):
+                    continue
+                if key == "env" and isinstance(value, dict):
+                    # All of them: each may lead requests elsewhere.
+                    phrases.append(
+                        f"{word} ({file}): {', '.join(shown_variable(str(n), str(v)) for n, v in value.items())}"
+                    )
+                    continue
+                names = [str(n) for n in value] if isinstance(value, dict | list) else [str(value)]
+                phrases.append(f"{word} ({file}): {_join(names)}")
         return phrases
 
     def fingerprints(self) -> dict[str, str]:
@@ -222,7 +231,7 @@ def _link_prefix(path: Path) -> str:
 
 def _read_json(path: Path, root: Path) -> dict[str, object] | None:
     try:
-        data = json.loads(read_regular(path, MAX_FILE_BYTES, root))
+        data = load_user_json(decode_user_text(read_regular(path, MAX_FILE_BYTES, root)))
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
@@ -290,6 +299,16 @@ def _entries(records: Mapping[str, TrustRecord]) -> dict[str, Any]:
     return {root: {"when": record.when, "files": record.files} for root, record in sorted(records.items())}
 
 
+def check_owner(file: Path) -> None:
+    """Raise PermissionError, with the reason, if another user could have written the file."""
+    for path, writable in ((file, stat.S_IWGRP | stat.S_IWOTH), (file.parent, stat.S_IWOTH)):
+        state = path.stat()
+        if state.st_mode & writable and not state.st_mode & stat.S_ISVTX:
+            raise PermissionError(f"can be written by others than you ({path})")
+        if hasattr(os, "geteuid") and state.st_uid not in (os.geteuid(), 0):
+            raise PermissionError(f"belongs to somebody else ({path})")
+
+
 class TrustStore:
     """The file of repositories that are trusted, and of those that the user declined to trust.
 
@@ -302,7 +321,7 @@ class TrustStore:
         self.agreed: dict[str, TrustRecord] = {}
         self.declined: dict[str, TrustRecord] = {}
         try:
-            self._check()
+            check_owner(self.path)
             data = json.loads(read_regular(self.path, MAX_STORE_BYTES))
             if data["version"] == VERSION:
                 self.agreed = {root: from_json(TrustRecord, entry) for root, entry in data["trusted"].items()}
@@ -314,15 +333,6 @@ class TrustStore:
             if isinstance(error, OSError) and error.strerror:
                 why = f"cannot be read ({error.strerror})"
             self.problem = f"{self.path} {why}, so the trust stored in it is ignored"
-
-    def _check(self) -> None:
-        """Raise PermissionError, with the reason, if another user could have written the file."""
-        for path, writable in ((self.path, stat.S_IWGRP | stat.S_IWOTH), (self.path.parent, stat.S_IWOTH)):
-            state = path.stat()
-            if state.st_mode & writable and not state.st_mode & stat.S_ISVTX:
-                raise PermissionError(f"can be written by others than you ({path})")
-            if hasattr(os, "geteuid") and state.st_uid not in (os.geteuid(), 0):
-                raise PermissionError(f"belongs to somebody else ({path})")
 
     def remember(self, root: Path, files: Mapping[str, str]) -> None:
         """Trust `root` as it is. Raises OSError if that cannot be saved."""

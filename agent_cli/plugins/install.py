@@ -6,7 +6,6 @@ installed only once they agree (`accept`). Nothing of it runs before that.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_cli.plugins.manifest import MAX_MANIFEST_BYTES, Plugin, PluginError, read_plugin
 from agent_cli.plugins.obtain import PluginSource, obtain, parse_source
 from agent_cli.plugins.store import InstalledPlugin, MarketplaceRecord, PluginStore, fingerprint_folder
@@ -59,7 +59,7 @@ def read_marketplace(folder: Path) -> Marketplace:
     """Read a marketplace. Raises PluginError."""
     folder = Path(os.path.realpath(folder))
     try:
-        table = json.loads(read_regular(folder / FILE, MAX_MANIFEST_BYTES * 4, folder))
+        table = load_user_json(decode_user_text(read_regular(folder / FILE, MAX_MANIFEST_BYTES * 4, folder)))
     except (FileNotFoundError, NotADirectoryError):
         raise PluginError(f"{folder} is not a marketplace: it has no {FILE}") from None
     except OSError as error:

@@ -17,6 +17,7 @@ from typing import Any
 from agent_cli.config.hooks import parse_hooks
 from agent_cli.config.schema import McpServer
 from agent_cli.core.hooks import Hook
+from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_tools.fs.safe_files import read_regular, resolve_inside
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import fill_variables, shorten
@@ -64,6 +65,7 @@ class Plugin(Value):
     commands: markdown files by name, without the plugin's name.
     skills: folders by name; agents, styles: markdown files.
     notes: parts that have no effect, and why.
+    hook_notes: hooks that cannot run and keys of hooks that are not known, which each session reports.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Plugin(Value):
     hooks: tuple[Hook, ...] = ()
     servers: dict[str, McpServer] = {}  # noqa: RUF012
     notes: tuple[str, ...] = ()
+    hook_notes: tuple[str, ...] = ()
 
     @property
     def variables(self) -> dict[str, str]:
@@ -119,6 +122,7 @@ class _PluginReader:
     def __init__(self, folder: Path, data: Path, entry: Mapping[str, Any], source: str) -> None:
         self._folder, self._data, self._source = folder, data, source
         self._notes: list[str] = []
+        self._hook_notes: list[str] = []
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
             raise PluginError(f"{folder} is not a folder")
         manifest = self._json(MANIFEST)
@@ -152,7 +156,8 @@ class _PluginReader:
             styles=tuple(self._markdown("outputStyles", "output-styles").values()),
             hooks=self._hooks(),
             servers=self._servers(),
-            notes=tuple(dict.fromkeys(self._notes)),
+            notes=tuple(dict.fromkeys((*self._notes, *self._hook_notes))),
+            hook_notes=tuple(dict.fromkeys(self._hook_notes)),
         )
 
     def _note_unused(self) -> None:
@@ -225,14 +230,14 @@ class _PluginReader:
         raws += [(raw, "hooks") for t in self._tables if (raw := t.get("hooks")) is not None]
         for raw, key in raws:
             for table, where in self._inline_or_file(raw, key, seen):
-                hooks, problems = parse_hooks(table.get("hooks", table), f"{self._name}:{where}", from_user=True)
-                self._notes += [f"{where}: {problem}" for problem in problems]
-                found += [self._bind_variables(hook) for hook in hooks]
+                parsed = parse_hooks(table.get("hooks", table), f"{self._name}:{where}", from_user=True)
+                self._hook_notes += [f"{where}: {line}" for line in parsed.lines()]
+                found += [self._bind_variables(hook) for hook in parsed.hooks]
         return tuple(found)
 
     def _bind_variables(self, hook: Hook) -> Hook:
         command, args = self._fill(hook.command), tuple(self._fill(a) for a in hook.args)
-        return hook.replace(command=command, args=args, env=self._variables)
+        return hook.replace(command=command, args=args, env={**hook.env, **self._variables})
 
     def _fill(self, text: str) -> str:
         """Substitute the plugin's variables in a command, if the paths cannot change how a shell parses it."""
@@ -316,7 +321,8 @@ class _PluginReader:
     def _json(self, name: str) -> dict[str, Any] | None:
         """Return the table in a JSON file; None if there is none. Raises PluginError for a broken manifest."""
         try:
-            table = json.loads(read_regular(self._folder / name, MAX_MANIFEST_BYTES, self._folder))
+            data = read_regular(self._folder / name, MAX_MANIFEST_BYTES, self._folder)
+            table = load_user_json(decode_user_text(data))
             why = "" if isinstance(table, dict) else "is not a JSON object"
         except (FileNotFoundError, NotADirectoryError):
             return None

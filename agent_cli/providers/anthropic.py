@@ -37,6 +37,7 @@ from agent_cli.providers.errors import error_in_stream
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
+from agent_tools.results import Media
 
 
 class MessageReader:
@@ -115,9 +116,11 @@ class MessageReader:
             if text := delta.get("text"):
                 yield TextChunk(text)
         elif kind == "input_json_delta":
-            if (text := delta.get("partial_json")) and index in self._open:
-                number, _ = self._open[index]
-                self._open[index] = (number, None)
+            if (text := delta.get("partial_json")) and self._open:
+                # Some gateways send the arguments under another index than the call.
+                at = index if index in self._open else next(reversed(self._open))
+                number, _ = self._open[at]
+                self._open[at] = (number, None)
                 yield ToolCallDelta(number, text)
         elif kind == "thinking_delta":
             if text := delta.get("thinking"):
@@ -167,6 +170,9 @@ _MARKS = {
     "5m": b',"cache_control":{"type":"ephemeral"}}',
     "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
 }
+
+# Where an error says that the fault is: in which message, block, and block of a result.
+_PLACE = r"messages\.(\d+)\.content\.(\d+)(?:\.(?:tool_result\.)?content\.(\d+))?"
 
 # Options that may be left out when the API rejects them, and the notice about it.
 _OPTIONAL = {
@@ -328,6 +334,23 @@ class AnthropicClient(HttpModelClient):
                 return f"{request.model} {advice}."
         return None
 
+    def _named_media(self, request: Request, error: ModelError) -> tuple[Media, ...]:
+        found = re.search(_PLACE, error.failure.message)
+        if found is None:
+            return ()
+        wanted, block = int(found[1]), int(found[2])
+        number, role, first = -1, "", 0
+        for message, (its_role, blocks) in zip(request.messages, self._forms(request), strict=True):
+            if blocks and its_role != role:
+                number, role, first = number + 1, its_role, 0
+            if number == wanted and first <= block < first + len(blocks):
+                return _media_at(message, block - first, found[3])
+            first += len(blocks)
+        return ()
+
+    def _forms(self, request: Request) -> list[tuple[str, list[bytes]]]:
+        return (self._claude if "claude" in request.model else self._other).of(request.messages)
+
     def _options(self, request: Request) -> dict[str, Any]:
         """Return the part of the body that is neither system, tools nor messages, in a fixed order."""
         thinking = self._thinking(request)
@@ -365,9 +388,8 @@ class AnthropicClient(HttpModelClient):
 
     def _encode_messages(self, request: Request) -> bytes:
         """Encode the messages: adjacent ones of one role are joined, and the newest of ours carries the breakpoint."""
-        memory = self._claude if "claude" in request.model else self._other
         groups: list[tuple[str, list[bytes]]] = []
-        forms = memory.of(request.messages)
+        forms = self._forms(request)
         if 0 < request.head < len(forms) and (kept := forms[request.head - 1][1]):
             forms[request.head - 1] = ("user", [*kept[:-1], kept[-1][:-1] + self._mark])
         for role, blocks in forms:
@@ -382,6 +404,18 @@ class AnthropicClient(HttpModelClient):
         return b",".join(
             b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}" for role, blocks in groups
         )
+
+
+def _media_at(message: Message, block: int, inner: str | None) -> tuple[Media, ...]:
+    """Return the media of a message in one of its blocks. inner: the number of the block within a result's content."""
+    if isinstance(message, AssistantMessage):
+        return ()
+    if isinstance(message, UserMessage):
+        return message.media[block : block + 1]
+    if inner is None:
+        return message.media
+    at = int(inner) - bool(message.text.strip())
+    return message.media[at : at + 1] if at >= 0 else ()
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

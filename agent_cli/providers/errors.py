@@ -2,6 +2,9 @@
 
 Providers agree on little but rough status codes, so the words of the message decide if the code is ambiguous: a
 conversation that is too long, no credit left, a model that does not exist.
+
+A refusal that belongs to no known kind (key, credit, policy, model, option, length of the answer), or that names a part
+of the conversation or a tool, is `reducible`: the provider may take a request that contains less.
 """
 
 from __future__ import annotations
@@ -35,8 +38,18 @@ _TOO_LONG = (
     r"|(larger|longer|greater) than the (model'?s? )?(maximum |max )?context"
     r"|reduce (the length|the number of tokens|your message size|your prompt)"
     r"|context (window|size|length) (is )?(exceeded|limit|overflow|of \d+)|context limit|context overflow"
-    r"|too many (input )?tokens|n_ctx|max_seq_len|request_too_large"
+    r"|too many (input )?tokens|n_ctx|max_seq_len"
 )
+# The size of a refused request and the one that is accepted; the latter alone.
+_SIZES = r"(\d[\d,]*)(?: tokens)? ?(?:\+ ?[\d,]+ ?)?> ?(\d[\d,]*)"
+_WINDOW = r"\b(?:maximum|max_\w+|available|allowed|limit|window|context length)\b[^.\d]{0,40}?(\d[\d,]*)"
+_MIN_WINDOW_TOKENS = 1_000
+# A request with too many bytes, as long as it speaks of no tokens.
+TOO_LARGE = (
+    r"request_too_large|(request|body|payload|entity|message)s?\b.{0,30}\btoo (large|big)|exceeds the maximum size"
+    r"|(payload|request|body) size"
+)
+_TOKENS = r"token|context|prompt|conversation"
 _NO_MONEY = (
     r"insufficient.(quota|balance|credit|funds)|exceeded your current quota|credit balance|out of credits"
     r"|requires? more credits|billing|payment required|spending limit|usage limit"
@@ -45,6 +58,25 @@ _NO_MODEL = (
     r"model.not.found|(no such|unknown|invalid|unsupported) model|not a valid model|does not have access to model"
     r"|model\S* .{0,100}(does not|doesn't) exist|model\S* .{0,100}not (be )?found|no endpoints found"
     r"|not_found_error model: "
+)
+# How an error names the limit of an answer.
+ANSWER_LIMIT = r"max_(completion_|output_|new_)?tokens|maxoutputtokens"
+# Errors about what a message or a tool contains. Whatever else they name is not an option of the request.
+_CONTENT = (
+    r"\b(messages|contents?|input|tools|functions|function_declarations)[.\[]+\d|signature|cannot be modified"
+    r"|\bimages?\b|image_url|\bpdfs?\b|\bdocuments?\b|provided without its required"
+    r"|invalid_encrypted_content|encrypted.content(?!.{0,40}not supported)|type 'reasoning'|reasoning (input )?items?\b"
+    r"|schema for (function|tool)|input_schema|function.?declaration"
+)
+_POLICY = (
+    r"content.{0,12}(policy|filter|management)|usage polic|safety (system|settings|check)|moderation|flagged"
+    r"|violat\w*.{0,60}(polic|terms|guideline)|prohibited|invalid_prompt|bio_policy|data_residency"
+)
+_OPTION = (
+    r"(unsupported|unknown|unrecognized|invalid|unexpected)[ _](request )?(parameter|value|option|field|name|property)"
+    r"|un(known|recognized|expected) (request )?argument|(extra inputs|additional properties) are not|not supported"
+    r"|(does not|doesn't|do not|don't) support|temperature|top_[pk]\b|effort|verbosity|budget|stream_options"
+    r"|response_format|tool_choice|prefill"
 )
 _LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
 _NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
@@ -131,6 +163,7 @@ def malformed(message: str) -> ModelError:
 
 def _error(status: int, text: str, code: str, provider: str, model: str, wait: float | None) -> ModelError:
     kind, retryable, lead = _classify(status, f"{code} {text}", wait)
+    unknown = lead.startswith("refused")
     if lead == "no model":
         lead = f"{provider} has no model named {model!r}"
         text = "" if text.strip() == f"model: {model}" else text
@@ -147,8 +180,33 @@ def _error(status: int, text: str, code: str, provider: str, model: str, wait: f
     if not text:
         lead += "" if "HTTP" in lead or f"({status})" in lead else f" (HTTP {status})"
     sentence = f"{lead}: {text}" if text else lead
-    failure = Failure(kind, sentence if sentence[-1] in ".!?" else sentence + ".", retryable)
+    sentence = sentence if sentence[-1] in ".!?" else sentence + "."
+    reducible = kind == "bad_request" and unknown and _is_reducible(status, f"{code} {text}")
+    failure = Failure(kind, sentence, retryable)
+    if reducible:
+        failure = failure.replace(reducible=True, **({"subject": code} if code else {}))
     return ModelError(failure, wait, status, code)
+
+
+def names_content(error: ModelError) -> bool:
+    """Return True for an error about the content of messages or tools, which is never about an option."""
+    return _matches(_CONTENT, f"{error.code} {error.failure.message}")
+
+
+def window_in(message: str) -> tuple[int, int]:
+    """Return the window that the refusal of a long conversation names, and the tokens of the request; 0: not named."""
+    found = re.search(_SIZES, message) or re.search(_WINDOW, message, re.IGNORECASE)
+    window = int(found[found.lastindex or 1].replace(",", "")) if found else 0
+    if window < _MIN_WINDOW_TOKENS:
+        return 0, 0
+    numbers = [int(text.replace(",", "")) for text in re.findall(r"\d[\d,]*", message)]
+    return window, max((n for n in numbers if n > window), default=0)
+
+
+def _is_reducible(status: int, words: str) -> bool:
+    if status not in (400, 413, 422):
+        return False
+    return _matches(_CONTENT, words) or not _matches(f"{_POLICY}|{_OPTION}|{ANSWER_LIMIT}|{RESPONSES_API}", words)
 
 
 def _matches(pattern: str, words: str) -> bool:
@@ -162,6 +220,9 @@ def _classify(status: int, words: str, wait: float | None) -> tuple[Kind, bool, 
         return "rate_limit", False, "refuses because the account has no credit or quota left"
     if status == 429:
         return "rate_limit", True, "limits the rate of requests"
+    too_large = status == 413 or (status in (400, 422) and _matches(TOO_LARGE, words))
+    if too_large and not _matches(_TOKENS, words):
+        return "bad_request", False, "refused the request as too large"
     if status in (400, 413, 422, 500) and _matches(_TOO_LONG, words):
         return "context_too_long", False, "The conversation is too long"
     if status in (400, 403, 404, 422) and _matches(_NO_MODEL, words):

@@ -148,7 +148,6 @@ class GeminiClient(HttpModelClient):
         self._modern = EncodedMessages(lambda m: self._form(m, modern=True))
         self._older = EncodedMessages(lambda m: self._form(m, modern=False))
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
-        self._unreadable: set[str] = set()
         # Models that turned out to require signatures, and the budgets that a model has named.
         self._strict: set[str] = set()
         self._ranges: dict[str, tuple[int, int, bool]] = {}
@@ -237,10 +236,15 @@ class GeminiClient(HttpModelClient):
         least, most, can_be_off = self._ranges.get(model, usual)
         return 0 if not tokens and can_be_off else max(least, min(tokens, most))
 
+    def _adapt_form(self, request: Request, error: ModelError) -> bool:
+        words = error.failure.message.lower()
+        if not re.search(r"thought.?signature", words) or "missing" not in words or self._is_modern(request):
+            return False
+        self._strict.add(request.model)
+        return True
+
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = error.failure.message.lower()
-        if re.search(r"thought.?signature", words):
-            return self._adapt_signatures(request, words)
         if (config := self._thinking(request)) and re.search(r"think|budget", words):
             return self._adapt_thinking(request, config, words)
         sent = self._generation(request)
@@ -257,22 +261,6 @@ class GeminiClient(HttpModelClient):
                 self._rejected.add((request.model, name))
                 return f"{request.model} {advice}."
         return None
-
-    def _adapt_signatures(self, request: Request, words: str) -> str | None:
-        if "missing" in words:
-            if self._is_modern(request):
-                return None
-            self._strict.add(request.model)
-            return ""
-        # Made with another key, or by another kind of model.
-        parts = (p for m in request.messages if isinstance(m, AssistantMessage) for p in m.parts)
-        ours = {p.data for p in parts if isinstance(p, Thinking) and p.provider == self._provider and p.data}
-        if not ours - self._unreadable:
-            return None
-        self._unreadable |= ours
-        self._modern.forget()
-        self._older.forget()
-        return ""
 
     def _adapt_thinking(self, request: Request, config: dict[str, Any], words: str) -> str:
         model = request.model
@@ -387,7 +375,7 @@ class GeminiClient(HttpModelClient):
         signature, called = "", False
         for part in message.parts:
             if isinstance(part, Thinking):
-                if part.provider == self._provider and part.data and part.data not in self._unreadable:
+                if part.provider == self._provider and part.data:
                     if signature:
                         parts.append(encode_json({"text": "", "thoughtSignature": signature}))
                     signature = part.data

@@ -30,12 +30,14 @@ from agent_cli.providers.base import (
     UsageChunk,
     token_limit,
 )
+from agent_cli.providers.surrogates import join_surrogates
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.net.urls import DEFAULT_PORTS, Url
 from agent_tools.record import Protocol
+from agent_tools.results import Media
 
 with lazy_imports():
     from agent_cli.providers import errors  # few answers are errors
@@ -87,6 +89,10 @@ class SSEDecoder:
                 _parse(block, events)
         return events
 
+    def end(self) -> list[tuple[str, str]]:
+        """Return the event that has no blank line after it, at the end of the stream, if there is one."""
+        return self.feed(b"\n\n") if self._rest else []
+
     def _without_bom(self, data: bytes) -> bytes:
         data = b"".join(self._rest) + data
         if len(data) < len(BOM) and BOM.startswith(data):
@@ -121,8 +127,7 @@ def _parse(block: bytes, events: list[tuple[str, str]]) -> None:
 
 T = TypeVar("T")
 
-# How an error names the limit of an answer, and the sums in which servers say how much would fit.
-_LIMIT = r"max_(completion_|output_|new_)?tokens|maxoutputtokens"
+# The sums in which servers say how much of an answer would fit.
 _FIT_PATTERNS = (
     r"> ?(\d{3,8}) ?- ?(\d{1,8})",
     r"maximum context length is (\d{3,8}) .{0,60}?\b(\d{1,8}) (?:input|prompt)",
@@ -231,10 +236,22 @@ class HttpModelClient(ABC):
 
     @abstractmethod
     def _adapt(self, request: Request, error: ModelError) -> str | None:
-        """Adapt to a request that was rejected as bad, by remembering what to change.
+        """Adapt the options to a request that was rejected as bad, by remembering what to change.
 
-        Return a notice for the user, "" if that is not worth one, or None if the request cannot be helped.
+        Return a notice for the user, "" if that is not worth one, or None if the request cannot be helped. Not called
+        for an error about the content of messages or tools: sending less of that is up to the caller.
         """
+
+    def _adapt_form(self, request: Request, error: ModelError) -> bool:
+        """Adapt the form in which messages and tools are written to a request that was rejected as bad.
+
+        Return True if the request is to be sent again.
+        """
+        return False
+
+    def _named_media(self, request: Request, error: ModelError) -> tuple[Media, ...]:
+        """Return the images and documents that an error names by their place in the request."""
+        return ()
 
     def _endpoint(self, request: Request) -> str:
         """Return the URL of a request."""
@@ -252,7 +269,7 @@ class HttpModelClient(ABC):
     def _lower_limit(self, request: Request, error: ModelError) -> bool:
         """Remember the longest answer that an error allows. Return True if the request can then be repeated."""
         words = f"{error.failure.message} {error.code}".lower()
-        if not self._last_limit or not re.search(_LIMIT, words):
+        if not self._last_limit or not re.search(errors.ANSWER_LIMIT, words):
             return False
         sums = (found for pattern in _FIT_PATTERNS if (found := re.search(pattern, words)))
         fits = [int(found[1]) - int(found[2]) for found in sums] or map(int, re.findall(r"\b\d{3,8}\b", words))
@@ -302,8 +319,14 @@ class HttpModelClient(ABC):
             reply.close()
             if self._lower_limit(request, error):
                 continue
-            advice = self._adapt(request, error) if error.failure.kind == "bad_request" else None
+            if error.failure.kind != "bad_request":
+                raise error
+            if self._adapt_form(request, error):
+                continue
+            advice = None if errors.names_content(error) else self._adapt(request, error)
             if advice is None:
+                if media := self._named_media(request, error):
+                    error.failure = error.failure.replace(media=tuple(item.digest for item in media))
                 raise error
             yield from self._notify_once(advice)
 
@@ -311,6 +334,11 @@ class HttpModelClient(ABC):
         self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
     ) -> Iterator[Chunk]:
         """Yield the chunks that `reader` makes of a reply, up to the event for which `last` is true."""
+        return join_surrogates(self._read_chunks(reader, reply, last))
+
+    def _read_chunks(
+        self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
+    ) -> Iterator[Chunk]:
         try:
             for event in self._objects(reply):
                 for chunk in self._chunks_of(reader, event):
@@ -370,18 +398,43 @@ class HttpModelClient(ABC):
             yield self._object(body.decode("utf-8", "replace"))
             return
         splitter = SSEDecoder(MAX_ANSWER_BYTES)
-        while data := reply.read():
+        for data in self._data(reply):
             try:
-                found = splitter.feed(data)
+                found = splitter.feed(data) if data else splitter.end()
             except OverflowError:
                 raise errors.malformed(f"{reply.host} sent an event of more than {MAX_ANSWER_BYTES:,} bytes.") from None
             for _, text in found:
                 if text.startswith("{"):
-                    yield self._object(text)
+                    yield from self._read_object(text, last=not data)
                 elif text.strip() == "[DONE]":
                     yield {"done": True}
                 elif text.strip():
-                    yield self._object(text)
+                    yield from self._read_object(text, last=not data)
+
+    def _data(self, reply: HttpResponse) -> Iterator[bytes]:
+        """Yield the bytes of a reply, and b"" at its end, also if the connection breaks: what came last may be whole.
+
+        Raises HttpError.
+        """
+        broken: HttpError | None = None
+        try:
+            while data := reply.read():
+                yield data
+        except HttpError as error:
+            broken = error
+        yield b""
+        if broken is not None:
+            raise broken
+
+    def _read_object(self, text: str, *, last: bool) -> Iterator[dict[str, Any]]:
+        """Yield the object. last: the end of the stream follows, which may have cut it; then it is left out."""
+        try:
+            found = self._object(text)
+        except ModelError:
+            if last:
+                return
+            raise
+        yield found
 
     def _object(self, text: str) -> dict[str, Any]:
         try:

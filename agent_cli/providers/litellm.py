@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import Chunk, ModelError, Notice, Request
+from agent_cli.providers.surrogates import join_surrogates
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import Timeouts
@@ -67,6 +68,9 @@ class LiteLLMClient:
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """Yield the chunks of one response. Raises ModelError or CancelledError."""
+        return join_surrogates(self._stream(request, cancel))
+
+    def _stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         cancel.check()
         worker = _acquire_worker()
         forget = cancel.on_cancel(worker.kill)

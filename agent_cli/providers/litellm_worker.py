@@ -98,7 +98,7 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
             status, body, lambda n: headers.get(n, ""), provider=provider, model=name, now=time.time()
         )
         if "ContextWindowExceededError" in classes:
-            found.failure = found.failure.replace(kind="context_too_long", retryable=False)
+            found.failure = found.failure.replace(kind="context_too_long", retryable=False, reducible=False)
     message = found.failure.message
     for secret in filter(None, secrets):
         message = message.replace(secret, "***")

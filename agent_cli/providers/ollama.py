@@ -341,11 +341,9 @@ class OllamaClient(HttpModelClient):
         """Yield the JSON objects of an answer, one per line."""
         decoder = LineDecoder(MAX_ANSWER_BYTES)
         try:
-            while data := reply.read():
-                for line in decoder.feed(data):
-                    yield self._object(line)
-            for line in decoder.end():
-                yield self._object(line)
+            for data in self._data(reply):
+                for line in decoder.feed(data) if data else decoder.end():
+                    yield from self._read_object(line, last=not data)
         except OverflowError:
             raise malformed(f"{reply.host} sent a line of more than {MAX_ANSWER_BYTES:,} bytes.") from None
 

@@ -158,15 +158,18 @@ class OpenAIChatClient(HttpModelClient):
             return request.prefill
         return ""
 
+    def _adapt_form(self, request: Request, error: ModelError) -> bool:
+        if "reasoning_content" not in error.failure.message or not self._supports(request, "reasoning_content"):
+            return False
+        self._rejected.add((request.model, "reasoning_content"))
+        self._reasoning = "" if self._reasoning else "reasoning_content"
+        self._messages.forget()
+        return True
+
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = error.failure.message.lower()
         if errors.RESPONSES_API in words:
             return None
-        if "reasoning_content" in words and self._supports(request, "reasoning_content"):
-            self._rejected.add((request.model, "reasoning_content"))
-            self._reasoning = "" if self._reasoning else "reasoning_content"
-            self._messages.forget()
-            return ""
         if "max_completion_tokens" in words or "max_tokens" in words:
             other = "max_tokens" if self._token_limit == "max_completion_tokens" else "max_completion_tokens"
             if other in words and request.max_tokens and self._supports(request, self._token_limit):

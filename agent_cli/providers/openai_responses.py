@@ -40,10 +40,11 @@ _OPTIONAL = {
     "store": ("store", ""),
 }
 _LEVELS: dict[str, tuple[str, ...]] = {"effort": get_args(Effort), "verbosity": get_args(Verbosity)}
-_UNREADABLE = r"encrypted.content|type 'reasoning'|reasoning (input )?items?\b"
 _WITH_CUSTOM = r"(openai/)?(gpt-([5-9]|\d\d)|codex-)"
 _NO_CUSTOM = r"custom|(tools|input)\[\d+\]\.type|type of 'item'"
 _NO_ID = r"input\[\d+\]\.id\b|'?id'? (is a required|field required)"
+# Where an error says that the fault is: in which item, and part of it.
+_PLACE = r"input\[(\d+)\]\.(?:content|output)\[(\d+)\]"
 _MAX_ID_CHARS = 64
 _LAST = ("response.completed", "response.incomplete")
 
@@ -77,9 +78,8 @@ class OpenAIResponsesClient(HttpModelClient):
         # Tools whose input is plain text, with the argument that contains it, and the calls that were sent that way.
         self._freeform: dict[str, str] = {}
         self._plain_calls: set[str] = set()
-        # The replacement for a level that a server rejects, and reasoning that it cannot read.
+        # The replacement for a level that a server rejects.
         self._nearest: dict[tuple[str, str], str] = {}
-        self._unreadable: set[str] = set()
         self._with_ids = False
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
@@ -99,14 +99,33 @@ class OpenAIResponsesClient(HttpModelClient):
             else:
                 yield step
 
-    def _adapt(self, request: Request, error: ModelError) -> str | None:
+    def _adapt_form(self, request: Request, error: ModelError) -> bool:
         words = f"{error.failure.message} {error.code}".lower()
         if re.search(_NO_ID, words) and not self._with_ids:
             self._with_ids = True
             self._messages.forget()
-            return ""
-        if re.search(_UNREADABLE, words) and self._forget_reasoning(request, words):
-            return ""
+            return True
+        if self._freeform and re.search(_NO_CUSTOM, words):
+            self._rejected.add((request.model, "custom"))
+            return True
+        return False
+
+    def _named_media(self, request: Request, error: ModelError) -> tuple[Media, ...]:
+        found = re.search(_PLACE, f"{error.failure.message} {error.code}")
+        if found is None:
+            return ()
+        item, part = int(found[1]), int(found[2])
+        for message, items in zip(request.messages, self._messages.of(request.messages), strict=True):
+            if item < len(items):
+                if isinstance(message, AssistantMessage):
+                    return ()
+                at = part - (isinstance(message, ToolMessage) and bool(message.text.strip()))
+                return message.media[at : at + 1] if at >= 0 else ()
+            item -= len(items)
+        return ()
+
+    def _adapt(self, request: Request, error: ModelError) -> str | None:
+        words = f"{error.failure.message} {error.code}".lower()
         options = self._options(request)
         for option in [name for name in _LEVELS if name in words] or _LEVELS:
             known = (request.model, option) in self._nearest
@@ -117,20 +136,7 @@ class OpenAIResponsesClient(HttpModelClient):
             if option in options and re.search(pattern, words):
                 self._rejected.add((request.model, option))
                 return f"{request.model} {advice}." if advice else ""
-        if self._freeform and re.search(_NO_CUSTOM, words):
-            self._rejected.add((request.model, "custom"))
-            return ""
         return None
-
-    def _forget_reasoning(self, request: Request, words: str) -> bool:
-        """Stop sending the reasoning so far: it was made with another key, or for another kind of model."""
-        parts = (p for m in request.messages if isinstance(m, AssistantMessage) for p in m.parts)
-        ours = {_mark(p) for p in parts if isinstance(p, Thinking) and p.provider == self._provider}
-        if not ours - self._unreadable or ("include" in self._options(request) and "not supported" in words):
-            return False
-        self._unreadable |= ours
-        self._messages.forget()
-        return True
 
     def _level(self, option: str, level: str, words: str) -> str | None:
         """Return the level listed in an error that is nearest to the rejected one."""
@@ -228,9 +234,9 @@ class OpenAIResponsesClient(HttpModelClient):
         return items
 
     def _reasoning(self, part: Thinking) -> list[bytes]:
-        if part.provider != self._provider or (mark := _mark(part)) in self._unreadable:
+        if part.provider != self._provider:
             return []
-        identity = {"id": f"rs_{mark}"} if self._with_ids or not part.data else {}
+        identity = {"id": f"rs_{_mark(part)}"} if self._with_ids or not part.data else {}
         item: Item = {"type": "reasoning", **identity, "summary": []}
         if part.data:
             summary = [{"type": "summary_text", "text": part.text}] if part.text else []

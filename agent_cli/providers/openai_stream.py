@@ -1,7 +1,8 @@
 """Read a Chat Completions answer: JSON objects in, chunks out, for the many servers that follow the protocol loosely.
 
 A complete answer is read like a stream of one delta. Tool calls are distinguished by index, or by id if the index is
-missing or always the same; a call without an id gets one.
+missing or always the same; a call without an id gets one. Arguments under an index that no call has, as some gateways
+send them, belong to the call that began last and has no complete arguments.
 """
 
 from __future__ import annotations
@@ -47,8 +48,18 @@ class _Call:
         self.index = index
         self.id = ""
         self.name = ""
-        self.pending = ""
+        self.arguments: list[str] = []
         self.announced = False
+
+    @property
+    def complete(self) -> bool:
+        """True if the arguments are a whole object."""
+        if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
+            return False
+        try:
+            return isinstance(json.loads("".join(self.arguments)), dict)
+        except (ValueError, RecursionError):
+            return False
 
 
 class ThinkTags:
@@ -125,6 +136,8 @@ class ChatReader:
         self._refused = False
         self._calls: list[_Call] = []
         self._by_slot: dict[int, _Call] = {}
+        # Indices of calls that began under another one.
+        self._borrowed: list[int] = []
         self._tags = ThinkTags(returned_to)
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
@@ -236,9 +249,17 @@ class ChatReader:
             call = self._by_slot.get(slot)
             # Some servers number every parallel call 0.
             fresh = call is None or (bool(name) and bool(identity) and bool(call.id) and identity != call.id)
+            if call is None and (call := self._open_call(identity, name)) is not None:
+                self._by_slot[slot], fresh = call, False
+                self._borrowed.append(slot)
         if call is None or fresh:
+            if not (identity or name or function.get("arguments")):
+                return
             call = _Call(len(self._calls))
             self._calls.append(call)
+            for borrowed in self._borrowed:
+                del self._by_slot[borrowed]
+            self._borrowed = []
             if slot is not None:
                 self._by_slot[slot] = call
         if not call.announced:
@@ -247,19 +268,27 @@ class ChatReader:
         arguments = function.get("arguments")
         if arguments and not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
+        if arguments:
+            call.arguments.append(arguments)
         if call.announced:
             if arguments:
                 yield ToolCallDelta(call.index, arguments)
-            return
-        call.pending += arguments or ""
-        if call.name:
+        elif call.name:
             yield from self._announce(call)
+
+    def _open_call(self, identity: str, name: str) -> _Call | None:
+        """Return the call that a piece under an unknown index belongs to: with its id, or else the last open one."""
+        if identity:
+            return None if name else next((call for call in self._calls if call.id == identity), None)
+        if name:
+            return next((call for call in self._calls[-1:] if not call.name), None)
+        return next((call for call in reversed(self._calls) if not call.complete), None)
 
     def _announce(self, call: _Call) -> Iterator[Chunk]:
         call.announced = True
         yield ToolCallStart(call.index, call.id or f"call_{self._first_call + call.index}", call.name)
-        if call.pending:
-            yield ToolCallDelta(call.index, call.pending)
+        if call.arguments:
+            yield ToolCallDelta(call.index, "".join(call.arguments))
 
 
 def _cost(value: Any) -> float:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import SessionNamed, UsageAdded
+from agent_cli.core.modes import MODES
 from agent_cli.core.results import Usage
-from agent_cli.core.run_environment import RunEnvironment
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.types import LiveMapping
 from agent_cli.extensions.loader import Extensions
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo
 from agent_cli.providers.resolve import ResolvedModel, prepare_client
+from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.mcp import SessionServers
 from agent_cli.runtime.models import ChosenModel, lazy_model, make_planner, model_handle, open_client
 from agent_cli.session.log import SessionLog
@@ -209,6 +211,14 @@ class Agent:
                 self.mcp.servers.close()
             if self._log is not None:
                 self._log.close()
+
+
+def switch_mode(agent: Agent, mode: str) -> None:
+    """Change the permission mode, for every front end. Raises UsageError."""
+    if mode not in MODES:
+        raise UsageError(f"{mode} is not a permission mode. There are {', '.join(MODES)}.")
+    check_mode(mode, agent.run_env.env, agent.layers.managed, may_bypass=agent.layers.may_bypass)
+    agent.policy.mode = next(known for known in MODES if known == mode)
 
 
 _MODEL_CHANGED = "<session_change>\nThe model is now "

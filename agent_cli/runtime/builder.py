@@ -55,9 +55,6 @@ from agent_cli.runtime.models import (
 from agent_cli.runtime.session import (
     ATTENDED_LOCK_WAIT_SECONDS,
     LOCK_WAIT_SECONDS,
-    changed_memory,
-    changed_presence,
-    lost_jobs,
     make_header,
     model_name,
     new_log,
@@ -91,7 +88,9 @@ with lazy_imports():
     from agent_cli.core import message_ids  # only for frames
     from agent_cli.engine import structured_output
     from agent_cli.runtime import (
+        moved_project,  # only to resume a session
         recording,  # only for runs that are recorded or replayed
+        session_change,  # only to resume a session
         transcripts,  # only with hooks or a host
     )
 
@@ -125,9 +124,13 @@ def build_agent(
         settings = with_agent(options, run_env, layers, settings, embedded)
     servers = make_servers(options, run_env, layers, settings, warn, embedded.host)
     store = SessionStore(state_folder(run_env.env), run_env.root)
+    if options.continue_ or options.resume:
+        options = moved_project.follow_moved_project(options, store, run_env, layers, warn)
     log, restored = open_session(
         options, settings, store, warn, ATTENDED_LOCK_WAIT_SECONDS if attended else LOCK_WAIT_SECONDS, run_env
     )
+    if restored is not None and options.fork_session:
+        restored = moved_project.with_new_paths(restored, run_env.root)
     old = restored.header if restored is not None and not restored.rebuilt else None
     chosen = ChosenModel(model_name(options, settings, restored), settings, run_env)
     model, info = chosen.resolved, chosen.info
@@ -185,6 +188,7 @@ def build_agent(
     handle = model_handle(model, info, settings, client, chosen.window)
 
     state = _conversation_state(restored)
+    state.window.model = model.name
     hooked = bool(active_hooks(settings, layers) or embedded.hooks or added.has_hooks)
     transcript = ids = None
     if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
@@ -231,9 +235,7 @@ def build_agent(
         expanders=[lambda text: expand_message(text, commands, context)],
         attached=attached,
         notes=[
-            *changed_memory(header, memory, restored),
-            *changed_presence(header, restored, answered=can_ask),
-            *lost_jobs(restored),
+            *(session_change.notes(header, restored, memory, run_env, layers, answered=can_ask) if restored else ()),
         ],
         plans=restored.plans if restored is not None else (),
         origin=session_origin(options, settings, restored),
@@ -304,7 +306,7 @@ def _conversation_state(restored: Restored | None) -> ConversationState:
         from datetime import datetime  # only a resumed session needs it
 
         state.began = datetime.fromisoformat(restored.created).timestamp()
-        state.window = Window(restored.compactions, restored.pins, restored.report)
+        state.window = Window(restored.compactions, restored.pins, restored.report, restored.left_out, restored.refusal)
         asked = restored.waiting.questions if restored.waiting else {}
         state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
     return state

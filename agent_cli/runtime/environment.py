@@ -16,6 +16,7 @@ from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.rules import RuleError, Trust
 from agent_cli.core.run_environment import RunEnvironment, UsageError
+from agent_cli.core.user_text import begins_json_object
 from agent_cli.memory.files import Sources, user_folders
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
 from agent_cli.providers.resolve import SHORT_NAMES
@@ -34,6 +35,7 @@ with lazy_imports():
         git_use,
     )
     from agent_cli.plugins import obtain, store
+    from agent_cli.runtime import addresses  # few projects set any
     from agent_tools.process import guarded_git
 
 
@@ -71,6 +73,8 @@ def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[s
             evaluate_project_trust(layers, run_env, _trusted(layers, options, run_env), by_flag=by_flag)
             if run_env.root != run_env.home:
                 _add_project(layers, options, run_env)
+        if layers.project_env:
+            addresses.withhold_addresses(layers, layers.project_env)
         for text in options.settings:
             _add_settings_option(layers, text, run_env)
         if options.profile is not None:
@@ -82,6 +86,8 @@ def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[s
             keys = shorten(", ".join(layers.managed.notes), 200)
             layers.ignored.append(f"--managed-settings can only restrict, so this has no effect: {keys}")
         layers.ignored += notices(options)
+        if layers.addresses:
+            addresses.report_addresses(layers, run_env)
         _use_key_helper(layers)
         if run_env.home is None and not (run_env.env.get("AGENT_STATE_DIR") or run_env.env.get("XDG_STATE_HOME")):
             layers.add({"save_sessions": False}, "the missing home folder", run_env.root)
@@ -262,6 +268,7 @@ def _add_plugins(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
                 layers.ignored.append(_missing_plugin(name, settings.extra_marketplaces))
     for plugin in found:
         layers.plugins.append(plugin)
+        layers.ignored += [f"the plugin {plugin.name}: {note}" for note in plugin.hook_notes]
         if plugin.hooks:
             layers.add_hooks(plugin.hooks, f"the plugin {plugin.name}", "user")
         where = f"the plugin {plugin.name}"
@@ -276,7 +283,7 @@ def _missing_plugin(name: str, markets: Mapping[str, str]) -> str:
 
 
 def _check_bypass(layers: Layers, options: RunOptions) -> None:
-    """Raise SettingsError for bypassPermissions from anywhere but this very command line."""
+    """Raise SettingsError for bypassPermissions from anywhere but this very command line; note if it is allowed."""
     origin = layers.origins.get("permissions.mode", "")
     asked = {"the command line", "--settings", *(str(Path(os.path.expanduser(text))) for text in options.settings)}
     if layers.settings().permissions.mode == "bypassPermissions" and origin not in asked:
@@ -284,6 +291,9 @@ def _check_bypass(layers: Layers, options: RunOptions) -> None:
             f"{origin}: permissions.mode: bypassPermissions is taken from the command line only, as in "
             "--permission-mode bypassPermissions"
         )
+    permissions = layers.settings().permissions
+    flagged = options.dangerously_skip_permissions or options.allow_dangerously_skip_permissions
+    layers.may_bypass = flagged or permissions.allow_bypass or permissions.mode == "bypassPermissions"
 
 
 def _check_examples(layers: Layers, run_env: RunEnvironment) -> None:
@@ -295,7 +305,7 @@ def _check_examples(layers: Layers, run_env: RunEnvironment) -> None:
 
 
 def _add_settings_option(layers: Layers, text: str, run_env: RunEnvironment) -> None:
-    if text.lstrip().startswith("{"):
+    if begins_json_object(text):
         add_json_settings(layers, text, "--settings", run_env.root)
         return
     if "\n" in text or "=" in text:
@@ -332,8 +342,13 @@ def add_flags(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> N
         raise UsageError(str(error)) from None
 
 
-def check_mode(mode: str, env: Mapping[str, str], managed: ManagedPolicy = NO_POLICY) -> None:
-    """Raise UsageError for a mode that is refused in this environment, or by the policy of an organisation."""
+def check_mode(
+    mode: str, env: Mapping[str, str], managed: ManagedPolicy = NO_POLICY, *, may_bypass: bool = True
+) -> None:
+    """Raise UsageError for a mode that is refused in this environment, by a policy, or as the user has not allowed it.
+
+    may_bypass: the user allowed bypassPermissions when the session began; see `Layers`.
+    """
     if mode == "bypassPermissions":
         try:
             managed = managed if managed.no_bypass else read_policy(env)
@@ -341,6 +356,11 @@ def check_mode(mode: str, env: Mapping[str, str], managed: ManagedPolicy = NO_PO
             raise UsageError(str(error)) from None
         if managed.no_bypass:
             raise UsageError(f"bypassPermissions is refused by the policy ({managed.origin}).")
+        if not may_bypass:
+            raise UsageError(
+                "bypassPermissions has to be allowed when a session begins: --allow-dangerously-skip-permissions, or "
+                "allow_bypass = true under [permissions] in your own settings."
+            )
     if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not in_container(env):
         raise UsageError(
             "bypassPermissions is refused for root outside a container; set IS_SANDBOX=1 if this machine is a sandbox."

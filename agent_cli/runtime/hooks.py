@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -28,6 +27,7 @@ with lazy_imports():
     from agent_cli import hooks as agent_hooks
     from agent_cli.core import rules
     from agent_cli.hooks import matching
+    from agent_cli.mcp import answers
     from agent_cli.mcp import tools as mcp_tools
     from agent_cli.permissions import command_rules
     from agent_cli.runtime import models
@@ -166,11 +166,8 @@ def _call_server_tool(servers: Servers) -> CallServerTool:
                 what[1].set_result({"action": "decline"})
 
         answer = mcp_tools.result_within(found.call(tool, arguments, decline), cancel, server)
-        blocks = answer.get("content") or []
-        text = "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-        if not text and answer.get("structuredContent") is not None:
-            text = json.dumps(answer["structuredContent"], ensure_ascii=False)
-        if answer.get("isError") is True:
+        text, failed = answers.plain_answer(answer)
+        if failed:
             raise ToolError(text or f"the tool {tool} of the MCP server {server} failed")
         return text
 

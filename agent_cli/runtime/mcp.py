@@ -118,7 +118,8 @@ def unapproved(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> 
     found, _ = config.find_servers(options, run_env, layers)
     off = layers.settings().mcp.disabled
     approvals = approvals_of(run_env)
-    waiting = [(f, mcp_approvals.may_start(f, approvals, False)) for f in found if f.name not in off]
+    active = [f for f in found if f.name not in off and not f.server.disabled]
+    waiting = [(f, mcp_approvals.may_start(f, approvals, False)) for f in active]
     return [(f, why) for f, why in waiting if why]
 
 
@@ -189,7 +190,11 @@ class SessionServers:
             attended = self._conversation.deps.attended
             if attended:
                 self.servers.start()
-            self.servers.wait(min(settings.wait, ATTENDED_WAIT_SECONDS) if attended else settings.wait, needed=True)
+            if attended:
+                self.servers.wait(min(settings.wait, ATTENDED_WAIT_SECONDS), needed=True)
+            else:
+                for name in self.servers.wait(settings.wait, needed=True, from_launch=True):
+                    self._warn(f"the MCP server {name} is not up after {settings.wait:g} s; its tools come later")
             window = self._chosen.window.tokens
             offered = self.servers.request_tools(settings.tool_search, settings.schema_share, window)
             self._offer([*offered, *self._resource_tools()])
@@ -241,6 +246,15 @@ class SessionServers:
             raise ToolError("Interrupted; nothing was sent.") from None
         conversation.attached = (*conversation.attached, *media)
         return expanded
+
+    def outcome(self) -> list[dict[str, str]]:
+        """Return how each server stands, with the reason if there is one, for the result of a run."""
+        states = dict(self.states())
+        reasons = {name: server.reason for name, server in self.servers.all.items() if server.reason}
+        return [
+            {"name": name, "status": status, **({"reason": reasons[name]} if name in reasons else {})}
+            for name, status in states.items()
+        ]
 
     def states(self) -> tuple[tuple[str, str], ...]:
         """Return each server with its state, as stream-json names it."""

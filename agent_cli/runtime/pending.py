@@ -27,7 +27,7 @@ from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import NestedState
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
-from agent_cli.runtime.agent import Agent
+from agent_cli.runtime.agent import Agent, switch_mode
 from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import add_flags, check_mode, evaluate_project_trust, read_settings
 from agent_cli.runtime.session import SessionInUseError, open_session
@@ -199,6 +199,7 @@ def _reopen(
         layers.rules += [rule for rule in current.rules if rule.list == "deny" and rule not in layers.rules]
         # The turn keeps its mode: the user is asked under the mode in which the call was made.
         add_flags(layers, options.replace(permission_mode=None), run_env)
+        layers.may_bypass = current.may_bypass
     try:
         agent = build_agent(chosen, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
     except SessionInUseError as busy:
@@ -227,8 +228,10 @@ def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, as
         deps.state.ids.update(call_ids(messages))
     policy = deps.policy
     mode = next((m for m in MODES if m == waiting.mode), policy.mode)
-    check_mode(mode, agent.run_env.env, agent.layers.managed)
-    policy.mode = mode
+    if mode == "bypassPermissions":
+        agent.layers.may_bypass = True  # when the session began
+        policy.no_bypass = agent.layers.managed.no_bypass
+    switch_mode(agent, mode)
     for rule in waiting.grants:
         policy.grant(rule)
 

@@ -16,6 +16,7 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.core.rules import Trust, split_rules
+from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.permissions.git_inspection import git_folders
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.session.store import state_folder
@@ -49,12 +50,12 @@ _REMOVED = object()
 
 def _rewrite(path: Path, table: str, name: str, value: Any) -> None:
     try:
-        text = read_regular(path, _MAX_BYTES, path.parent).decode("utf-8")
+        text = decode_user_text(read_regular(path, _MAX_BYTES, path.parent))
     except FileNotFoundError:
         text = ""
     except ValueError:
         raise SettingsError(f"{path} is not UTF-8; change it by hand") from None
-    if text.lstrip().startswith("{"):
+    if begins_json_object(text):
         raise SettingsError(f"{path} is JSON; change it by hand")
     before, new = _parse(path, text), _edit(path, text, table, name, value)
     expected: dict[str, Any] = dict(before)
@@ -157,10 +158,10 @@ def _save(trust: Trust, state: Path, change: Callable[[Path], None]) -> str:
 def add_rules(path: Path, rules: Sequence[str]) -> None:
     """Add allow rules to a settings file. Raises OSError, and ValueError if the file cannot be edited."""
     try:
-        text = read_regular(path, _MAX_BYTES, path.parent).decode("utf-8")
+        text = decode_user_text(read_regular(path, _MAX_BYTES, path.parent))
     except FileNotFoundError:
         text = ""
-    if text.lstrip().startswith("{"):
+    if begins_json_object(text):
         raise ValueError("is JSON, which agent does not edit; add the rule by hand")
     before = _rules(text)
     missing = [rule for rule in rules if rule not in before]

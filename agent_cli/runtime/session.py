@@ -6,7 +6,6 @@ User errors are `UsageError`s: one sentence, exit 2.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,11 @@ from agent_cli.config.prompts import git_branch
 from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, Rewound, SessionNamed
-from agent_cli.core.messages import ToolMessage, UserMessage, new_uuid
+from agent_cli.core.messages import new_uuid
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import SessionOrigin
-from agent_cli.memory.files import Memory
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
@@ -42,12 +40,6 @@ with lazy_imports():
     )
     from agent_cli.session.transcripts import entries  # only to resume at an earlier message
 
-_USER_PRESENT = "The user is present from here on: you may ask where a wrong guess would be costly."
-_USER_ABSENT = (
-    "Nobody can answer from here on: this runs unattended. Do not ask; take the sensible reading, say which one, and "
-    "finish the task. A call that needs approval is denied: continue without it and name it at the end."
-)
-_JOBS_LOST = "The program was left and started again, which ended the background commands"
 # Seconds to wait for another process that has the session open, which may be about to end.
 LOCK_WAIT_SECONDS = 5.0
 # The same if a user is present.
@@ -202,49 +194,6 @@ def make_header(
         answered=answered,
         small=small,
     )
-
-
-def changed_memory(header: Header, memory: Memory, restored: Restored | None) -> list[str]:
-    """Return a message for a resumed session about memory files that changed since; it is sent once."""
-    block = memory.block()
-    if restored is None or not block or block in header.system:
-        return []
-    if any(isinstance(m, UserMessage) and block in m.text for m in restored.history):
-        return []
-    text = "The memory files changed since this session began. They now say:"
-    return [f"<memory_change>\n{text}\n\n{block}\n</memory_change>"]
-
-
-def changed_presence(header: Header, restored: Restored | None, *, answered: bool) -> list[str]:
-    """Return a message for a resumed session if a user is now present, or no longer is."""
-    if restored is None or header.small:
-        return []
-    before = header.answered
-    for message in restored.history:
-        if isinstance(message, UserMessage) and (_USER_PRESENT in message.text or _USER_ABSENT in message.text):
-            before = _USER_PRESENT in message.text
-    if answered == before:
-        return []
-    return [f"<session_change>\n{_USER_PRESENT if answered else _USER_ABSENT}\n</session_change>"]
-
-
-# Not compiled before a session is resumed.
-_JOB_STARTED = r"(?m)^\[(b\d+) runs in the background|^\[still running after .{1,20}, now in the background as (b\d+)"
-_JOB_ENDED = r"(?m)^\[(?:Background command )?(b\d+)(?:: (?!running)| \(| was stopped| had already ended)"
-
-
-def lost_jobs(restored: Restored | None) -> list[str]:
-    """Return a message for a resumed session if background commands ended unseen, with the program; it is sent once."""
-    left: dict[str, None] = {}
-    for message in restored.history if restored is not None else ():
-        if isinstance(message, UserMessage) and _JOBS_LOST in message.text:
-            left.clear()
-        elif isinstance(message, UserMessage | ToolMessage):
-            for found in re.finditer(_JOB_STARTED, message.text):
-                left[found[1] or found[2]] = None
-            for found in re.finditer(_JOB_ENDED, message.text):
-                left.pop(found[1], None)
-    return [f"<session_change>\n{_JOBS_LOST} {', '.join(left)}.\n</session_change>"] if left else []
 
 
 def _session_id(chosen: str | None) -> str:

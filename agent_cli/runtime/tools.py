@@ -14,7 +14,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import prompt
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.rules import KNOWN_TOOLS, Rule, RuleError, read_rule, rule_for
+from agent_cli.core.rules import FOREIGN_TOOLS, KNOWN_TOOLS, Rule, RuleError, read_rule, rule_for
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ToolSpec
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
 
 with lazy_imports():
-    from agent_cli.extensions import agents as agent_files  # only for names that are not known
     from agent_cli.runtime import saved_settings
     from agent_tools.sandbox import profile
 
@@ -113,7 +112,8 @@ def _make_policy(
         confined=confined,
         state=state_folder(run_env.env),
         answered=answered,
-        no_bypass=layers.managed.no_bypass,
+        no_bypass=layers.managed.no_bypass
+        or not (layers.may_bypass or settings.permissions.mode == "bypassPermissions"),
     )
 
 
@@ -222,7 +222,7 @@ def choose_tools(
     listed = {tool_name(name) for name in settings.tools or ()}
     unknown = [n for n in listed - known.keys() if n != "default" and not n.startswith("mcp__")]
     # A list written for another program may have tools that only it has.
-    if unknown := [n for n in unknown if n not in agent_files.FOREIGN_TOOLS]:
+    if unknown := [n for n in unknown if n not in FOREIGN_TOOLS]:
         raise UsageError(f"Unknown tool {unknown[0]}. The tools are: {', '.join(known)}.")
     embedded_names = [tool.name for tool in embedded]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
@@ -244,7 +244,7 @@ def warn_unknown_rules(rules: Sequence[Rule], tools: Iterable[Tool[Any]], warn: 
     for rule in rules:
         unknown = rule.tool not in known and not rule.tool.startswith("mcp__")
         # A list written for another program may have tools that only it has.
-        if unknown and rule.tool not in agent_files.FOREIGN_TOOLS:
+        if unknown and rule.tool not in FOREIGN_TOOLS:
             where = f"{rule.source}: " if rule.source else ""
             warn(f"{where}there is no tool {rule.tool}, so the {rule.list} rule {rule.text} has no effect")
 

@@ -54,6 +54,7 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     options = RunOptions(
         model=body.model or None,
         permission_mode=body.mode or None,
+        allow_dangerously_skip_permissions=hub.options.bypass,
         name=one_line(body.name) if body.name else None,
         max_budget_usd=body.budget.cost,
         max_turns=body.budget.rounds,

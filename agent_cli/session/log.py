@@ -269,6 +269,8 @@ class SessionLog:
             self._add(PlanChanged(session.plan))
         for pin in session.pins:
             self._add(Pinned(pin))
+        for left in session.left_out:
+            self._add(left)
         for made in session.compactions:
             # The position counts from the end of the history, which has grown since.
             self._add(made.event.replace(kept=len(session.history) - made.upto, usage=Usage()))

@@ -91,10 +91,14 @@ def lifetime(minutes: int) -> str:
     return counted(minutes, "minute")
 
 
-def feedback_block(plan: dict[str, Any], words: str) -> str:
-    """Wrap the user's feedback on a pending plan for the model."""
+def feedback_block(plan: dict[str, Any], words: str, request: str = "") -> str:
+    """Wrap the user's feedback on a pending plan for the model.
+
+    request: what the plan is for; "" if the model knows it.
+    """
+    asked = f"The request:\n{request}\n\n" if request else ""
     return (
-        f"<plan_feedback>\nThe plan:\n{plan_text(plan)}\n\nThe user's feedback:\n{words}\n\n"
+        f"<plan_feedback>\n{asked}The plan:\n{plan_text(plan)}\n\nThe user's feedback:\n{words}\n\n"
         "Revise the plan accordingly and propose it again; if the feedback tells you to proceed, carry the plan out.\n"
         "</plan_feedback>"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
+from agent_cli.core.events import ApprovalRequested, ApprovalResolved, LeftOut, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.results import Diagnostics, Spent, Usage
 from agent_cli.core.window import Compaction, UsageReport
@@ -111,7 +111,7 @@ class Restored(Value):
     bad: number of records lost since the last repair.
     waiting: the turn that waits for the user, or for a decision to be carried out.
     interrupted: a turn that was cut off otherwise.
-    compactions, pins, report: the model's view of the history, see `Window`.
+    compactions, pins, report, left_out, refusal: the model's view of the history, see `Window`.
     missing: number of missing sequence numbers, repaired or not.
     rebuilt: the header was lost and reconstructed from other records.
     started: ids of open calls that have begun.
@@ -141,6 +141,8 @@ class Restored(Value):
     compactions: tuple[Compaction, ...] = ()
     pins: tuple[str, ...] = ()
     report: UsageReport | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    refusal: str = ""
     missing: int = 0
     rebuilt: bool = False
     started: frozenset[str] = frozenset()

@@ -169,6 +169,8 @@ def _to_restored(replay: _LogReplay, name: str) -> Restored:
         compactions=tuple(state.window.compactions),
         pins=tuple(state.window.pins),
         report=state.window.report,
+        left_out=tuple(state.window.left_out.values()),
+        refusal=state.window.refusal,
         name=state.name,
         mode=state.turn.mode,
         counts=state.counts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -63,7 +64,7 @@ def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> P
         raise SeveralSessionsError(
             f"{counted(len(meant), 'session')} of this project fit {shorten(text, 60)!r}.", meant
         )
-    elsewhere = [f for f in _other_files(store) if f.stem.startswith(text.lower())] if is_id_like(text) else []
+    elsewhere = [f for f in other_sessions(store) if f.stem.startswith(text.lower())] if is_id_like(text) else []
     if anywhere and len(elsewhere) == 1:
         return elsewhere[0]
     raise SessionNotFoundError(_not_here(text, elsewhere))
@@ -82,6 +83,11 @@ def resolve_reference(every: Sequence[SessionSummary], text: str) -> list[Sessio
 def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
     """Return the message for a session that is not in this project."""
     root = root_of(elsewhere[0]) if len(elsewhere) == 1 else ""
+    if root and not os.path.isdir(root):  # noqa: PTH112
+        return (
+            f"Session {text} is of {shorten(root)}, which no longer exists, and not known to be of this repository; "
+            f"agent --resume {text} --fork-session continues a copy of it here"
+        )
     if root:
         return (
             f"Session {text} is of {shorten(root)}: resume it there; "
@@ -92,7 +98,7 @@ def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
     return f"No session of this project fits {shorten(text, 60)!r}. See: agent sessions list"
 
 
-def _other_files(store: SessionStore) -> Iterable[Path]:
+def other_sessions(store: SessionStore) -> Iterable[Path]:
     """Yield the logs of all other projects."""
     state = store.folder.parent.parent
     return (file for folder in project_folders(state) if folder != store.folder for file in session_files(folder))
@@ -100,11 +106,17 @@ def _other_files(store: SessionStore) -> Iterable[Path]:
 
 def root_of(path: Path) -> str:
     """Return the project directory in a session's header; "" if it cannot be read."""
+    return str(header_of(path).get("root", ""))
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """Return the fields of a session's header; {} if it cannot be read."""
     try:
         record = decode_record(read_start(path, _MAX_HEADER_BYTES).partition(b"\n")[0]) or {}
     except OSError:
-        return ""
-    return str(record.get("data", {}).get("root", ""))
+        return {}
+    data = record.get("data", {})
+    return data if isinstance(data, dict) else {}
 
 
 def contains_text(path: Path, words: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from agent_cli.core.events import (
     Compacted,
     Event,
     FilesSeen,
+    LeftOut,
     MessageAdded,
     Pinned,
     PlanChanged,
@@ -131,7 +132,7 @@ def _seconds(time: str) -> float:
 
 # Events that carry state; the others are only informative.
 KINDS = events_by_tag(
-    "ApprovalRequested ApprovalResolved Checkpoint Compacted FilesSeen MessageAdded Pinned PlanChanged "
+    "ApprovalRequested ApprovalResolved Checkpoint Compacted FilesSeen LeftOut MessageAdded Pinned PlanChanged "
     "QuestionAnswered QuestionAsked Rewound RoundStarted SessionNamed SubagentEvent ToolFinished ToolRequested "
     "ToolStarted TurnFinished TurnPaused TurnResumed TurnStarted Uncompacted UsageAdded"
 )
@@ -198,7 +199,7 @@ class ReplayState:
                 if not aside:
                     self._last_usage = usage
                     self.window.record_usage(usage, len(self.history.messages) + 1)
-            case Compacted() | Uncompacted() | Pinned():
+            case Compacted() | Uncompacted() | Pinned() | LeftOut():
                 self._apply_to_window(event)
             case PlanChanged(items=items, paused=False):
                 self.plan = items
@@ -218,8 +219,9 @@ class ReplayState:
                 self.turn.resume()
             case TurnPaused() | Checkpoint():
                 self.turn.save_checkpoint(event)
-            case TurnFinished(diagnostics=diagnostics):
+            case TurnFinished(diagnostics=diagnostics, failure=failure):
                 self.last = diagnostics
+                self.window.refusal = failure.complaint if failure is not None and failure.reducible else ""
             case SessionNamed(name=name, usage=usage):
                 self.name, self.usage = name, self.usage + usage
             case ApprovalRequested(call_id=call_id, binding=binding):
@@ -247,7 +249,7 @@ class ReplayState:
             case SubagentEvent(call_id=call_id, event=inner):
                 self._apply_nested(call_id, inner, time)
 
-    def _apply_to_window(self, event: Compacted | Uncompacted | Pinned) -> None:
+    def _apply_to_window(self, event: Compacted | Uncompacted | Pinned | LeftOut) -> None:
         """Apply an event that changes what the model is shown of the history."""
         self.window.apply(event, len(self.history.messages))
         if isinstance(event, Compacted):

@@ -12,23 +12,21 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.decisions import Answer, Approver, Asker
-from agent_cli.core.events import ApprovalRequested, Event
-from agent_cli.core.modes import Mode
+from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
+from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.results import Complete, Suspended, TurnResult, Usage
 from agent_cli.core.run_environment import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
-from agent_cli.runtime.agent import Agent, switch_model
+from agent_cli.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.edit_call import editable_call
-from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import Exchange
@@ -143,7 +141,7 @@ class Repl(Dialogs):
 
     def _make_approver(self, on_ask: str) -> tuple[Approver, Asker]:
         """Return approver and asker. A user is present, so `on_ask` is ignored."""
-        return self._approve, lambda asked: ask_question(asked, self.put, self.layers.settings().plan_ttl)
+        return self._approve, self._ask
 
     def show_event(self, event: Event) -> None:
         """Show an event of the conversation; all events of all turns pass here."""
@@ -406,10 +404,13 @@ class Repl(Dialogs):
         """Continue with another model. Raises UsageError."""
         switch_model(self.agent, name)
 
+    def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        layers = self.layers
+        return ask_question(asked, self.put, layers.settings().plan_ttl, may_bypass=layers.may_bypass)
+
     def switch_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""
-        check_mode(mode, os.environ, self.layers.managed)
-        self.agent.policy.mode = cast(Mode, mode)
+        switch_mode(self.agent, mode)
 
     def send_sequence(self, sequence: str) -> bool:
         """Send the terminal a sequence that draws nothing; return False if there is no such terminal."""

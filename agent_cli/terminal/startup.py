@@ -20,6 +20,7 @@ from agent_cli.core.messages import is_user_message
 from agent_cli.core.modes import Mode
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.core.version import __version__
+from agent_cli.runtime import addresses
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import (
     decline_trust,
@@ -106,6 +107,7 @@ def ask_before_start(
     dialogs = LineDialogs(console, read_line)
     if os.isatty(0):
         layers = ask_for_trust(options, run_env, layers, dialogs)
+        ask_about_addresses(run_env, layers, dialogs)
         ask_about_servers(options, run_env, layers, dialogs)
         layers = _ask_about_plugins(options, run_env, layers, dialogs)
     if first and not (options.resume or options.continue_):
@@ -133,6 +135,19 @@ def ask_for_trust(options: RunOptions, run_env: RunEnvironment, layers: Layers, 
     if why := remember_trust(run_env, files):
         dialogs.say(f"warning: your answer was not saved, because {why}; --trust trusts for one session")
     return read_settings(options, run_env)
+
+
+def ask_about_addresses(run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
+    """Use the addresses of a trusted project that the user has agreed to, and ask about the others."""
+    for address in addresses.use_answered(layers, run_env):
+        title, lines, question = addresses.describe_question(address, run_env)
+        use = bool(dialogs.put(_before_start(title, [f"  {line}" for line in lines], question)))
+        if use:
+            addresses.use_address(layers, address, run_env)
+        try:
+            addresses.AddressStore(state_folder(run_env.env)).remember(run_env.root, address, use)
+        except OSError as error:
+            dialogs.say(f"warning: your answer was not saved, because it cannot be saved: {error.strerror or error}")
 
 
 def ask_about_servers(options: RunOptions, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:

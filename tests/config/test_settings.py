@@ -88,7 +88,9 @@ def test_without_trust_a_project_cannot_widen_anything(tmp_path: Path, text: str
 @pytest.mark.parametrize(("text", "key"), WIDENING)
 def test_with_trust_it_can(tmp_path: Path, text: str, key: str) -> None:
     found = layers(tmp_path, ("trusted", text))
-    assert found.settings() != Settings(permissions=Permissions())
+    asked = [(address.name, address.value) for address in found.addresses]
+    assert asked == ([("base_url", "http://evil")] if key == "base_url" else [])
+    assert (found.settings() != Settings(permissions=Permissions())) is (not asked)
     assert not found.held
     assert not found.ignored
 
@@ -181,7 +183,7 @@ def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None
         ('effort = "huge"', "user.toml:1: effort: expected one of none, minimal, low"),
         ("stream = 1", "user.toml:1: stream: expected true or false, found 1"),
         ('[permissions]\nmode = "yolo"', "user.toml:2: permissions.mode: expected one of default"),
-        ('[permissions]\nallow = "Bash"', "user.toml:2: permissions.allow: expected a list of text"),
+        ("[permissions]\nallow = 5", "user.toml:2: permissions.allow: expected a list of text"),
         ('[permissions]\nallow = ["Bash", 3]', "user.toml:2: permissions.allow[1]: expected a list of text"),
         ('[permissions]\nallow = [\n  "Bash(",\n]', "user.toml:3: permissions.allow: 'Bash(' is not a rule"),
         ("permissions = 3", "user.toml:1: permissions: expected a table"),
@@ -195,7 +197,7 @@ def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None
         ),
         ('[[permissions.rules]]\nlist = "allow"', "user.toml:1: permissions.rules[0]: rule missing"),
         ('[[permissions.rules]]\nrul = "x"', "user.toml:1: permissions.rules[0]: unknown key 'rul'"),
-        ('\n[[hooks.Stop]]\ncommand = "x"', "user.toml:2: hooks.Stop[0]: expected matcher and hooks"),
+        ('\n[[hooks.Stop]]\nmatcher = "x"', "user.toml:2: hooks.Stop[0]: expected matcher and hooks"),
         ("max_cost = nan", "user.toml:1: max_cost: expected a number that is not negative"),
         ('{"model": "a", "model": "b"}', "user.toml:1: model is set twice"),
         ('{"permissions": {"deny": ["Bash"],\n"deny": []}}', "user.toml:1: deny is set twice"),

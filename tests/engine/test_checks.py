@@ -272,3 +272,43 @@ def test_without_the_parser_only_plain_commands_count(monkeypatch: pytest.Monkey
 
 def test_a_killed_check_did_not_finish() -> None:
     assert str(evaluate_check("pytest", None)) == "`pytest` did not finish"
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        ("Done.", True),
+        ("All tests pass.", True),
+        ("I fixed the failing test.", True),
+        ("Everything works; there are no failures.", True),
+        ("0 failed.", True),
+        ("test_limits still fails, which is unrelated to the change.", False),
+        ("I fixed the bug. The three failures were there before.", False),
+        ("The build is broken: exit code 2.", False),
+        ("test_limits_are_kept schl\u00e4gt weiter an.", False),
+        ("I fixed test_limits_are_kept.", True),
+        ("pytest fails. Shall I change the limit?", False),
+        ("Shall I change the limit?", False),
+    ],
+)
+def test_an_answer_that_names_the_failure_needs_no_reminder(root: Path, tools: Path, answer: str, asked: bool) -> None:
+    tools.write_text("1\n")
+    failing = "echo 'FAILED tests/test_x.py::test_limits_are_kept' && pytest -q"
+    run = {"calls": [call("Bash", command=failing)]}
+    world = World(root, [run, {"text": answer}, {"text": "Whole answer: it fails."}], mode="bypassPermissions")
+    world.deps.context.env["PATH"] = f"{root}/bin:{os.environ['PATH']}"
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.text == ("Whole answer: it fails." if asked else answer)
+    reminders = [m.text for m in world.history if isinstance(m, UserMessage) and "The last check you ran" in m.text]
+    assert len(reminders) == asked
+    assert all("give your whole answer again" in text for text in reminders)
+
+
+def test_a_user_at_the_terminal_has_seen_the_answer(root: Path, tools: Path) -> None:
+    tools.write_text("1\n")
+    run = {"calls": [call("Bash", command="pytest -q")]}
+    world = World(root, [run, {"text": "Done."}, {"text": "It fails."}], mode="bypassPermissions", attended=True)
+    world.deps.context.env["PATH"] = f"{root}/bin:{os.environ['PATH']}"
+    world.turn()
+    assert not any("whole answer" in m.text for m in world.history)

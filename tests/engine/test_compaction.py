@@ -124,6 +124,25 @@ def test_a_provider_that_refuses_shows_how_large_a_window_is_that_nobody_knew(tm
     assert (world.deps.state.window.refused_tokens or 0) <= SIZE
 
 
+@pytest.mark.parametrize("known", [None, 20 * SIZE])
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "maximum context length is {size} tokens. However, your messages resulted in {count} tokens.",
+        "prompt is too long: {count} tokens > {size} maximum",
+        "This model's maximum context length is {size} tokens.",
+    ],
+)
+def test_a_refusal_that_names_the_window_sets_it(tmp_path: Path, words: str, reports: bool, known: int | None) -> None:
+    model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE, reports=reports, words=words)
+    world = world_with(tmp_path, model)
+    assert isinstance(world.turn("Read all nine.", context_window=known), Complete)
+    assert world.deps.state.window.refused_tokens == SIZE
+    assert world.of(Compacted)[0].trigger == "too_long"
+    assert model.refused == 1, "from then on the window is known"
+
+
 @pytest.mark.parametrize("summary", [None, "", "short"])
 def test_without_a_summary_of_a_model_the_program_writes_one(tmp_path: Path, summary: str | None) -> None:
     model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE, summary=summary)

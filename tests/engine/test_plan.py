@@ -163,14 +163,28 @@ def test_one_step_and_no_plan_are_never_nudged(root: Path) -> None:
     assert isinstance(World(root, [{"text": "Hi."}]).turn(), Complete)
 
 
-def test_a_question_ends_the_turn_where_a_person_is(root: Path) -> None:
-    asking = [{"calls": [OPEN]}, {"text": "I can do A or B. Which one do you want?"}]
-    attended = World(root, asking, attended=True)
-    assert isinstance(attended.turn(), Complete)
-    assert not nudges(attended)
-    alone = World(root, [*asking, {"text": "Really, which?"}])
-    assert isinstance(alone.turn(), Complete)
-    assert len(nudges(alone)) == 1
+@pytest.mark.parametrize("attended", [True, False])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I can do A or B. Which one do you want?",
+        "**Which one?** Let me know.",
+        "Which do you prefer?\n\n1. Keep it\n2. Drop it",
+        "\u00bfCu\u00e1l prefieres?",
+        "\u3069\u3061\u3089\u306b\u3057\u307e\u3059\u304b\uff1f",
+    ],
+)
+def test_an_answer_that_asks_the_user_is_final(root: Path, text: str, attended: bool) -> None:
+    world = World(root, [{"calls": [OPEN]}, {"text": text}], attended=attended)
+    assert isinstance(world.turn(), Complete)
+    assert not nudges(world)
+
+
+@pytest.mark.parametrize("text", ["See https://x.example/?a=b now.", "`x ? y : z` is used.", "Why? It is so.\n\nDone."])
+def test_a_question_mark_is_not_always_a_question(root: Path, text: str) -> None:
+    world = World(root, [{"calls": [OPEN]}, {"text": text}, {"text": "Which?"}])
+    world.turn()
+    assert len(nudges(world)) == 1
 
 
 def test_the_reminder_rides_on_the_last_result_of_a_round(root: Path) -> None:

@@ -14,6 +14,7 @@ from agent_cli.core.events import (
     ApprovalResolved,
     MessageAdded,
     PlanChanged,
+    TextDelta,
     ToolFinished,
     ToolStarted,
     TurnFinished,
@@ -23,7 +24,7 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
 from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Limits, Spent, Suspended, Usage
 from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.base import Chunk, ModelError, Notice, Request, Started, TextChunk, UsageChunk
+from agent_cli.providers.base import Chunk, ModelError, Notice, Request, Restarted, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
@@ -349,6 +350,25 @@ def test_what_an_answer_that_broke_off_used_is_in_every_account(root: Path) -> N
     assert isinstance(result, Failed)
     assert [e.usage for e in world.of(UsageAdded)] == [result.end.usage] == [Usage(1_000, 7)]
     assert world.history[-1] == AssistantMessage((Text("Half of"),), "error", "r", "m")
+
+
+class CutOnce(Breaking):
+    """A model whose answer breaks off, and that does not answer when it is asked again."""
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        yield Started("r", "m")
+        yield TextChunk("Half of")
+        yield Restarted()
+        yield Notice("trying again in 0.1 s (1 of 5)")
+        raise ModelError(Failure("network", "Could not connect."))
+
+
+def test_the_words_before_a_cut_stay_if_the_retries_bring_none(root: Path) -> None:
+    world = World(root, [])
+    world.deps = world.deps.replace(client=CutOnce())
+    assert isinstance(world.turn(), Failed)
+    assert world.history[-1] == AssistantMessage((Text("Half of"),), "error", "r", "m")
+    assert [e.text for e in world.of(TextDelta)] == ["Half of", "Half of"], "shown again, as the first time was void"
 
 
 class Thinking:

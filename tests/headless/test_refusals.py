@@ -1,113 +1,103 @@
-"""CI: nothing is asked, nothing hangs, every refusal is in a list for machines; a deferred question has its facts."""
+"""Sessions whose provider refuses a part of them, in the real program: they go on, also when they are resumed."""
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
+import zlib
 from pathlib import Path
+from typing import Any
 
-import pytest
-
+from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.program import agent
-from tests.support.scripts import call, script
 
-CALLS = [
-    call("Bash", command="uname -s -r"),
-    call("Bash", command="git push --force"),
-    call("Bash", command="touch x && make"),
-    call("Edit", file_path="a.txt", old_string="world", new_string="there"),
-    call("Bash", command="rm -r gone"),
-]
-CI = ["-p", "--permission-mode", "dontAsk", "--allowedTools", "Bash(touch:*) Bash(git:*)", "--disallowedTools"]
+MODEL = "anthropic/claude-sonnet-5"
 
 
-@pytest.mark.parametrize("output", ["json", "stream-json"])
-def test_every_refusal_is_in_the_list(work: Path, output: str) -> None:
-    replies = [{"calls": [call("Read", file_path="a.txt")]}, *({"calls": [c]} for c in CALLS), {"text": "Done."}]
-    model = script(work / "s.toml", replies)
-    args = [*CI, "Bash(git push:*)", "--askTools", "Bash(rm:*)", "--model", model, "--output-format", output, "go"]
-    done = agent(args, work, timeout=30)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
-    denials = result["permission_denials"]
-    assert [d["tool_input"].get("command", d["tool_name"]) for d in denials] == [
-        "git push --force",
-        "touch x && make",
-        "Edit",
-        "rm -r gone",
-    ]
-    assert [d["rule"] for d in denials] == ["Bash(git push:*)", None, None, "Bash(rm:*)"]
-    assert [d["by"] for d in denials] == ["rule", "mode", "mode", "mode"]
-    assert all(d["tool_use_id"] and d["reason"].startswith("Permission was denied: the call ") for d in denials)
-    assert "make" in denials[1]["reason"]
-    assert not (work / "x").exists()
-    assert "pending" not in result
+def png(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = zlib.compress(b"".join(b"\0" + b"\x55" * width * 3 for _ in range(height)))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
-def test_where_nobody_can_be_asked_a_broad_rule_stands(work: Path) -> None:
-    (work / "old").mkdir()
-    model = script(work / "s.toml", [{"calls": [call("Bash", command="rm -r old")]}, {"text": "Done."}])
-    done = agent(["-p", "--allowedTools", "Bash", "--model", model, "go"], work)
-    assert done.returncode == 0, done.stderr
-    assert not (work / "old").exists()
+def run(work: Path, server: ModelServer, *args: str) -> Any:
+    env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
+    return agent(["-p", "--yolo", "--model", MODEL, *args], work, env)
 
 
-def test_a_question_for_later_has_its_facts(work: Path) -> None:
-    (work / "old").mkdir()
-    (work / "old/file").write_text("x")
-    model = script(work / "s.toml", [{"calls": [call("Bash", command="rm -r old")]}, {"text": "Done."}])
-    run = ["-p", "--allowedTools", "Bash", "--on-ask", "suspend", "--output-format", "json", "--model", model, "go"]
-    done = agent(run, work)
-    assert done.returncode == 3, done.stderr
-    item = json.loads(done.stdout)["pending"][0]
-    assert "destroys, which Bash does not name (rm)" in item["reason"]
-    assert "deletes 1 file (1 byte) in 1 folder: old/file" in item["facts"]
-    assert item["rule"] == "Bash(rm -r old)"
-    assert json.loads(agent(["pending", "--json"], work).stdout)[0]["pending"][0]["facts"] == item["facts"]
-    assert "deletes 1 file (1 byte) in 1 folder: old/file" in agent(["pending"], work).stdout
-    found = json.loads(agent(["show", "--json"], work).stdout)["turns"][0]["calls"][0]
-    assert found["facts"] == [*item["facts"], "the narrowest rule that would allow it: Bash(rm -r old)"]
-    assert agent(["approve"], work).returncode == 0
-    assert not (work / "old").exists()
+def refusing(part: bytes, words: str, *replies: Reply) -> Any:
+    """Replies in order to the requests that do not contain the part; the last is repeated."""
+    left = list(replies)
+
+    def respond(received: Received) -> Reply:
+        if part in received.raw:
+            return Reply(status=400, error=words)
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return respond
 
 
-def test_check_names_the_rules_that_are_lacking(work: Path) -> None:
-    given = json.dumps({"command": "npm run lint && pytest -q"})
-    args = ["permissions", "check", "--tool", "Bash", "--input", given]
-    found = agent(args, work).stdout
-    assert "the narrowest rules that would allow it: Bash(npm run lint), Bash(pytest:*)" in found
-    rules = json.loads(agent([*args, "--json"], work).stdout)["narrowest"]
-    allowed = [word for rule in rules for word in ("--allow", rule)]
-    assert json.loads(agent([*args, *allowed, "--json"], work).stdout)["decision"] == "allow"
+def test_a_refused_image_is_left_out_now_and_when_the_session_is_resumed(work: Path) -> None:
+    (work / "x.png").write_bytes(png(60, 60))
+    read = Reply(calls=(Call("Read", {"file_path": "x.png"}),))
+    with ModelServer([refusing(b'"media_type"', "Could not process image", read, Reply(text="fine"))] * 4) as server:
+        first, again = run(work, server, "go"), run(work, server, "-c", "next")
+    assert (first.stdout, again.stdout) == ("fine\n", "fine\n")
+    assert "It passed without the image x.png, left out for the rest of this session." in first.stderr
+    assert "warning" not in again.stderr
+    assert [b'"media_type"' in request.raw for request in server.requests] == [False, True, False, False]
 
 
-CONTINUE = "Do not ask: continue without it, and say at the end that it was not done."
-PLAN = "Put it into the plan instead, and continue with calls that only read."
+def test_a_session_of_another_account_is_resumed_without_its_reasoning(work: Path) -> None:
+    call = Call("Bash", {"command": "true"})
+    made = [Reply(thinking="hm", signature="b2xk", calls=(call,)), Reply(text="done")]
+    with ModelServer(made) as server:
+        run(work, server, "go")
+    words = "messages.1.content.0: Invalid `signature` in `thinking` block"
+    with ModelServer([refusing(b"b2xk", words, Reply(text="fine"))] * 3) as server:
+        first, again = run(work, server, "-c", "next"), run(work, server, "-c", "and then?")
+        options = [body.get("thinking") for body in server.bodies]
+    assert (first.stdout, again.stdout) == ("fine\n", "fine\n")
+    assert [b"b2xk" in request.raw for request in server.requests] == [True, False, False]
+    assert options[0] and options == [options[0]] * 3, "the option of thinking stays"
+    assert "does not support" not in first.stderr and "the reasoning of earlier answers" in first.stderr
 
 
-@pytest.mark.parametrize(
-    ("flags", "advice"),
-    [
-        (("--disallowedTools", "Bash(touch:*)"), CONTINUE),
-        (("--permission-mode", "dontAsk"), CONTINUE),
-        (("--permission-mode", "plan"), PLAN),
-        (("--permission-mode", "plan", "--disallowedTools", "Bash(touch:*)"), CONTINUE),
-    ],
-    ids=["rule", "dontAsk", "plan", "rule in plan mode"],
-)
-def test_the_model_learns_what_to_do_without_a_denied_call(work: Path, flags: tuple[str, ...], advice: str) -> None:
-    replies = [{"calls": [call("Bash", command="touch x")]}, {"text": "Done.", "expect": advice}]
-    model = script(work.parent / "s.toml", replies)
-    done = agent(["-p", *flags, "--model", model, "go"], work)
-    assert done.returncode == 0 and not (work / "x").exists(), done.stderr
-    assert "Denied: Bash: Permission was denied: the call " in done.stderr and advice not in done.stderr
+def test_what_is_always_refused_names_the_ways_out_the_second_time(work: Path) -> None:
+    with ModelServer([Reply(status=400, error="Bad request")] * 20) as server:
+        first, again = run(work, server, "go"), run(work, server, "-c", "next")
+    assert "/rewind" not in first.stderr and first.returncode == again.returncode != 0
+    assert "/compact" in again.stderr and "/rewind" in again.stderr
 
 
-def test_a_hook_says_itself_what_to_do(work: Path) -> None:
-    hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": "echo 'Use make.' >&2; exit 2"}]}
-    settings = json.dumps({"hooks": {"PreToolUse": [hook]}})
-    replies = [{"calls": [call("Bash", command="touch x")]}, {"text": "Done.", "expect": "Use make."}]
-    args = ["-p", "--settings", settings, "--model", script(work.parent / "s.toml", replies), "--output-format", "json"]
-    done = agent([*args, "go"], work)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (denial,) = json.loads(done.stdout)["permission_denials"]
-    assert denial["reason"] == "Permission was denied: the call was refused by a hook: Use make."
+def test_the_log_keeps_what_was_left_out(work: Path) -> None:
+    image = png(60, 60)
+    (work / "x.png").write_bytes(image)
+    read = Reply(calls=(Call("Read", {"file_path": "x.png"}),))
+    replies = [read, Reply(text="fine")]
+    with ModelServer([refusing(b'"media_type"', "Could not process image", *replies)] * 3) as server:
+        done = run(work, server, "--output-format", "json", "go")
+    identity = json.loads(done.stdout)["session_id"]
+    shown = agent(["sessions", "export", identity, "--format", "json"], work, {})
+    assert shown.returncode == 0
+    records = next(Path(work).parent.rglob(f"{identity}.jsonl")).read_text()
+    assert base64.b64encode(image).decode() in records, "the session keeps the image"
+    assert '"type":"LeftOut"' in records
+
+
+def test_a_recorded_refusal_is_replayed_with_the_same_steps(work: Path) -> None:
+    for name, size in (("a.png", 50), ("b.png", 60)):
+        (work / name).write_bytes(png(size, size))
+    bad = base64.b64encode((work / "a.png").read_bytes())
+    words = "messages.2.content.0.image.source.base64: image exceeds 5 MB maximum"
+    reads = Reply(calls=(Call("Read", {"file_path": "a.png"}), Call("Read", {"file_path": "b.png"})))
+    with ModelServer([refusing(bad, words, reads, Reply(text="fine"))] * 4) as server:
+        recorded = run(work, server, "--record", "../run.jsonl", "go")
+        assert len(server.requests) == 3, "the image that is named, not the newest"
+    replayed = agent(["-p", "--yolo", "--model", "replay:../run.jsonl", "go"], work, {})
+    assert (recorded.stdout, replayed.stdout) == ("fine\n", "fine\n")
+    assert "It passed without the image a.png" in recorded.stderr and "the image a.png" in replayed.stderr

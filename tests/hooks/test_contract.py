@@ -74,13 +74,14 @@ TABLE: list[tuple[HookEvent, dict[str, Any], tuple[Any, ...]]] = [
     (PRE, {"permissionDecision": "ask", "permissionDecisionReason": "hm"}, ("ask", "hm", (), None)),
     (PRE, {"permissionDecision": "defer"}, ("defer", "", (), None)),
     (PRE, {"additionalContext": "mind the gap"}, ("", "", ("mind the gap",), None)),
-    (PRE, {"decision": {"behavior": "deny"}}, NOTHING),
+    (PRE, {"decision": {"behavior": "deny"}}, ("deny", "", (), None)),
+    (PRE, {"decision": {"behavior": "allow"}}, NOTHING),
     (ASKED, {"decision": {"behavior": "allow"}}, ("allow", "", (), None)),
     (ASKED, {"decision": {"behavior": "deny", "message": "no"}}, ("deny", "no", (), None)),
     (ASKED, {"decision": {"behavior": "deny", "message": "no", "interrupt": True}}, ("deny", "no", (), "no")),
     (ASKED, {"permissionDecision": "allow"}, NOTHING),
     ("PostToolUse", {"additionalContext": "also"}, ("", "", ("also",), None)),
-    ("PostToolUse", {"permissionDecision": "deny"}, NOTHING),
+    ("PostToolUse", {"permissionDecision": "deny"}, ("deny", "", (), None)),
     ("UserPromptSubmit", {"additionalContext": "also"}, ("", "", ("also",), None)),
     ("SessionStart", {"additionalContext": "also"}, ("", "", ("also",), None)),
     ("PreCompact", {"additionalContext": "also"}, ("", "", ("also",), None)),
@@ -189,4 +190,4 @@ def test_a_command_with_arguments_is_started_without_a_shell(tmp_path: Path) -> 
     assert step.result.context == ("$HOME; `x` *",)
     missing = Step(tmp_path, "PreToolUse", "no-such-program", args=("x",), strict=True)
     assert missing.result.verdict == "deny"
-    assert missing.ran[0].note == "could not be started: No such file or directory"
+    assert missing.ran[0].note == "could not be started: no-such-program: No such file or directory"

@@ -56,7 +56,7 @@ def test_what_an_answer_means(tmp_path: Path, event: HookEvent, answer: Page, re
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (page(json.dumps(DENY), status="500 Oh"), "was answered with status 500"),
+        (page("out of order", status="500 Oh"), "was answered with status 500"),
         (page("", status="302 Found", Location="http://127.0.0.1/elsewhere"), "was answered with status 302"),
         (page("{oh"), "printed invalid JSON"),
         (b"oh\r\n\r\n", "did not answer in HTTP"),
@@ -103,3 +103,9 @@ def test_its_time_is_bounded_and_an_interrupt_ends_it(tmp_path: Path) -> None:
         with pytest.raises(CancelledError):
             consume(table_of(tmp_path, [hook]).run("PreToolUse", {}, cancel), lambda event: None)
         assert monotonic() - started < 20
+
+
+def test_a_refusal_with_another_status_is_a_refusal(tmp_path: Path) -> None:
+    step, _ = asked(tmp_path, page(json.dumps(DENY), status="403 Forbidden"))
+    assert step.result.verdict == "deny"
+    assert step.result.reason.startswith("not today")

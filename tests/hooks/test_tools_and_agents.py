@@ -34,6 +34,12 @@ for line in sys.stdin:
         if given.get("hang"):
             continue
         found = {"content": [{"type": "text", "text": given.get("say", "")}], "isError": bool(given.get("fail"))}
+        if given.get("form") == "text":
+            found = {"content": given["say"]}
+        elif given.get("form") == "resource":
+            found = {"content": [{"type": "resource", "resource": {"uri": "x", "text": given["say"]}}]}
+        elif given.get("form") == "block":
+            found = {"content": [{"type": "chart"}, None, {"type": "text", "text": given["say"]}], "isError": "no"}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": found}), flush=True)
 """
 DENY = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "Not on a Friday."}
@@ -64,6 +70,14 @@ def test_a_tool_of_a_server_decides_about_a_call_as_a_command_would(work: Path) 
     assert (done.stdout, (work / "made").exists()) == ("ok\n", False), done.stderr
     (given,) = [json.loads(line) for line in log.read_text().splitlines()]
     assert given == {"line": "run: touch made", "whole": {"command": "touch made"}, "say": DENIAL}
+
+
+@pytest.mark.parametrize("form", ["text", "block", "resource"])
+def test_a_refusal_in_an_answer_of_another_form_refuses_and_a_resource_is_no_answer(work: Path, form: str) -> None:
+    guarded(work, {"input": {"say": DENIAL, "form": form}})
+    expected = {} if form == "resource" else {"expect": "Not on a Friday."}
+    done = run(work, [bash("touch made"), {"text": "ok", **expected}])
+    assert (done.stdout, (work / "made").exists()) == ("ok\n", form == "resource"), done.stderr
 
 
 def test_what_a_tool_says_at_a_prompt_is_context(work: Path) -> None:
@@ -180,9 +194,12 @@ def test_a_hook_that_runs_once_runs_once(work: Path) -> None:
         ({"type": "agent", "prompt": " "}, "prompt: expected text"),
         ({"type": "agent", "prompt": "x", "command": "y"}, "command: does not apply"),
         ({"type": "agent", "prompt": "x", "background": True}, "always waits"),
-        ({"type": "odd", "command": "x"}, "type: expected one of command, http, prompt, agent, mcp_tool"),
+        (
+            {"type": "odd", "command": "x"},
+            "hooks of type odd are not supported, only command, http, prompt, agent, mcp_tool",
+        ),
     ],
 )
 def test_what_is_wrong_with_one_is_named(entry: dict[str, Any], problem: str) -> None:
-    found, problems = parse_hooks([{"event": "Stop", **entry}], "here", from_user=True)
-    assert found == () and problem in problems[0]
+    found = parse_hooks([{"event": "Stop", **entry}], "here", from_user=True)
+    assert found.hooks == () and problem in found.problems[0]

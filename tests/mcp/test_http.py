@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.mcp.client import make_client
+from agent_cli.mcp.catalog import McpRequestError, UnknownOutcomeError
+from agent_cli.mcp.http_transport import make_client
 from tests.support.mcp.running import GOOD, ask, company, eventually, text_of
 
 
@@ -190,3 +193,60 @@ def test_a_server_that_sends_only_keep_alives_is_given_up(tmp_path: Path, kind: 
     finally:
         listener.shutdown()
         listener.server_close()
+
+
+def test_answers_over_http_are_read_as_leniently_and_none_hangs(tmp_path: Path) -> None:
+    unusual = {"content": [{"type": "chart"}, {"type": "text", "text": None}], "structuredContent": {"priority": 5}}
+
+    class Odd(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            method = message["method"]
+            if "id" not in message:
+                return self._send(202, "")
+            if method == "initialize":
+                return self._answer(message, {"capabilities": {"tools": 1}})
+            if method == "tools/list":
+                return self._answer(message, {"tools": [None, {"name": "x", "inputSchema": {"type": "string"}}]})
+            if method != "tools/call":
+                error = {"code": -32601, "message": "Method not found"}
+                return self._send(200, json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}))
+            start = f'{{"jsonrpc":"2.0","id":{message["id"]},"result":'
+            kind = message["params"]["arguments"]["kind"]
+            bodies = {"deep": start + "[" * 200_000, "long": start + "x" * 40_000_000, "broken": start + "{"}
+            if kind == "cut":
+                self.close_connection = True
+                return None
+            return self._answer(message, unusual) if kind == "odd" else self._send(200, bodies[kind])
+
+        def _answer(self, message: dict[str, Any], result: Any) -> None:
+            self._send(200, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+
+        def _send(self, status: int, text: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(text.encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as http:
+        http.daemon_threads = True
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        with company(tmp_path, web=McpServer(url=f"http://127.0.0.1:{http.server_port}/mcp")) as servers:
+            web = servers.all["web"]
+            assert (web.status, list(web.tools)) == ("ready", ["mcp__web__x"]), web.reason
+            assert ask(web, "x", {"kind": "odd"}) == unusual
+            for kind, why in (("deep", "cannot be read"), ("long", "more than 16 MB"), ("broken", "cannot be read")):
+                started = time.monotonic()
+                with pytest.raises(UnknownOutcomeError, match=why):
+                    ask(web, "x", {"kind": kind})
+                assert time.monotonic() - started < 10
+            with pytest.raises(McpRequestError):
+                ask(web, "x", {"kind": "cut"})
+            eventually(lambda: web.restarts == 1 and web.status == "ready")
+            assert ask(web, "x", {"kind": "odd"}) == unusual
+        http.shutdown()

@@ -67,6 +67,69 @@ def test_what_no_rule_allows_is_denied_and_waits_where_it_may(place: Path) -> No
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+def test_a_server_that_is_late_or_fails_is_named_on_stderr_and_in_the_result(place: Path) -> None:
+    file = declared(place / "servers.json", late=raw("silent"), good=raw(), gone=raw("exits"))
+    model = script(place / "s.toml", [{"text": "done"}])
+    command = ["-p", "go", "--model", model, "--mcp-config", file, "--settings", '{"mcp": {"wait": 2}}']
+    done = agent([*command, "--output-format", "json"], place)
+    assert done.returncode == 0, done.stderr
+    assert "the MCP server late is not up after 2 s; its tools come later" in done.stderr
+    assert len([line for line in done.stderr.splitlines() if "late" in line]) == 1
+    assert "good" not in done.stderr
+    assert json.loads(done.stdout)["mcp_servers"] == [
+        {"name": "late", "status": "pending"},
+        {"name": "good", "status": "connected"},
+        {"name": "gone", "status": "failed", "reason": "it ended with code 7 (no licence)"},
+    ]
+
+
+OTHERS = {
+    "autoApprove": [], "alwaysAllow": ["echo"], "description": "x", "//": "y", "timeout": 60, "type": "stdio",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("off", [{"disabled": True}, {"enabled": False}])
+@pytest.mark.parametrize("where", ["option", "project", "user"])
+def test_a_server_that_is_declared_as_disabled_is_not_started(place: Path, off: dict[str, Any], where: str) -> None:
+    started = place / "started"
+    touch = {"command": "touch", "args": [str(started)], **off, **(OTHERS if where != "user" else {})}
+    table = json.dumps({"mcpServers": {"off": touch}})
+    command = ["-p", "go", "--model", script(place / "s.toml", [{"text": "x"}]), "--output-format", "json"]
+    if where == "project":
+        (place / ".git").mkdir()
+        (place / ".mcp.json").write_text(table)
+        assert agent(["trust"], place).returncode == 0
+    elif where == "option":
+        command += ["--mcp-config", table]
+    else:
+        disabled = {"mcp": {"servers": {"off": {"command": "touch", "args": [str(started)], "disabled": True}}}}
+        command += ["--settings", json.dumps(disabled)]
+    done = agent(command, place)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["mcp_servers"] == [{"name": "off", "status": "disabled"}]
+    assert not started.exists()
+    assert "not a known key" not in done.stderr
+    assert ("alwaysAllow allows nothing here" in done.stderr) == (where != "user")
+    if where == "project":
+        assert "disabled" in agent(["mcp", "list"], place).stdout
+        assert "not approved" not in done.stderr
+
+
+def test_names_of_other_programs_are_understood_and_disabled_tools_are_left_out(place: Path) -> None:
+    table = {**config("raw", raw())["raw"], "disabledTools": ["echo", "die"], "enabled": True, "transport": "stdio"}
+    web = {"serverUrl": "http://127.0.0.1:9/mcp", "type": "streamableHttp", "disabled": True}
+    model = script(place / "s.toml", [{"text": "x"}])
+    done = agent(
+        ["-p", "go", "--model", model, "--mcp-config", json.dumps({"mcpServers": {"raw": table, "web": web}}),
+         "--output-format", "stream-json"], place,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    init = lines(done.stdout)[0]
+    assert {s["name"]: s["status"] for s in init["mcp_servers"]} == {"raw": "connected", "web": "disabled"}
+    assert "mcp__raw__big" in init["tools"]
+    assert not {"mcp__raw__echo", "mcp__raw__die"} & set(init["tools"])
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -109,7 +172,7 @@ def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path
     assert "agent mcp approve raw" in shown
     assert status("--trust")[0] == ["up"]
     done = agent(["mcp", "approve", "raw"], place)
-    assert "Approved raw with 7 tools" in done.stdout, done.stderr
+    assert "Approved raw with 8 tools" in done.stdout, done.stderr
     assert status()[0] == ["up"]
     declared(place / ".mcp.json", raw=raw("plain", place / "second"))
     assert agent(["trust"], place).returncode == 0

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_cli.mcp.tools import resource_text
+from agent_cli.mcp.answers import read_contents
 from agent_tools.results import Media
 from tests.support.mcp.running import config, forked, raw
 from tests.support.program import agent
@@ -60,8 +60,8 @@ def test_binary_data_is_saved_and_named(tmp_path: Path) -> None:
     media: list[Media] = []
     data = bytes(range(256))
     blob = {"mimeType": "application/pdf", "blob": base64.b64encode(data).decode()}
-    text = resource_text(blob, media, bench.ctx)
+    text = read_contents({"contents": [blob]}, media, bench.ctx)
     assert text.startswith("[application/pdf of 256 bytes, saved in ")
     assert Path(text.removesuffix("]").rpartition(" ")[2]).read_bytes() == data
-    assert "damaged" in resource_text({"mimeType": "x/y", "blob": "%%"}, media, bench.ctx)
+    assert "damaged" in read_contents([{"mimeType": "x/y", "blob": "%%"}], media, bench.ctx)
     assert media == []

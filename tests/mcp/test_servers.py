@@ -97,6 +97,7 @@ def test_a_silent_one_is_given_up_in_time_and_does_not_delay_the_end(tmp_path: P
     started = time.monotonic()
     still.close()
     assert time.monotonic() - started < PATIENCE / 2
+    assert (still.all["silent"].status, still.all["silent"].reason) == ("failed", "it was ended")
 
 
 @pytest.mark.filterwarnings("error")
@@ -242,7 +243,7 @@ def test_a_server_of_the_newest_protocol_tells_of_changes_on_a_stream_of_its_own
 def test_hundreds_of_tools_are_found_instead_of_sent(tmp_path: Path) -> None:
     with company(tmp_path, many=raw("many"), few=raw()) as servers:
         assert [t.name for t in servers.request_tools("auto", 0.1, 200_000)] == ["ToolSearch", "UseTool"]
-        assert len(servers.request_tools("never", 0.1, 200_000)) == 207
+        assert len(servers.request_tools("never", 0.1, 200_000)) == 208
     with company(tmp_path, few=raw()) as servers:
         assert "ToolSearch" not in {t.name for t in servers.request_tools("auto", 0.1, None)}
 
@@ -272,3 +273,30 @@ def test_a_schema_that_is_nested_too_deeply_is_left_out() -> None:
     problems: list[str] = []
     assert not offers_of("s", [{"name": "x", "inputSchema": schema}], problems)
     assert problems == ["the tool x was left out: its schema is nested too deeply"]
+
+
+def test_the_approvals_of_tools_outlive_an_update_of_this_program() -> None:
+    # Written before schemas were normalised, when the SDK read the list.
+    schema = {"type": "object", "properties": {"a": {"default": None, "type": ["string", "null"]}}, "required": ["a"]}
+    hints = {"readOnlyHint": True, "title": None, "other": 1}
+    listed = {"name": "x", "description": "d", "inputSchema": schema, "annotations": hints, "outputSchema": {}}
+    assert offers_of("s", [listed], [])["mcp__s__x"].mark == "fe39bb12396546e8a89e97a503420aa9"
+
+
+def test_the_wait_for_a_server_begins_when_its_process_is_started(tmp_path: Path) -> None:
+    with company(tmp_path, raw=raw()) as servers:
+        server, waited = servers.all["raw"], Event()
+        server.set_status("starting")
+
+        def wait() -> None:
+            assert not server.wait_from_launch(0.0)
+            waited.set()
+
+        thread = Thread(target=wait, daemon=True)
+        thread.start()
+        # Nothing but the launch ends the wait.
+        assert not waited.wait(0.05)
+        server.on_launch()
+        assert waited.wait(PATIENCE)
+        server.set_status("ready")
+        assert server.wait_from_launch(0.0)

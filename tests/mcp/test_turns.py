@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -246,3 +247,33 @@ def test_resources_and_prompts_are_at_hand_by_name(tmp_path: Path) -> None:
         assert prompt.expand("'a b.py' very stern", ctx) == "Review a b.py and be very stern."
         with pytest.raises(ToolError, match="needs file"):
             prompt.expand("", ctx)
+
+
+def test_a_call_that_may_have_been_done_is_told_apart_from_one_that_failed(tmp_path: Path) -> None:
+    broken = '{"jsonrpc":"2.0","id":ID,"result":{"cut'
+    refused = '{"jsonrpc":"2.0","id":ID,"error":{"message":"no such issue"}}'
+    unusual = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"chart"},{"type":"text","text":"made"}]}}'
+    with company(tmp_path, raw=raw()) as servers:
+        calls = [call("mcp__raw__say", line=line) for line in (broken, refused, unusual)] + [call("mcp__raw__die")]
+        made = world(servers, tmp_path, calls, *[Approve()] * 4)
+        made.turn("go")
+        lost, failed, done, died = made.results
+        assert lost.text == (
+            "There is no readable answer from the MCP server raw: the answer cannot be read, since it is not valid "
+            "JSON. The call may have been done; check before you repeat it."
+        )
+        assert failed.text == "The MCP server raw could not do this: no such issue"
+        assert [r.is_error for r in (lost, failed, done, died)] == [True, True, False, True]
+        assert done.text.endswith("made")
+        assert "(I am dying) before it answered. The call may have been done" in died.text
+
+
+def test_a_call_with_renamed_arguments_reaches_the_server_under_their_names(tmp_path: Path) -> None:
+    file = tmp_path / "listed.json"
+    schema = {"type": "object", "properties": {"$filter": {"type": "string"}, "rows": {"items": {"$ref": "#"}}}}
+    file.write_text(json.dumps([{"name": "echo", "inputSchema": schema}]))
+    with company(tmp_path, raw=raw("listed", file)) as servers:
+        made = world(servers, tmp_path, [call("mcp__raw__echo", _filter="a eq 1")], Approve())
+        made.turn("go")
+        assert made.results[0].text == '{"$filter": "a eq 1"}'
+        assert made.of(ApprovalRequested)[0].summary == 'raw: echo($filter="a eq 1")'

@@ -21,7 +21,7 @@ from tests.support.sandboxes import confined
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What git knows is waited for: on a busy machine it may take longer than a user would wait."""
-    monkeypatch.setattr("agent_cli.permissions.impact.MAX_SECONDS", 30.0)
+    monkeypatch.setattr("agent_cli.permissions.git_reader.MAX_SECONDS", 30.0)
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_cli.core.decisions import Level
 from agent_cli.core.rules import RuleError, read_rule, split_rules
 from agent_cli.permissions import command_rules
-from agent_cli.permissions.policy import Mode, Policy
+from agent_cli.permissions.policy import Mode, Policy, change_rules
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 
@@ -313,3 +314,25 @@ def test_plain_words_of_a_rule_are_what_the_parser_makes_of_them(monkeypatch: py
     monkeypatch.setattr(command_rules, "_PLAIN_SPEC", re.compile(r"(?!)"))
     assert prefixes() == quick
     command_rules._prefix.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("rules", "added", "problems"),
+    [
+        ([{"toolName": "Read", "ruleContent": "plan.txt"}], ["Read(plan.txt)"], 0),
+        ("Read(plan.txt)", ["Read(plan.txt)"], 0),
+        (["Read(plan.txt)", "Read("], ["Read(plan.txt)"], 1),
+        ([{"toolName": "Read", "ruleContent": '"plan.txt"'}], [], 1),
+        ([["Read"]], [], 1),
+        ([{}], [], 1),
+    ],
+)
+def test_a_rule_that_a_host_adds_is_applied_or_reported(
+    tmp_path: Path, rules: Any, added: list[str], problems: int
+) -> None:
+    made = policy(tmp_path)
+    found = change_rules(made, {"type": "addRules", "behavior": "deny", "rules": rules})
+    assert [rule.text for rule in made.rules] == added
+    assert len(found) == problems
+    assert change_rules(made, {"type": "addRules", "behavior": "denied", "rules": rules})
+    assert change_rules(made, {"type": "setMode", "mode": "plan"}) == []

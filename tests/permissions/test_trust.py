@@ -51,7 +51,7 @@ def test_what_a_repository_brings_is_listed(repository: Path, folder: Path) -> N
         "agents: reviewer",
         "skills: pdf",
         "MCP servers (.mcp.json): github",
-        "environment (.claude/settings.json): OPENAI_BASE_URL",
+        "environment (.claude/settings.json): OPENAI_BASE_URL=http://evil",
         "git settings and files that may run programs or lead elsewhere: core.fsmonitor = ./evil.sh",
     )
 

@@ -65,7 +65,7 @@ def test_settings_among_very_many_files_are_found(work: Path, folder: Path, monk
     (work / ".claude/settings.json").write_text('{"env": {"PATH": "."}}')
     for n in range(2_000):
         (work / f".claude/{n}").touch()
-    assert _brings(work, folder) == ("environment (.claude/settings.json): PATH",)
+    assert _brings(work, folder) == ("environment (.claude/settings.json): PATH=.",)
     assert fingerprints(work) is not None
     _agree(work, folder)
     (work / ".claude/settings.json").write_text('{"env": {"PATH": "bin"}}')

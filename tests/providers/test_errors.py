@@ -10,7 +10,13 @@ import pytest
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.errors import LOADING_WAIT_SECONDS, error_for_status, error_in_stream, retry_after
+from agent_cli.providers.errors import (
+    LOADING_WAIT_SECONDS,
+    error_for_status,
+    error_in_stream,
+    retry_after,
+    window_in,
+)
 
 NOW = 1_700_000_000.0
 
@@ -37,15 +43,79 @@ def refused(status: int, error: Any, headers: Callable[[str], str] = lambda _: "
         (400, "This endpoint's maximum context length is 200000 tokens. However, you requested about 250000."),
         (400, "Please reduce the length of the messages or completion."),
         (413, "Request too large for model on tokens per minute (TPM): please reduce your message size and try again."),
-        (413, "Request exceeds the maximum size"),
+        (413, "Request size exceeds model context window"),
         (500, "prompt is too long; exceeded max context length by 100 tokens"),
         (422, "the prompt is longer than the model's context length"),
     ],
 )
 def test_a_conversation_that_is_too_long(status: int, message: str) -> None:
-    kind = "request_too_large" if message.startswith("Request exceeds") else "invalid_request_error"
-    failure = refused(status, {"error": {"message": message, "type": kind}}).failure
-    assert (failure.kind, failure.retryable) == ("context_too_long", False)
+    failure = refused(status, {"error": {"message": message, "type": "invalid_request_error"}}).failure
+    assert (failure.kind, failure.retryable, failure.reducible) == ("context_too_long", False, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (413, {"error": {"message": "Request exceeds the maximum size", "type": "request_too_large"}}),
+        (413, b"<html><head><title>413 Request Entity Too Large</title></head></html>"),
+        (413, b""),
+        (400, {"error": {"message": "Request payload size exceeds the limit: 20971520 bytes."}}),
+        (400, {"error": {"message": "Request body too large"}}),
+    ],
+)
+def test_too_many_bytes_are_no_window(status: int, body: Any) -> None:
+    failure = refused(status, body).failure
+    assert (failure.kind, failure.reducible) == ("bad_request", True)
+    assert failure.message.startswith("Prov refused the request as too large")
+
+
+@pytest.mark.parametrize(
+    ("message", "window", "sent"),
+    [
+        ("maximum context length is 4097 tokens. However, your messages resulted in 4294 tokens.", 4097, 4294),
+        ("prompt is too long: 205371 tokens > 200000 maximum", 200_000, 205_371),
+        ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000", 200_000, 0),
+        ("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", 1048575, 1196265),
+        ("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", 131_040, 131_393),
+        ("Input length (265330) exceeds model's maximum context length (262144).", 262_144, 265_330),
+        ("Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output tokens)", 2_048, 5_152),
+        ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", 4_096, 5_000),
+        ("tokens per minute (TPM): Limit 6000, Requested 10000, please reduce your message size", 6_000, 10_000),
+        ("The input (13,000 tokens) is longer than the model's context length (8,192 tokens).", 8_192, 13_000),
+        ("Your input exceeds the context window of this model.", 0, 0),
+        ("the request exceeds the available context size, try increasing it", 0, 0),
+        ("Please reduce the length of the messages or completion.", 0, 0),
+    ],
+)
+def test_the_window_that_a_refusal_names(message: str, window: int, sent: int) -> None:
+    assert window_in(message) == (window, sent)
+
+
+@pytest.mark.parametrize(
+    ("message", "reducible"),
+    [
+        ("messages.1.content.0: Invalid `signature` in `thinking` block", True),
+        ("Could not process image", True),
+        ("Your input image may contain content that is not allowed by our safety system.", True),
+        ("This model does not support image input", True),
+        ("tools.3.custom.input_schema: 'temperature' does not support oneOf", True),
+        ("Invalid schema for function 'x': unsupported value", True),
+        ("Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'.", True),
+        ("Request contains an invalid argument.", True),
+        ("Bad request", True),
+        ("", True),
+        ("Unsupported parameter: 'temperature' is not supported with this model.", False),
+        ("context_management: Extra inputs are not permitted", False),
+        ("This model does not support function calling", False),
+        ("max_tokens: 100000 > 64000, which is the maximum allowed", False),
+        ("Invalid prompt: your prompt was flagged as potentially violating our usage policy.", False),
+        ("This model is only supported in v1/responses and not in v1/chat/completions.", False),
+    ],
+)
+def test_which_refusals_less_may_help(message: str, reducible: bool) -> None:
+    error = refused(400, {"error": {"message": message}})
+    assert (error.failure.kind, error.failure.reducible) == ("bad_request", reducible)
+    assert not refused(500, {"error": {"message": message}}).failure.reducible
 
 
 @pytest.mark.parametrize(

@@ -219,24 +219,6 @@ def test_other_providers_get_no_signature() -> None:
         assert all(b"c2ln" not in request.raw for request in server.requests) and len(server.requests) == 3
 
 
-@pytest.mark.parametrize(
-    "error", ["Corrupted thought signature.", "Invalid thought signature.", "Thought signature is not valid"]
-)
-def test_signatures_that_cannot_be_read_are_forgotten_and_the_next_are_not(error: str) -> None:
-    old = (AssistantMessage((signed("b2xk"), ToolCall("a", "Read", {}))), ToolMessage("a", "Read", "x"))
-    new = (AssistantMessage((signed("bmV3"), ToolCall("b", "Read", {}))), ToolMessage("b", "Read", "y"))
-    with ModelServer([refusing(lambda body: "b2xk" in body, error)] * 3) as server:
-        wire = GeminiClient(server.gemini_url, "k")
-        first = asked(wire, UserMessage("hi"), *old)
-        asked(wire, UserMessage("hi"), *old, *new)
-        calls = [
-            [p["thoughtSignature"] for c in body["contents"] for p in c["parts"] if "functionCall" in p]
-            for body in server.bodies
-        ]
-    assert (first.text, first.notices) == ("fine", ())
-    assert calls == [["b2xk"], [UNSIGNED], [UNSIGNED, "bmV3"]]
-
-
 def test_a_model_that_turns_out_to_want_signatures_gets_them() -> None:
     call = (AssistantMessage((ToolCall("a", "Read", {}),)), ToolMessage("a", "Read", "x"))
     refusal = refusing(

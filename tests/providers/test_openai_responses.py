@@ -385,28 +385,6 @@ def test_a_level_that_a_model_lacks_is_the_nearest_one(option: str, wanted: str,
     assert first.notices == (f"gpt-5.6 takes no {option} {wanted}; it is {taken}.",)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        "The encrypted content gAAA...GDc= could not be verified.",
-        "reasoning `encrypted_content` was not issued to this caller",
-        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
-        "Reasoning input items can only be provided to a reasoning or computer use model.",
-    ],
-)
-def test_reasoning_that_the_server_cannot_read_is_forgotten_and_the_next_is_not(error: str) -> None:
-    old = AssistantMessage((thought("old"), Text("One.")))
-    new = AssistantMessage((thought("new"), Text("Two.")))
-    refusal = refusing(lambda body: '"old"' in json.dumps(body), error)
-    with ModelServer([refusal] * 3) as server:
-        wire = OpenAIResponsesClient(server.openai_url, "k")
-        first = asked(wire, UserMessage("hi"), old, UserMessage("and?"))
-        asked(wire, UserMessage("hi"), old, UserMessage("and?"), new, UserMessage("so?"))
-    assert (first.text, first.notices) == ("fine", ())
-    sent = [[i["encrypted_content"] for i in body["input"] if i["type"] == "reasoning"] for body in server.bodies]
-    assert sent == [["old"], [], ["new"]]
-
-
 def test_a_server_that_wants_ids_of_reasoning_gets_some() -> None:
     answer = AssistantMessage((thought("one"), Text("So.")))
     refusal = refusing(

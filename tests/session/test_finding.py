@@ -111,6 +111,9 @@ def test_a_session_of_elsewhere_is_named(store: SessionStore, tmp_path: Path) ->
     other = SessionStore(tmp_path / "state", tmp_path / "moved")
     path = keep(other, 0x22, turn("a", "b"), root=str(tmp_path / "moved"))
     keep(store, 1, turn("c", "d"))
+    with pytest.raises(SessionNotFoundError, match=r"00000022 is of .*moved, which no longer exists"):
+        find_session(store, "00000022")
+    (tmp_path / "moved").mkdir()
     with pytest.raises(SessionNotFoundError, match=r"00000022 is of .*moved: resume it there"):
         find_session(store, "00000022")
     assert find_session(store, "00000022", anywhere=True) == path

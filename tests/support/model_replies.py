@@ -102,7 +102,7 @@ def events(reply: Reply, protocol: Protocol, model: str) -> Iterator[bytes]:
     """The answer as server-sent events, or for Ollama as lines."""
     if protocol == "ollama":
         for line in ollama_lines(reply, reply.answers_as or model):
-            yield json.dumps(line, ensure_ascii=False).encode() + (b"\n\n" if reply.comments else b"\n")
+            yield _encoded(line) + (b"\n\n" if reply.comments else b"\n")
         return
     source = {
         "openai": _openai_events, "anthropic": _anthropic_events, "responses": response_events, "gemini": gemini_events,
@@ -110,13 +110,21 @@ def events(reply: Reply, protocol: Protocol, model: str) -> Iterator[bytes]:
     end = "\r\n\r\n" if protocol == "gemini" else "\n\n"
     for event in source(reply, reply.answers_as or model):
         name = "" if protocol in ("openai", "gemini") else f"event: {event['type']}\n"
-        yield f"{name}data: {json.dumps(event, ensure_ascii=False)}{end}".encode()
+        yield f"{name}data: ".encode() + _encoded(event) + end.encode()
         if reply.comments:
             yield b": keep-alive\n\n"
             if protocol == "anthropic":
                 yield b'event: ping\ndata: {"type": "ping"}\n\n'
     if protocol == "openai" and reply.terminated and not reply.stream_error:
         yield b"data: [DONE]\n\n"
+
+
+def _encoded(event: dict[str, Any]) -> bytes:
+    """The event as JSON; halves of characters, as servers cut them, are escaped."""
+    try:
+        return json.dumps(event, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(event).encode()
 
 
 def whole(reply: Reply, protocol: Protocol, model: str) -> bytes:

@@ -52,7 +52,7 @@ class NarrowModel:
     """A model client. `answer` gives the reply to the n-th request of the conversation, from 0, as a script has it.
 
     bytes_per_token: its own tokenizer, which we do not know. reports: whether it tells what it counted. summary: what
-    it answers beside the conversation; None: it fails there.
+    it answers beside the conversation; None: it fails there. words: how it refuses.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class NarrowModel:
         bytes_per_token: float = 2.9,
         reports: bool = True,
         summary: str | None = SUMMARY,
+        words: str = "It has {count} tokens, and {size} fit.",
     ) -> None:
         self.size = size
         self.requests: list[Request] = []
@@ -73,6 +74,7 @@ class NarrowModel:
         self._bytes = bytes_per_token
         self._reports = reports
         self._summary = summary
+        self._words = words
         self._sizes: dict[int, tuple[Any, int]] = {}
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
@@ -80,7 +82,7 @@ class NarrowModel:
         _check_results(request)
         if count > self.size:
             self.refused += 1
-            raise ModelError(Failure("context_too_long", f"It has {count} tokens, and {self.size} fit."))
+            raise ModelError(Failure("context_too_long", self._words.format(count=count, size=self.size)))
         self.largest = max(self.largest, count)
         if request.aside:
             self.asides.append(request)

@@ -72,8 +72,8 @@ class World:
         """Run a turn; with None, resume what is open."""
         if text is not None:
             self.history.append(UserMessage(text))
-        fixed = {"system": "You are a test.\n# Environment\nhere", "tools": SPECS}
-        chosen = TurnOptions(model="scripted", label="scripted", **{**fixed, **options})
+        fixed = {"model": "scripted", "label": "scripted", "system": "You are a test.\n# Environment\nhere"}
+        chosen = TurnOptions(**{**fixed, "tools": SPECS, **options})
         result = consume(run_turn(self.history, self.deps, chosen), self.events.append)
         self.history += result.end.messages
         return result

@@ -120,7 +120,7 @@ def test_what_a_line_means_at_a_plan(typed: str, reply: QuestionReply) -> None:
 
 
 def test_a_mode_that_is_refused_here_is_reported_and_the_plan_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(mode: str, env: Any) -> None:
+    def refuse(mode: str, env: Any, *, may_bypass: bool) -> None:
         if mode == "bypassPermissions":
             raise UsageError("That mode is refused here.")
 

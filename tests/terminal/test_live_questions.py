@@ -307,7 +307,7 @@ def test_a_command_where_an_answer_in_words_is_asked_for() -> None:
 
 
 def test_words_that_cannot_be_are_reported_and_stay_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(mode: str, env: Any) -> None:
+    def refuse(mode: str, env: Any, *, may_bypass: bool) -> None:
         if mode == "bypassPermissions":
             raise UsageError("That mode is refused here.")
 

@@ -100,6 +100,8 @@ class Tool(ABC, Generic[A]):
     parallel_safe: ClassVar[bool] = False
     # Needs this conversation (its user, plan or model), so it is not served to other programs over MCP.
     of_conversation: ClassVar[bool] = False
+    # A tool of an MCP server.
+    of_server: ClassVar[bool] = False
     # Finds or calls tools of MCP servers that are not offered by themselves.
     reaches_servers: ClassVar[bool] = False
     # Proposes the plan that ends plan mode; only the main conversation can.

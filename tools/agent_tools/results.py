@@ -9,6 +9,7 @@ A display is for the user: plain data, rendered by the front end.
 
 from __future__ import annotations
 
+from binascii import crc32
 from collections.abc import Generator, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -132,6 +133,11 @@ class Media(Value, tag="Media"):
     @property
     def kind(self) -> MediaKind:
         return "pdf" if self.mime == "application/pdf" else "image"
+
+    @property
+    def digest(self) -> str:
+        """Identifies the content."""
+        return f"{crc32(self.data.encode()):08x}-{len(self.data):x}"
 
 
 class TurnOverrides(Value, tag="Lent"):

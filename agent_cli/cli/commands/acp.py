@@ -17,7 +17,8 @@ app = typer.Typer(add_completion=False)
 
 @app.command(epilog=examples("agent acp", "agent acp --model anthropic/claude-sonnet-5 --permission-mode plan"))
 @with_run_options(
-    "model", "effort", "fallback_model", "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "trust",
+    "model", "effort", "fallback_model", "permission_mode", "allow_dangerously_skip_permissions",
+    "allowed_tools", "ask_tools", "disallowed_tools", "trust",
     "add_dir", "tools", "settings", "bare", "system_prompt", "append_system_prompt", "mcp_config", "strict_mcp_config",
     "max_turns", "max_budget_usd", "allow_unknown_cost", "no_session_persistence",
 )  # fmt: skip

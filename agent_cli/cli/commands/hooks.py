@@ -49,6 +49,7 @@ def hook_rows(layers: Layers) -> list[HookListEntry]:
     settings = layers.settings()
     running = active_hooks(settings, layers)
     found = [HookListEntry(h, "runs" if h in running else "disabled (disable_hooks)") for h in settings.hooks]
+    found = [e.replace(status="cannot run") if e.hook.unusable else e for e in found]
     return found + [HookListEntry(h, "held: the project is not trusted") for h in layers.held_hooks]
 
 

@@ -24,6 +24,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import McpServer
 from agent_cli.core.run_environment import UsageError
+from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_cli.headless.output import echo, print_json, table
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
 from agent_cli.runtime.environment import find_environment
@@ -68,22 +69,13 @@ def foreign_items(home: Path, programs: tuple[str, ...] = PROGRAMS) -> list[Fore
 def _read_table(path: Path) -> dict[str, Any] | str | None:
     """Return the table in a file, or why it cannot be read; None if there is no file."""
     try:
-        text = read_regular(path, _MAX_FILE_BYTES).decode("utf-8")
-        found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(_without_comments(text, path))
+        text = decode_user_text(read_regular(path, _MAX_FILE_BYTES))
+        found = tomllib.loads(text) if path.suffix == ".toml" else load_user_json(text)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:
         return f"cannot be read: {getattr(error, 'strerror', None) or error}"
     return found if isinstance(found, dict) else "cannot be read: it is not a table"
-
-
-def _without_comments(text: str, path: Path) -> str:
-    """Remove comments and trailing commas from the files that may have them."""
-    if path.suffix != ".jsonc" and path.name not in ("opencode.json", "settings.json"):
-        return text
-    pieces = r'("(?:[^"\\]|\\.)*+")|//[^\n]*|/\*.*?\*/'
-    bare = re.sub(pieces, lambda m: m[1] or "", text, flags=re.DOTALL)
-    return re.sub(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', lambda m: m[1] or "", bare)
 
 
 def _claude(home: Path) -> Iterator[ForeignItem]:

@@ -265,7 +265,8 @@ def _start_server(
     """Start a server and wait for it; the caller closes it."""
     settings = layers.settings()
     setup = make_setup(RunOptions(trust=trusted), run_env, settings, print_notice)
-    servers = manager.Servers([found], setup)
+    # Also if it is disabled.
+    servers = manager.Servers([found.replace(server=found.server.replace(disabled=False))], setup)
     started = time.monotonic()
     try:
         servers.wait(settings.mcp.start_timeout + 1)

@@ -31,9 +31,10 @@ from agent_cli.core.window import (
 )
 from agent_cli.engine.compaction.carry_over import CarryOver, build_carry_over, superseded
 from agent_cli.engine.compaction.measure import compaction_limit, overhead_tokens, scaled, used_tokens, window_tokens
-from agent_cli.engine.compaction.summarize import fits_whole, write_summary
+from agent_cli.engine.compaction.summarize import fits_whole, summarize_plainly, write_summary
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
+from agent_cli.providers.errors import window_in
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -187,13 +188,22 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
 
 
 def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
-    """Implement `trigger.compact_after_overflow`. The size of the refused request is an upper bound for the window."""
+    """Implement `trigger.compact_after_overflow`.
+
+    The window is the one that the refusal names. If it names none, it is smaller than the refused request.
+    """
     window, options = turn.deps.state.window, turn.options
     used = used_tokens(window, options, turn.history)
     turn.refusals = turn.refusals + 1 if turn.refused_at == len(turn.history) else 1
     turn.refused_at = len(turn.history)
+    named, sent = window_in(failure.message)
+    if named:
+        window.refused_tokens = named
     size = window_tokens(window, options)
-    if size is None or used <= size:
+    if named and size and used <= size:
+        # The request had more tokens than we counted.
+        window.factor *= max(sent, size) / max(used, 1)
+    elif size is None or used <= size:
         window.refused_tokens = size = max(used * 9 // 10, 1)
     if turn.refusals < _MAX_ATTEMPTS and not (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
         return True
@@ -224,8 +234,11 @@ def compact(
     if layout.border > 0:
         yield Compacting(trigger, used)
         gone = turn.view[: layout.border]
-        whole = trigger != "too_long" and fits_whole(turn, gone, layout.summary, overhead_tokens(options), size)
-        summary, modelled = yield from write_summary(turn, gone, layout.summary, wanted, whole=whole)
+        if trigger == "refused":
+            summary, modelled = summarize_plainly(turn, gone, layout.summary), False
+        else:
+            whole = trigger != "too_long" and fits_whole(turn, gone, layout.summary, overhead_tokens(options), size)
+            summary, modelled = yield from write_summary(turn, gone, layout.summary, wanted, whole=whole)
         by = "model" if modelled else "program"
         text = prompt("compacted").format(summary=summary.replace("</compacted>", ""))
         head = (UserMessage("\n\n".join([text, *layout.carried.texts]), layout.carried.media),)
@@ -318,7 +331,8 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
     most = room if trigger == "auto" else min(room, count_tokens(tail))
     layout: _Layout | None = None
     for part in _TAIL_DIVISORS:
-        keep = most // part
+        # Any of the newest messages may be what the provider refuses.
+        keep = 0 if trigger == "refused" else most // part
         border = _tail_start(tail, keep)
         cuts = _shorten_results(tail[border:], keep, window.pins)
         kept = sum(

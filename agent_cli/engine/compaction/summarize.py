@@ -11,7 +11,6 @@ from agent_cli.core.messages import (
     Message,
     ToolMessage,
     UserMessage,
-    drop_unsupported,
     is_user_message,
     user_text,
 )
@@ -55,8 +54,8 @@ def write_summary(
     )  # fmt: skip
     try:
         if turn.deps.small is None and whole:
-            messages = drop_unsupported([*shown, UserMessage(ask)], turn.options.input_modalities)
-            request = request_of(turn.options.replace(prefill=""), messages, "none").replace(aside=True)
+            options, messages = turn.options.replace(prefill=""), [*shown, UserMessage(ask)]
+            request = request_of(options, turn.deps.state.window, messages, "none").replace(aside=True)
             try:
                 return truncate_to_tokens((yield from _ask_model(turn, own, request)), max_tokens, _CUT_NOTE), True
             except ModelError as error:

@@ -45,7 +45,7 @@ def _tar_file(letter: str, given: Word) -> Iterator[Touch]:
 
 
 def _tar(words: Sequence[Word]) -> Iterator[Touch]:
-    letters, folder = "", Word(".")
+    letters, folder, removes = "", Word("."), False
     archives: list[Word] = []
     lists: list[Word] = []
     operands: list[Word] = []
@@ -59,6 +59,9 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
             valued = next((k for k in _TAR_FILES if k.startswith(name)), "")
             if ran := next((r for r in _TAR_RUNS if r.startswith(name)), ""):
                 yield Touch("run", Word(ran))
+                removes = removes or ran == "--remove-files"
+            elif name == "--dereference":
+                letters += "h"
             elif name in _TAR_ACTIONS:
                 letters += action
             elif valued and (equals or valued != "--one-top-level"):
@@ -105,6 +108,8 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
     elif writes:
         below = [w if w.text.startswith("/") else w.replace(text=os.path.join(folder.text, w.text)) for w in operands]
         yield from (Touch("tree", w) for w in below)
+        if removes:
+            yield from (Touch("remove", w, follows="below" if "h" in letters else "") for w in below)
 
 
 def _unzip(words: Sequence[Word]) -> Iterator[Touch]:
@@ -127,7 +132,7 @@ def _zip(words: Sequence[Word]) -> Iterator[Touch]:
     for word in operands[1:]:
         yield Touch("tree" if names & {"-r", "-R"} else "read", word)
         if names & {"-m", "--move"}:
-            yield Touch("remove", word)
+            yield Touch("remove", word, follows="below")
 
 
 def _cpio(words: Sequence[Word]) -> Iterator[Touch]:

@@ -7,17 +7,13 @@ the one that does more counts.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
 
 from agent_cli.permissions.effects.programs import PROGRAM_EFFECTS
-from agent_cli.permissions.effects.table import PROGRAMS, Program
-from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
+from agent_cli.permissions.effects.table import PROGRAMS
+from agent_cli.permissions.options import Touch, option_effects, scan, table_effects
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 
-# Where an editor begins: a line, or a word to look for. Anything else behind a plus is a command.
-_PLACE = re.compile(r"\+(?:\d*|/[\w .-]+)")
 # Commands that run the program in their arguments, and the number of words before its name.
 _STARTERS: Mapping[tuple[str, ...], int] = {
     ("npx",): 1, ("bunx",): 1, ("uvx",): 1, ("pipx", "run"): 2, ("pnpm", "exec"): 2, ("pnpm", "dlx"): 2,
@@ -76,7 +72,7 @@ def _of_command(words: Sequence[Word]) -> Iterator[Touch]:
         if verb := _unknown_verb(name, words[1:]):
             yield Touch("run", verb)
         own = PROGRAM_EFFECTS.get(name)
-        yield from own(words[1:]) if own is not None else _by_table(program, words[1:])
+        yield from own(words[1:]) if own is not None else table_effects(program, words[1:])
 
 
 def _of_runner(words: Sequence[Word], following: Word) -> Iterator[Touch]:
@@ -129,60 +125,3 @@ def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
     if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:
         return touch
     return touch.replace(word=Word(files[0].target))
-
-
-def _by_table(program: Program, words: Sequence[Word]) -> Iterator[Touch]:
-    found, operands = scan(program, words)
-    yield from option_effects(found)
-    tree = "*" in program.tree or any(option in program.tree for option, _, _ in found)
-    read: Literal["tree", "read"] = "tree" if tree else "read"
-    into = [value for _, role, value in found if role == "into"]
-    if any(option in ("-d", "--directory") for option, _, _ in found) and program is PROGRAMS["install"]:
-        yield from (Touch("write", w) for w in operands)
-    whole = any(name.startswith(option) for option, _, _ in found for name in program.whole)
-    yield from _operands(program, operands, into, read, whole=whole)
-    if program.operands == "skip" and any(option == "--reference" for option, _, _ in found):
-        yield from (Touch("write", w) for w in operands[:1])  # the mode or owner is that of another file
-    if program is PROGRAMS["vim"]:
-        yield from (Touch("run", w) for w in operands if w.text[:1] == "+" and not _PLACE.fullmatch(w.text))
-    if program.here and not into and not any(role == "write" for _, role, _ in found):
-        yield Touch("into", Word("."))
-
-
-def _operands(
-    program: Program, operands: list[Word], into: list[Word], read: Literal["tree", "read"], *, whole: bool
-) -> Iterator[Touch]:
-    kind = program.operands
-    if kind in ("copy", "move"):
-        target = [] if into or len(operands) < 2 else [operands[-1]]
-        sources = operands if into or len(operands) < 2 else operands[:-1]
-        for source in sources:
-            if not (program.remote and REMOTE.match(source.text)):
-                yield Touch("tree" if kind == "move" else read, source)
-                if kind == "move":
-                    yield Touch("remove", source)
-        # A file copied into a directory keeps its own name there.
-        for place in target or into or [Word(".")]:
-            if not (program.remote and REMOTE.match(place.text)):
-                yield Touch("write", place)
-                for source in sources:
-                    path = source.text.strip("/")
-                    name = path if whole else os.path.basename(path)
-                    if name in ("", ".", "..") or source.text.endswith("/"):
-                        yield Touch("into", place)  # its content, under unknown names
-                    yield Touch("write", Word(os.path.join(place.text, name), source.why or place.why, source.pattern))
-    elif kind == "first":
-        yield from (Touch("write" if n == 0 else read, w) for n, w in enumerate(operands))
-    elif kind == "second":
-        yield from (Touch("write" if n == 1 else read, w) for n, w in enumerate(operands))
-    elif kind == "skip":
-        yield from (Touch("write", w) for w in operands[1:])
-    elif kind == "rewrite":
-        for word in operands:
-            yield Touch("read", word)
-            yield Touch("write", word)
-    elif kind != "none":
-        plain: Literal["tree", "read", "write", "remove"] = (
-            "write" if kind == "write" else "remove" if kind == "remove" else read
-        )
-        yield from (Touch(plain, w) for w in operands)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from agent_cli.permissions.effects.builds import BUILD_EFFECTS
 from agent_cli.permissions.effects.git import ARCHIVER_EFFECTS, git_effects
 from agent_cli.permissions.effects.scripts import awk_acts, only_edits
 from agent_cli.permissions.effects.table import PROGRAMS, Program
-from agent_cli.permissions.options import Touch, option_effects, scan
+from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan, table_effects
+from agent_cli.permissions.programs.find import read_find
 from agent_cli.permissions.shell.words import Word
 
 # Values of make variables that are plain words or paths, with no meaning to a shell.
@@ -258,21 +260,31 @@ def _dd(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 def _find(words: Sequence[Word]) -> Iterator[Touch]:
-    starts: list[Word] = []
-    for word in words:
-        if word.text.startswith("-") or word.text in ("!", "("):
-            break
-        starts.append(word)
-    for n, word in enumerate(words):
-        if word.text == "-delete":
-            yield Touch("run", word)
-            yield from (Touch("remove", w) for w in starts or [Word(".")])
-        elif word.text in ("-fprint", "-fprint0", "-fprintf", "-fls") and n + 1 < len(words):
-            yield Touch("write", words[n + 1])
-        elif word.text in ("-files0-from", "-newer", "-samefile") and n + 1 < len(words):
-            yield Touch("read", words[n + 1])
-        elif word.text in ("-exec", "-execdir", "-ok", "-okdir"):
-            yield from (Touch("tree", w) for w in starts or [Word(".")])
+    call = read_find(words)
+    for term in call.terms:
+        if term.kind == "delete":
+            yield Touch("run", Word(term.name))
+            yield from (Touch("remove", w, follows=call.follows, selective=call.narrow) for w in call.starts)
+        elif term.kind == "file":
+            yield from (Touch("write", w) for w in term.values[:1])
+        elif term.kind == "run":
+            yield from (Touch("tree", w) for w in call.starts)
+    # Also options that are not among the terms.
+    for word, value in pairwise(words):
+        if word.text in ("-files0-from", "-newer", "-samefile"):
+            yield Touch("read", value)
+
+
+def _rsync(words: Sequence[Word]) -> Iterator[Touch]:
+    program = PROGRAMS["rsync"]
+    found, operands = scan(program, words)
+    yield from table_effects(program, words)
+    names = {option for option, _, _ in found}
+    here = [w for w in operands if not REMOTE.match(w.text)]
+    if "--remove-source-files" in names:
+        yield from (Touch("remove", w, follows="named", selective=True) for w in here if w is not operands[-1])
+    if any(name.startswith("--del") for name in names) and here[-1:] == operands[-1:]:
+        yield from (Touch("remove", w, follows="named") for w in here[-1:])
 
 
 def _curl(words: Sequence[Word]) -> Iterator[Touch]:
@@ -357,5 +369,5 @@ PROGRAM_EFFECTS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
     **ARCHIVER_EFFECTS, **TOOL_EFFECTS, **BUILD_EFFECTS,
     "sed": _sed, "awk": _awk, "gawk": _awk, "mawk": _awk, "dd": _dd, "find": _find, "curl": _curl,
     "ln": _ln, "patch": _patch, "ruff": _ruff, "wget": _wget, "less": _less, "man": _man,
-    "rg": _rg, "grep": _grep, "egrep": _grep, "fgrep": _grep, "git": git_effects,
+    "rg": _rg, "rsync": _rsync, "grep": _grep, "egrep": _grep, "fgrep": _grep, "git": git_effects,
 }  # fmt: skip

@@ -28,6 +28,7 @@ class Program:
     most: after this many operands, options are no longer those of this program.
     whole: with these options a copy keeps the whole path of its source, not only its name.
     remote: a name with a colon is on another machine.
+    follows: a link that is removed is followed first.
     partly: which files the program itself opens is not known, only where its options lead.
     others: the role of unlisted options; by default, their values may be files.
     """
@@ -36,6 +37,7 @@ class Program:
         self, operands: Operands = "none", *, write: str = "", read: str = "", run: str = "", act: str = "",
         into: str = "", value: str = "", tree: str = "", here: bool = False, flags: str = "", most: int = 0,
         whole: str = "", remote: bool = False, partly: bool = False, others: Role = "maybe",
+        follows: Literal["", "named"] = "",
     ) -> None:  # fmt: skip
         self.operands = operands
         self.roles: dict[str, Role] = {}
@@ -50,6 +52,7 @@ class Program:
         self.most = most
         self.remote = remote
         self.whole = tuple(whole.split())
+        self.follows: Literal["", "named"] = follows
         self.partly = partly
         self.unlisted: Role = "run" if flags else others
 
@@ -101,7 +104,7 @@ PROGRAMS: dict[str, Program] = {
     "rm": Program("remove"),
     "rmdir": Program("remove"),
     "unlink": Program("remove"),
-    "shred": Program("remove", value="-n -s --iterations --size", read="--random-source"),
+    "shred": Program("remove", follows="named", value="-n -s --iterations --size", read="--random-source"),
     "touch": Program("write", read="-r --reference", value="-d -t --date --time"),
     "mkdir": Program("write", value="-m --mode"),
     "mkfifo": Program("write", value="-m --mode"), "mknod": Program("first", value="-m --mode"),

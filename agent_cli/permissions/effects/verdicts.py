@@ -18,14 +18,17 @@ from pathlib import Path
 from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
-from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, pattern_matches
+from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, repository
+from agent_cli.permissions.destructive import recursive
 from agent_cli.permissions.effects.git import files_of_list, files_of_patch, members
 from agent_cli.permissions.effects.lookup import effects_of, is_known_program
+from agent_cli.permissions.operands import OperandPath, resolve_operand, widest_paths
 from agent_cli.permissions.options import REMOTE, FileRead, Touch
 from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, contains_protected, decide_path, secret
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS
 from agent_cli.permissions.secret_places import secret_place_below
+from agent_cli.permissions.shell.possible import fill_in
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import of_process, real_path
@@ -33,10 +36,13 @@ from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 
 _NOWHERE = re.compile(r"-|/dev/(?:(?:null|stdout|stderr)(?:/[^/]+)?|fd/(?:1|2|63)|tty)?")
+# Names of everything in the working directory.
+_EVERYTHING = re.compile(r"(?:\./)*(?:\.|\*|\.\*|\.\.(?:/.*)?)?/*")
 # Opened for writing, these are the file that was opened for reading.
 _INPUTS = re.compile(r"/dev/(?:stdin|fd/\d\d?)")
 _READING = ("read", "tree", "maybe")
 _MAX_FILES_BELOW = 10_000
+_ATTRIBUTES = frozenset(("chmod", "chown", "chgrp", "setfacl"))
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
 # Programs for which an operation on a directory applies to everything below it.
@@ -104,8 +110,10 @@ class EffectVerdicts:
                 continue
             placed = part if part.cwds is not None else part.replace(cwds=(str(self._context.workspace.cwd),))
             ends = dict.fromkeys((word.text, re.split(r"[=@:]", word.text)[-1]))
-            for named, path in ((n, p) for n in ends if n for p in self._paths(placed, word.replace(text=n))):
-                verdict = decide_path(self._matcher, self._context.workspace, Effect("read", real_path(path)))
+            for named, place in (
+                (n, p) for n in ends if n for p in self._paths(placed, Touch("read", Word(n, "", word.pattern)))
+            ):
+                verdict = decide_path(self._matcher, self._context.workspace, Effect("read", place.path))
                 hidden = verdict.level is Level.ASK and verdict.final and of_process(verdict.text)
                 if verdict.level is Level.DENY or hidden:
                     why = f"{verdict.reason}: {named}" if hidden else f"names {named}, whose reading {verdict.reason}"
@@ -129,44 +137,46 @@ class EffectVerdicts:
             yield from self._unpacked(part, touch)
         elif touch.kind == "listed":
             yield from self._listed(part, touch)
-        elif word.why or _is_no_file(touch):
+        elif word.why:
+            yield from self._possible_targets(part, touch)
+        elif _is_no_file(touch):
             return
         elif part.cwds is None and not word.text.startswith("/"):
             yield from self._in_unknown_directory(part, touch)
         else:
-            for path in self._paths(part, word):
-                yield from (EffectFinding(v, word.text) for v in self._path(part, touch, path))
+            for place in self._paths(part, touch):
+                yield from (EffectFinding(v, word.text) for v in self._path(part, touch, place))
 
     def _in_unknown_directory(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         """Yield findings for a file in an unknown directory, which may be any file with that ending."""
         name = touch.word.text
         if touch.kind not in _READING:
             why = f"changes {name} in an unknown directory"
-            yield EffectFinding(Verdict(part.text, Level.ASK, why, final=bool(self._kept)), name)
+            everything = touch.kind == "remove" and not touch.selective and _EVERYTHING.fullmatch(name)
+            yield EffectFinding(Verdict(part.text, Level.ASK, why, final=bool(self._kept or everything)), name)
         elif touch.kind != "maybe" and (self._unread or secret(Path(name))):
             why = f"reads {name} in an unknown directory"
             by: Decider = "rule" if self._unread else "default"
             yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, final=True), name)
 
-    def _paths(self, part: SimpleCommand, word: Word) -> Iterator[str]:
+    def _paths(self, part: SimpleCommand, touch: Touch) -> Iterator[OperandPath]:
         """Yield the paths that a word may mean, in every directory where the part may run."""
+        word = touch.word
         if part.cwds is None and not word.text.startswith("/"):
             return
+        follows = touch.kind != "remove" or bool(touch.follows)
         for cwd in part.cwds or ("/",):
-            whole = os.path.join(cwd, word.text)
-            found = (pattern_matches(cwd, word.text) or []) if word.pattern else []
-            # dir/* counts as the directory itself: more files may match later than now.
-            yield from dict.fromkeys((os.path.dirname(whole) if re.search(r"/\.?\*$", whole) else whole, *found))  # noqa: PTH120
+            yield from widest_paths(word, cwd, follows=follows)
 
-    def _path(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
-        kind, text = touch.kind, part.text
+    def _path(self, part: SimpleCommand, touch: Touch, place: OperandPath) -> Iterator[Verdict]:
+        kind, text, path = touch.kind, part.text, place.path
         if kind in ("read", "tree"):
             if part.program in READERS and self._reads.knows(part):
                 # Evaluated as a read-only program; but a rule for it does not cover files with secrets.
                 if kind == "read":
-                    found = decide_path(self._matcher, self._context.workspace, Effect("read", real_path(path)))
+                    found = decide_path(self._matcher, self._context.workspace, Effect("read", path))
                     yield from [found.replace(text=text, reason=f"{found.reason}: {path}")] if found.final else []
-                elif held := self._secret_place_below(Path(real_path(path))):
+                elif held := self._secret_place_below(Path(path)):
                     yield Verdict(text, Level.ASK, f"reads everything below {path}, which includes {held}", final=True)
                 return
             reading = FileRead(path, "tree" if kind == "tree" else "content")
@@ -174,23 +184,24 @@ class EffectVerdicts:
                 if verdict.level is Level.DENY or verdict.final or self._leaks(part, path):
                     yield verdict
             return
-        # Removing a link removes its name, not its target.
         if kind in ("link", "maybe"):
-            yield from self._indirect_targets(part, touch, path)
+            yield from self._indirect_targets(part, touch, place)
             return
-        parent, name = os.path.split(os.path.normpath(path))
-        real = real_path(path)
-        at = os.path.join(real_path(parent), name) if kind == "remove" else real
         if kind == "into":
-            yield from self._into(part, at)
+            yield from self._into(part, path)
             return
-        if part.program == "mv" and real != at and not self._context.workspace.inside(Path(real)):
+        at = path
+        real = real_path(place.entry)
+        if part.program == "mv" and real != place.entry and not self._context.workspace.inside(Path(real)):
             yield Verdict(text, Level.ASK, f"moves a link that leads outside the workspace, to {real}")
-        if kind == "remove" and (held := self._important_inside(at)):
-            yield Verdict(text, Level.ASK, f"removes {at}, {held}", final=True)
-            return
-        if kind == "remove" and self._holds_start_files(at):
-            yield Verdict(text, Level.ASK, f"removes {at}, which holds protected files", final=True)
+        serious: Iterator[Verdict] = iter(())
+        if kind == "remove":
+            serious = self._removed(part, touch, place)
+        elif part.program in _ATTRIBUTES and recursive(part) and self._holds_home(at):
+            why = f"changes everything below {at}, which is or holds the home folder"
+            serious = iter([Verdict(text, Level.ASK, why, final=True)])
+        if first := next(serious, None):
+            yield first
             return
         verdict = decide_path(self._matcher, self._context.workspace, Effect("write", at))
         inside = self._context.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
@@ -200,6 +211,42 @@ class EffectVerdicts:
         elif self._kept and (kind == "remove" or part.program in _WHOLE) and (below := self._below(at)):
             held_by = decide_path(self._matcher, self._context.workspace, Effect("write", below))
             yield held_by.replace(text=text, reason=f"{held_by.reason}: {below}")
+
+    def _removed(self, part: SimpleCommand, touch: Touch, place: OperandPath) -> Iterator[Verdict]:
+        """Yield verdicts on the removal of important directories, also through links."""
+        at = place.path
+        led = f" (through the link {place.entry})" if place.follows else ""
+        if not touch.selective and (held := self._important_inside(at)):
+            yield Verdict(part.text, Level.ASK, f"removes {at}{led}, {held}", final=True)
+        if self._holds_start_files(at):
+            yield Verdict(part.text, Level.ASK, f"removes {at}{led}, which holds protected files", final=True)
+        if touch.follows == "below" and (leading := self._link_outside(at)):
+            why = f"follows links below {at}, of which {leading} leads to {real_path(leading)}"
+            yield Verdict(part.text, Level.ASK, why, final=True)
+        if place.follows and not self._context.workspace.inside(Path(at)):
+            yield Verdict(part.text, Level.ASK, f"removes {at}, outside the workspace{led}", final=True)
+
+    def _link_outside(self, folder: str) -> str:
+        """Return a link below a directory that leads outside the workspace, or to an important directory."""
+        every = (os.path.join(here, name) for here, folders, _ in os.walk(folder) for name in folders)
+        links = (path for path in islice(every, _MAX_FILES_BELOW) if os.path.islink(path))  # noqa: PTH114
+        inside = self._context.workspace.inside
+        return next((p for p in links if not inside(Path(p)) or self._important_inside(real_path(p))), "")
+
+    def _possible_targets(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
+        """Yield findings for a removal whose operand is unknown, but may be an important directory."""
+        changes = part.program in _ATTRIBUTES and recursive(part)
+        if (touch.kind != "remove" or touch.selective) and not changes:
+            return
+        for text in possible_texts(touch.word, self._context):
+            word = Word(text, "", bool(re.search(r"[*?\[]", text)))
+            for place in self._paths(part, touch.replace(word=word)) if text else ():
+                held = self._important_inside(place.path)
+                if held and (touch.kind == "remove" or self._holds_home(place.path)):
+                    verb = "may remove" if touch.kind == "remove" else "may change everything below"
+                    why = f"{verb} {place.path}, {held}: {touch.word.text}"
+                    yield EffectFinding(Verdict(part.text, Level.ASK, why, final=True), touch.word.text)
+                    return
 
     def _into(self, part: SimpleCommand, folder: str) -> Iterator[Verdict]:
         """Yield verdicts on a directory into which files with unknown names are written."""
@@ -224,10 +271,11 @@ class EffectVerdicts:
         home = self._context.home
         return bool(home) and contains_protected(Path(folder), Path(real_path(home)))
 
-    def _indirect_targets(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
+    def _indirect_targets(self, part: SimpleCommand, touch: Touch, place: OperandPath) -> Iterator[Verdict]:
         """Yield verdicts on the target of a link, or a file an option may name, which may be used later."""
+        path = place.whole
         if touch.kind == "link":
-            folder = os.path.join(path.removesuffix(touch.word.text), touch.where.text)
+            folder = os.path.join(place.base, touch.where.text)
             if not os.path.isdir(folder):  # noqa: PTH112
                 folder = os.path.dirname(folder)  # noqa: PTH120
             path = touch.word.text if touch.word.text.startswith("/") else os.path.join(folder, touch.word.text)
@@ -256,10 +304,10 @@ class EffectVerdicts:
             return  # evaluated as a directory
         for cwd in part.cwds or ("/",):
             unknown = archive.why or archive.pattern or archive.text == "-"
-            place = os.path.join(cwd, archive.text)
-            if not unknown and self._alone and not os.path.lexists(place):
+            file = os.path.join(cwd, archive.text)
+            if not unknown and self._alone and not os.path.lexists(file):
                 continue  # nothing to unpack
-            names = None if unknown else members(place)
+            names = None if unknown else members(file)
             if names is None:
                 why = "unpacks files whose names are not known"
                 yield EffectFinding(Verdict(part.text, Level.ASK, why, final=self._denies), archive.text)
@@ -268,9 +316,9 @@ class EffectVerdicts:
                 pieces = name.rstrip("/").split("/")
                 tails = ["/".join(pieces[n:]) for n in range(1 if name.startswith("/") else len(pieces))]
                 for tail in tails if _may_matter(pieces) or self._kept else ():
-                    where = os.path.join(cwd, into.text, tail)
+                    place = resolve_operand(os.path.join(cwd, into.text), tail, follows=True)
                     found = (
-                        EffectFinding(v, archive.text) for v in self._path(part, Touch("write", Word(tail)), where)
+                        EffectFinding(v, archive.text) for v in self._path(part, Touch("write", Word(tail)), place)
                     )
                     yield from (f for f in found if f.verdict.level)
 
@@ -286,8 +334,8 @@ class EffectVerdicts:
                     Verdict(part.text, Level.ASK, why, self._unread, final=bool(self._unread)), word.text
                 )
             for name in names or ():
-                path = os.path.join(cwd, touch.where.text, name)
-                yield from (EffectFinding(v, word.text) for v in self._path(part, Touch("tree", Word(name)), path))
+                at = resolve_operand(os.path.join(cwd, touch.where.text), name, follows=True)
+                yield from (EffectFinding(v, word.text) for v in self._path(part, Touch("tree", Word(name)), at))
 
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
         """Return True if the content is sent away, or shown although it may contain keys."""
@@ -305,6 +353,10 @@ class EffectVerdicts:
             if place == path or place.startswith(f"{path.rstrip('/')}/"):
                 return f"which is or holds {name}"
         return ""
+
+    def _holds_home(self, path: str) -> bool:
+        home = real_path(self._context.home or "/")
+        return home == path or home.startswith(f"{path.rstrip('/')}/")
 
     def _below(self, folder: str, kept: Sequence[re.Pattern[str]] | None = None) -> str:
         """Return a file below a directory that rules protect from writes; "" if none is found."""
@@ -328,7 +380,17 @@ class EffectVerdicts:
             for name in names:
                 if name != "dev/null" and not _NOWHERE.fullmatch(name):
                     touch = Touch("write", Word(name))
-                    yield from (EffectFinding(v, name) for v in self._path(part, touch, os.path.join(cwd, name)))
+                    place = resolve_operand(cwd, name, follows=True)
+                    yield from (EffectFinding(v, name) for v in self._path(part, touch, place))
+
+
+def possible_texts(word: Word, context: CommandContext) -> tuple[str, ...]:
+    """Return the texts that an unknown word may have in the environment of the commands."""
+
+    def variable(name: str) -> str:
+        return context.carried.get(name) or context.exported.get(name, "")
+
+    return fill_in(word.possible, variable, lambda cwd: str(repository(Path(cwd)) or ""))
 
 
 def _is_no_file(touch: Touch) -> bool:

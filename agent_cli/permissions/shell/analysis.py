@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from agent_cli.permissions.programs.find import read_find
 from agent_cli.permissions.shell.parser import MAX_CHARS, ShellParseError, parse_tree
 from agent_cli.permissions.shell.walker import MAX_PARTS, Walk
 from agent_cli.permissions.shell.words import Analysis, Scope, SimpleCommand, Word, Wrapper, is_plain_assignment
@@ -70,12 +71,13 @@ RUNNERS = frozenset(
     "rbash mksh lksh posh yash nu xonsh elvish osh run-parts start-stop-daemon dbus-launch logsave dtach caffeinate "
     "adb vagrant".split()
 )
-_FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 # Builtins that take variable names: a subscript in one is evaluated, and so may run commands.
 _NAMING = frozenset("declare typeset local readonly export read unset let getopts wait".split())
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
 _USUAL_PLACE = re.compile(r"(?:(?:/usr)?/bin/)?[^/]+")
 _MAX_LAYERS = 8
+# Why a word of a command that xargs runs is not known.
+GIVEN = "what xargs is given"
 
 
 class Script(Value):
@@ -169,7 +171,7 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
 
 def _xargs_command(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the command that xargs runs: input replaces a placeholder with -I, else is appended."""
-    given = Word("…", "what xargs is given")
+    given = Word("…", GIVEN)
     texts = [w.text for w in options]
     marks = [b for a, b in pairwise(texts) if a == "-I"] + [t[2:] for t in texts if t.startswith("-I") and t != "-I"]
     if not marks:
@@ -264,20 +266,23 @@ def _evaluates_words(part: SimpleCommand) -> bool:
 
 def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     """Yield what `find -exec` runs for every file it finds."""
-    words, at = part.words, 1
-    while at < len(words):
-        if words[at].text not in _FIND_RUNS:
-            at += 1
+    call = read_find(part.words[1:])
+    # If every file is selected, the places where it starts are among what it finds.
+    starts = () if call.narrow else tuple(w.text for w in call.starts if not w.why)
+    for term in call.terms:
+        if term.kind != "run" or not term.values:
             continue
-        end = next((n for n in range(at + 1, len(words)) if words[n].text in (";", "+")), len(words))
-        layer = Wrapper(words, "gated", at + 1)
-        inner = tuple(w.replace(why="what find finds") if "{}" in w.text else w for w in words[at + 1 : end])
-        if inner:
-            # With -execdir it runs where the file is.
-            cwds = None if words[at].text.endswith("dir") else part.cwds
-            run = part.replace(words=inner, redirects=(), layers=(*part.layers, layer), cwds=cwds)
-            yield from unwrap_part(run)
-        at = end + 1
+        layer = Wrapper(part.words, "gated", term.at + 2)
+        inner = tuple(
+            w.replace(why="what find finds", possible=tuple(w.text.replace("{}", s) for s in starts))
+            if "{}" in w.text
+            else w
+            for w in term.values
+        )
+        # With -execdir it runs where the file is.
+        cwds = None if term.name.endswith("dir") else part.cwds
+        run = part.replace(words=inner, redirects=(), layers=(*part.layers, layer), cwds=cwds)
+        yield from unwrap_part(run)
 
 
 _TOKEN = re.compile(
@@ -370,6 +375,7 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleComma
         return ()
     parts: list[list[str]] = [[]]
     joined = ""
+    piped: set[int] = set()
     position = 0
     while position < len(command):
         match = _TOKEN.match(command, position)
@@ -382,6 +388,7 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleComma
             if parts[-1]:
                 parts.append([])
                 joined = match["join"]
+                piped |= {len(parts) - 1} if joined == "|" else set()
         elif match["word"]:
             word = match["word"]
             if not parts[-1] and (word in _GRAMMAR or "=" in word or re.search(r"['\"]", word)):
@@ -389,7 +396,11 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleComma
             parts[-1].append(_QUOTED.sub(lambda m: m[1] if m[1] is not None else m[2], word))
     if (not parts[-1] and joined not in ("", ";", "\n")) or len(parts) > MAX_PARTS:
         return ()
-    return tuple(SimpleCommand(tuple(Word(w) for w in words), cwds=cwds) for words in parts if words)
+    return tuple(
+        SimpleCommand(tuple(Word(w) for w in words), cwds=cwds, piped=number if number in piped else 0)
+        for number, words in enumerate(parts)
+        if words
+    )
 
 
 def assigned_variables(part: SimpleCommand) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_cli.permissions.shell.parser import assigned, is_chain, nodes
+from agent_cli.permissions.shell.possible import possible_values
 from agent_cli.permissions.shell.words import (
     MEANINGFUL,
     Node,
@@ -63,6 +64,8 @@ class Walk:
         self.parts: list[SimpleCommand] = []
         self.unclear = ""
         self._seen: set[SimpleCommand] = set()
+        # Depth of pipes, and the number of parts after which one is given the output of the last.
+        self._pipes, self._fed = 0, -1
         self._steps = 0
         self._rounds = 1
 
@@ -131,7 +134,8 @@ class Walk:
                 scope.lose("it computes")
 
     def _call(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
-        cwds, renamed = scope.cwds, scope.renamed
+        cwds, renamed, fed = scope.cwds, scope.renamed, self._fed
+        self._fed = -1
         words = tuple(self._word(w, scope) for w in node.get("Args") or [])
         if words and words[0].text == "--":
             # After `time`, bash treats it as the end of options, the parser as a program.
@@ -146,10 +150,12 @@ class Walk:
             if word.why and not word.why.startswith(_HARMLESS):
                 self.unclear = self.unclear or f"contains {word.why}"
             value = None if word.why or word.number or "=" not in word.text else word.text.partition("=")[2]
-            inner.assign(name, None if assignment.get("Append") else value)
+            inner.assign(name, None if assignment.get("Append") else value, word.possible)
             assigns.append(word)
         # Only a change of what program names mean makes a literal command uncertain.
-        self._add(SimpleCommand(words, tuple(assigns), redirects, cwds, why=renamed if words else ""))
+        # Commands in its words come before it; then it is not known what it is given.
+        piped = fed if fed == len(self.parts) else 0
+        self._add(SimpleCommand(words, tuple(assigns), redirects, cwds, why=renamed if words else "", piped=piped))
         if words and words[0].text in _MOVING:
             self._cd(words, scope, known=not assigns)
         elif words:
@@ -174,8 +180,12 @@ class Walk:
 
     def _binary(self, node: Node, scope: Scope) -> None:
         if node["Op"] in ("|", "|&"):
-            for side in ("X", "Y"):
-                self.statement(node[side], scope.copy())
+            self._pipes += 1
+            self.statement(node["X"], scope.copy())
+            feeds = node["Op"] == "|" and _feeds(node["X"], node["Y"])
+            self._fed = len(self.parts) if feeds else -1
+            self.statement(node["Y"], scope.copy())
+            self._pipes -= 1
             return
         if node["Op"] == "||":
             self.statement(node["X"], scope)
@@ -312,9 +322,11 @@ class Walk:
         globs = {} if assigned else {n: g for n, g in scope.globs.items() if _names(node, n)}
         # In quotes a glob's match is one word, which the glob stands for; outside of them it may become several.
         word = read_word(node, {**scope.variables, **globs}, self._source, assigned=assigned)
-        if globs and not word.why:
+        if word.why:
+            return word.replace(possible=possible_values(node, scope))
+        if globs:
             word = word.replace(pattern=True)
-        if scope.lost and not word.why and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
+        if scope.lost and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
             # Its text came from `cat`, which may be another command by now.
             return Word(node_source(node, self._source), "the output of another command")
         return word
@@ -388,9 +400,23 @@ class Walk:
     def _add(self, part: SimpleCommand) -> None:
         if len(self.parts) >= MAX_PARTS:
             self.unclear = self.unclear or "runs too many commands to look at each"
-        elif part not in self._seen:
+        elif self._pipes or part not in self._seen:
             self._seen.add(part)
             self.parts.append(part)
+
+
+def _is_call(statement: Node) -> bool:
+    return (statement.get("Cmd") or {}).get("Type") == "CallExpr"
+
+
+def _feeds(source: Node, target: Node) -> bool:
+    """Return True if the input of a simple command is all that the one before it in a pipe prints."""
+    before = source.get("Cmd") or {}
+    if before.get("Type") == "BinaryCmd" and before["Op"] == "|":
+        source = before["Y"]
+    redirected = any(r["Op"].startswith("<") for r in target.get("Redirs") or [])
+    mixed = any(">&" in r["Op"] or "&>" in r["Op"] for r in source.get("Redirs") or [])
+    return _is_call(source) and _is_call(target) and not redirected and not mixed
 
 
 def _names(node: Node, name: str) -> bool:

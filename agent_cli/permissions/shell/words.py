@@ -62,6 +62,7 @@ class Scope:
     """Follows assignments and directory changes through a command line and forgets what is uncertain.
 
     variables: known values; None for an unknown value.
+    possible: of unknown values, those of which some texts are known that they may be.
     globs: of unknown values, those that are a name matching a glob, as in a loop over files.
     cwds: directories where the next command may run; None if unknown.
     failed: directories where it runs if the preceding `cd` failed.
@@ -71,6 +72,7 @@ class Scope:
 
     def __init__(self, variables: Mapping[str, str | None], cwds: tuple[str, ...] | None) -> None:
         self.variables = dict(variables)
+        self.possible: dict[str, tuple[str, ...]] = {}
         self.globs: dict[str, str] = {}
         self.cwds = cwds
         self.failed: tuple[str, ...] | None = ()
@@ -79,13 +81,21 @@ class Scope:
 
     def copy(self) -> Scope:
         other = Scope(self.variables, self.cwds)
-        other.globs = dict(self.globs)
+        other.globs, other.possible = dict(self.globs), dict(self.possible)
         other.failed, other.lost, other.renamed = self.failed, self.lost, self.renamed
         return other
 
-    def assign(self, name: str, value: str | None) -> None:
-        """Assign a value to a variable; None for an unknown one."""
+    def possible_texts(self, name: str) -> tuple[str, ...] | None:
+        """Return the texts that a variable may have; None for one that nothing here has assigned."""
+        if name not in self.variables:
+            return None
+        value = self.variables[name]
+        return (value,) if value is not None else self.possible.get(name, ())
+
+    def assign(self, name: str, value: str | None, possible: tuple[str, ...] = ()) -> None:
+        """Assign a value to a variable; None for an unknown one, of which `possible` are texts that it may have."""
         self.globs.pop(name, None)
+        self.possible[name] = possible
         if MEANINGFUL.fullmatch(name):
             self.renamed = self.renamed or f"a change of {name}"
             self.lose(self.renamed)
@@ -108,6 +118,7 @@ class Scope:
         for name in names:
             self.variables[name] = None
             self.globs.pop(name, None)
+            self.possible.pop(name, None)
 
     def change_directory(self, target: str | None) -> None:
         """Apply `cd target`; None for an unknown target."""
@@ -124,6 +135,9 @@ class Scope:
 
     def join(self, other: Scope) -> None:
         """Merge with the end of a branch that may or may not have run."""
+        for name in (*self.variables, *other.variables):
+            texts = (*(self.possible_texts(name) or ()), *(other.possible_texts(name) or ()))
+            self.possible[name] = tuple(dict.fromkeys(texts))
         self.variables = {n: v for n, v in self.variables.items() if other.variables.get(n) == v} | {
             n: None for n, v in other.variables.items() if self.variables.get(n) != v
         }
@@ -149,12 +163,14 @@ class Word(Value):
     why: what makes the value unknown.
     pattern: it has an unquoted * ? or [, so file names may replace it.
     number: it contains an unknown number, represented as 0.
+    possible: texts that an unknown word may have; see `possible`.
     """
 
     text: str
     why: str = ""
     pattern: bool = False
     number: bool = False
+    possible: tuple[str, ...] = ()
 
 
 class Redirect(Value):
@@ -187,6 +203,7 @@ class SimpleCommand(Value):
     cwds: directories it may run in; None if unknown.
     layers: commands that run it, outermost first.
     hides: something that may run unseen commands; a rule can allow it, but it cannot be compared with deny rules.
+    piped: a number that is not 0 if its input is the output of the part before it; each pipe has another.
     """
 
     words: tuple[Word, ...]
@@ -196,6 +213,7 @@ class SimpleCommand(Value):
     layers: tuple[Wrapper, ...] = ()
     why: str = ""
     hides: str = ""
+    piped: int = 0
 
     @property
     def program(self) -> str:

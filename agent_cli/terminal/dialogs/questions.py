@@ -48,13 +48,21 @@ class RewrittenPlan(Value):
     plan: dict[str, Any]
 
 
-def ask_question(asked: QuestionAsked, put: Put, plan_ttl: int = 0) -> QuestionReply | Defer:
-    """Ask a question of the model, a plan or a review. plan_ttl: minutes until a plan expires; 0 for never."""
+def ask_question(
+    asked: QuestionAsked, put: Put, plan_ttl: int = 0, *, may_bypass: bool = False
+) -> QuestionReply | Defer:
+    """Ask a question of the model, a plan or a review.
+
+    plan_ttl: minutes until a plan expires; 0 for never. may_bypass: as for `plan_dialog`.
+    """
     if asked.kind == "questions":
         return _ask_each(asked.data["questions"], put)
-    answer = put(review_dialog(asked.data) if asked.kind == "review" else plan_dialog(asked.data, ttl=plan_ttl))
+    if asked.kind == "review":
+        answer = put(review_dialog(asked.data))
+    else:
+        answer = put(plan_dialog(asked.data, ttl=plan_ttl, may_bypass=may_bypass))
     while isinstance(answer, RewrittenPlan):
-        answer = put(plan_dialog(asked.data, answer.plan, plan_ttl))
+        answer = put(plan_dialog(asked.data, answer.plan, plan_ttl, may_bypass=may_bypass))
     assert isinstance(answer, QuestionReply | Defer)
     return answer
 
@@ -105,16 +113,19 @@ def parse_choice(words: str, options: list[dict[str, Any]]) -> str:
     return words or "(no answer)"
 
 
-def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0) -> Dialog:
+def plan_dialog(
+    data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0, *, may_bypass: bool = False
+) -> Dialog:
     """Return the dialog for a plan, original or edited. The answer is a reply, or `RewrittenPlan` with an edited plan.
 
     ttl: minutes until it expires; 0 for never.
+    may_bypass: the answer may choose the mode bypassPermissions.
     """
 
     def verdict(words: str) -> QuestionReply:
         reply = read_plan_verdict(words)
         try:
-            check_mode(reply.mode or "", os.environ)
+            check_mode(reply.mode or "", os.environ, may_bypass=may_bypass)
         except UsageError as mistake:
             raise ValueError(str(mistake)) from None
         return reply.replace(plan=edited or {}) if reply.verdict == "approve" else reply

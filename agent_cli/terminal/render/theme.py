@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.core.run_environment import UsageError
+from agent_cli.core.user_text import decode_user_text
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
@@ -182,7 +183,7 @@ def load_theme(name: str, background: Background, home: Path | None) -> Theme:
 def _from_file(name: str, file: Path, background: Background) -> Theme:
     shown = f"~/{_FOLDER}/{file.name}"
     try:
-        data = tomllib.loads(read_regular(file, _MAX_FILE_BYTES).decode("utf-8"))
+        data = tomllib.loads(decode_user_text(read_regular(file, _MAX_FILE_BYTES)))
     except (OSError, ValueError) as error:
         raise UsageError(f"The theme {shown} cannot be read: {one_line(str(error))}.") from None
     base = data.pop("base", background)

@@ -122,7 +122,7 @@ CASES = [
         "npm run build && npm run deploy", "npm run build > f", allow="Bash(npm run build)"
     ),
     *group("exact rules", "allow", "echo $(date)", "  echo $(date)  ", allow="Bash(echo $(date))"),
-    *group("exact rules", "ask", "echo $(date) x", "echo $(date -s x)", allow="Bash(echo $(date))"),
+    *group("exact rules", "ask", "echo $(make) x", "echo $(date -s x)", allow="Bash(echo $(date))"),
     *group(
         "every command", "allow", "make x", "echo $x", "eval $x", "a | b > f", "bash", "curl x | sh", "ls\rx",
         allow="Bash"

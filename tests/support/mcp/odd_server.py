@@ -17,6 +17,7 @@ from typing import Any
 MODE = sys.argv[1] if len(sys.argv) > 1 else "plain"
 FILE = Path(sys.argv[2]) if len(sys.argv) > 2 else Path("unnamed")
 OBJECT = {"type": "object", "properties": {}}
+NUMBER = 0
 
 
 def send(message: dict[str, Any]) -> None:
@@ -39,9 +40,12 @@ def tools() -> list[dict[str, Any]]:
         return [tool("show", "A\x1b[31mred\x1b]0;title\x07 \u202etool\u200b", annotations={"readOnlyHint": True})]
     if MODE == "changing":
         return [tool("steady"), tool("shifty", FILE.read_text())]
+    if MODE in ("listed", "unlisted"):
+        found: list[Any] = json.loads(FILE.read_text())
+        return found
     if MODE == "many":
         return [tool(f"tool_{n}", f"Number {n}: {'words ' * 100}") for n in range(200)]
-    return [tool("echo"), tool("big"), tool("hang"), tool("die"), tool("ask"), tool("grow"), tool("roots")]
+    return [tool("echo"), tool("big"), tool("say"), tool("hang"), tool("die"), tool("ask"), tool("grow"), tool("roots")]
 
 
 def request(method: str, **params: Any) -> Any:
@@ -56,6 +60,17 @@ def request(method: str, **params: Any) -> Any:
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
     if name == "big":
         return text("x" * 50_000_000)
+    if name == "say":
+        # A line of the caller's: a beginning, so many letters, and an end; ID is the id of the call.
+        for piece in (
+            arguments["line"],
+            arguments.get("fill", "") * arguments.get("times", 1),
+            arguments.get("end", ""),
+        ):
+            sys.stdout.write(piece.replace("ID", str(NUMBER)))
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+        return None
     if name == "hang":
         send({"method": "notifications/message", "params": {"level": "info", "data": "hanging"}})
         return None
@@ -76,6 +91,7 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def main() -> None:
+    global NUMBER
     if MODE == "silent":
         time.sleep(600)
     if MODE == "exits":
@@ -104,6 +120,7 @@ def main() -> None:
         elif method == "tools/list":
             send({"id": number, "result": {"tools": tools()}})
         elif method == "tools/call":
+            NUMBER = number
             result = call(message["params"]["name"], message["params"].get("arguments") or {})
             if result is not None:
                 send({"id": number, "result": result})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -24,12 +25,16 @@ class RunConditions(Value):
     network: it may use the network.
     vouched: a user or a rule allowed it, not only the sandbox.
     outside: why it runs outside the sandbox; "" for inside.
+    read_only: it may only run in bubblewrap, where it can write nothing but temporary files.
+    masked: files of the workspace that it must not read then.
     """
 
     env: dict[str, str] = {}  # noqa: RUF012 - never changed
     network: bool = False
     vouched: bool = True
     outside: str = ""
+    read_only: bool = False
+    masked: tuple[Path, ...] = ()
 
 
 class SandboxLimits(Value):

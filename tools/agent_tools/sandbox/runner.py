@@ -102,11 +102,19 @@ class SandboxRunner(ToolState):
         return self.sandbox.kind == "bubblewrap"
 
     def prepare(
-        self, argv: list[str], cwd: Path, env: dict[str, str], *, network: bool, read_only: bool = False
+        self,
+        argv: list[str],
+        cwd: Path,
+        env: dict[str, str],
+        *,
+        network: bool,
+        read_only: bool = False,
+        masked: tuple[Path, ...] = (),
     ) -> Wrapped:
         """Wrap a command; close the result afterwards. Raises ToolError if it must not run.
 
         read_only: it may write to its temporary folder and to caches only.
+        masked: more files that are hidden.
         """
         with self._lock:
             session = self.session
@@ -115,7 +123,8 @@ class SandboxRunner(ToolState):
         if read_only:
             # With nothing writable, nothing needs protection or placeholders.
             shown = (*profile.shown, *profile.writable)
-            profile = profile.replace(writable=(), protected=(), personal=(), shown=shown)
+            hidden = (*profile.hidden, *masked)
+            profile = profile.replace(writable=(), protected=(), personal=(), shown=shown, hidden=hidden)
         if session is None:
             return sandbox.prepare(argv, cwd, env, profile)
         env = env | session.environment(network=profile.network)

@@ -51,6 +51,10 @@ _CONFINED_NOTE = (
     "[exported variables carry over to commands in the sandbox only; for one that runs outside, set them in the same "
     "command]"
 )
+_PLAN_NOTE = (
+    "plan mode ran this command read-only, without a network and secrets, and that stopped it; put it into the plan, or "
+    "call again with dangerouslyDisableSandbox to ask the user"
+)
 OUTPUT_HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
 
@@ -189,7 +193,7 @@ def _run_foreground(
     read_state.note_shown(output, args.command, began, ctx)
     note = _exit_note(ending, seconds, ctx)
     lines = [output or "(no output)", f"[{note}]", *carried]
-    lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network)
+    lines += _sandbox_notes(wrapped, output, ending, ctx, network=conditions.network, read_only=conditions.read_only)
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
         lines += filter(None, [ctx.once(f"[{WITHHELD_NOTE}: {', '.join(names)}; {ENV_PASS_NOTE}]")])
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
@@ -284,9 +288,12 @@ def closed_ports(job: Job, ctx: ToolContext) -> tuple[str, str]:
 def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, conditions: RunConditions) -> Wrapped:
     """Wrap the command for the sandbox, if it must run in one. Raises ToolError if it must not run."""
     sandbox = _sandbox_of(args, ctx, conditions)
+    if conditions.read_only and sandbox is not None and not sandbox.is_boundary:
+        raise ToolError("Plan mode runs this command in a read-only sandbox only, and there is none.")
     if sandbox is None:
         return unconfined(argv, env)
-    return sandbox.prepare(argv, ctx.workspace.cwd, env, network=conditions.network)
+    cwd, only, masked = ctx.workspace.cwd, conditions.read_only, conditions.masked
+    return sandbox.prepare(argv, cwd, env, network=conditions.network, read_only=only, masked=masked)
 
 
 def _sandbox_of(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> SandboxRunner | None:
@@ -313,7 +320,9 @@ def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
     return [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *argv]
 
 
-def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:
+def _sandbox_notes(
+    wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool, read_only: bool
+) -> list[str]:
     """Return notes on how the sandbox affected the result of a command."""
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is None:
@@ -324,6 +333,8 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolCon
         if ending.cause == "exit"
         else ""
     )
+    if read_only and text:
+        text = f"[{_PLAN_NOTE}]"
     return [line for line in (text, sandbox.shortfall()) if line]
 
 

@@ -1,0 +1,112 @@
+"""Continue the sessions of a project whose folder was renamed or moved: its old folder is gone, its history is here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import PICK_SESSION, RunOptions
+from agent_cli.core.messages import pending_calls
+from agent_cli.core.run_environment import RunEnvironment
+from agent_cli.permissions import git_use
+from agent_cli.session.records import Restored, SessionNotFoundError
+from agent_cli.session.search import find_session, header_of, is_id_like, other_sessions
+from agent_cli.session.store import SessionStore, close_stored_call
+from agent_cli.session.summary import session_files
+from agent_tools.process import guarded_git
+from agent_tools.text import one_line
+
+_COMMITS = re.compile(r"^Last commits then:\n((?:[0-9a-f]{7,40} .*\n?)+)", re.MULTILINE)
+_SECONDS = 2.0
+_NOT_RUN = "Not run: the folder of the project was renamed. Call it again if it is still needed."
+
+
+def follow_moved_project(
+    options: RunOptions, store: SessionStore, run_env: RunEnvironment, layers: Layers, warn: Callable[[str], None]
+) -> RunOptions:
+    """Return options that continue here, as a copy, a session of this repository from a folder that is gone.
+
+    Other options are returned unchanged: those that resume nothing, or a session of this project. The copy has neither
+    the trust nor the grants of the old folder, and calls that waited for approval are closed.
+    """
+    wanted = options.resume or ""
+    if options.fork_session or wanted == PICK_SESSION or not (wanted or options.continue_) or _is_here(options, store):
+        return options
+    for path in _candidates(store, wanted):
+        header = header_of(path)
+        root = str(header.get("root", ""))
+        if not root or Path(root).exists() or not _has_commits(str(header.get("system", "")), run_env, layers):
+            continue
+        if copy := next((p for p in session_files(store.folder) if header_of(p).get("forked_from") == path.stem), None):
+            return options.replace(continue_=False, resume=copy.stem)
+        old = SessionStore.at(path.parent)
+        for call in pending_calls(old.load(path.stem).history):
+            close_stored_call(old, path.stem, call.id, _NOT_RUN)
+        warn(f"Continuing session {path.stem[:8]} of {one_line(root)}, a folder that no longer exists.")
+        return options.replace(continue_=False, resume=path.stem, fork_session=True)
+    return options
+
+
+def with_new_paths(restored: Restored, root: Path) -> Restored:
+    """Return a session of a folder that is gone, with the files that the model saw where they are now."""
+    old = restored.header.root
+    if old == str(root) or Path(old).exists():
+        return restored
+    begin = f"{old.rstrip('/')}/"
+    seen = {
+        os.path.join(root, path.removeprefix(begin)) if path.startswith(begin) else path: mark
+        for path, mark in restored.seen.items()
+    }
+    return restored.replace(seen=seen)
+
+
+def _is_here(options: RunOptions, store: SessionStore) -> bool:
+    try:
+        if options.resume:
+            find_session(store, options.resume)
+        else:
+            store.latest()
+    except SessionNotFoundError as error:
+        return type(error) is not SessionNotFoundError  # several fit
+    return True
+
+
+def _candidates(store: SessionStore, wanted: str) -> Iterator[Path]:
+    """Yield the logs of other projects, the latest changed first: those whose ID begins so, or all."""
+    if wanted and not is_id_like(wanted):
+        return
+    found = [path for path in other_sessions(store) if path.stem.startswith(wanted.lower())]
+    yield from sorted(found, key=_changed, reverse=True)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _has_commits(system: str, run_env: RunEnvironment, layers: Layers) -> bool:
+    """Return True if a commit that was the last one when a session began is in the repository here."""
+    match = _COMMITS.search(system)
+    hashes = [line.split(" ", 1)[0] for line in match[1].splitlines()] if match else []
+    if not hashes or not (run_env.root / ".git").exists():
+        return False
+    try:
+        git = git_use.git_to_read(run_env.root, run_env.env, layers.trust.git_use)
+        return any(_is_commit(git, commit) for commit in hashes)
+    except (git_use.NotUsableError, git_use.NoRepositoryError, guarded_git.GitError):
+        return False
+
+
+def _is_commit(git: guarded_git.GitRun, commit: str) -> bool:
+    try:
+        git.run("cat-file", "-e", f"{commit}^{{commit}}", seconds=_SECONDS)
+    except guarded_git.GitError as error:
+        if error.code:
+            return False
+        raise
+    return True
