@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.session.timeline import build_timeline
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
@@ -262,3 +263,17 @@ def test_what_was_approved_after_a_pause_is_learned_once(work: Path) -> None:
     assert agent(["approve"], work).returncode == 0
     learned = json.loads(agent(["permissions", "learn", "--json"], work).stdout)
     assert learned["questions"] == 1 and [rule["count"] for rule in learned["rules"]] == [1]
+
+
+def test_a_run_that_was_killed_after_the_approval_no_longer_waits(work: Path) -> None:
+    suspend(work, [{"calls": [call("Bash", command="touch made")]}, {"text": "Ok."}])
+    path = next((work.parent / "home" / "state").rglob("*.jsonl"))
+    waiting = path.read_bytes()
+    assert agent(["approve"], work).returncode == 0
+    lines = path.read_bytes().splitlines(keepends=True)
+    decided = next(
+        n for n, line in enumerate(lines) if b'"approve"' in line and json.loads(line)["type"] == "ApprovalResolved"
+    )
+    reasons = [build_timeline(data)[0].terminal_reason for data in (waiting, b"".join(lines[: decided + 1]))]
+    assert reasons == ["await_approval", ""]
+    assert build_timeline(path.read_bytes())[0].terminal_reason == "completed"
