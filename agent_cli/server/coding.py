@@ -68,6 +68,15 @@ def _make_verdict(item: dict[str, Any], body: CodingApprove) -> UserVerdict:
     return UserVerdict(call_id, binding, "reject", text)
 
 
+def awaited_stage(items: list[dict[str, Any]]) -> str:
+    """Return the stage of a session with these items; "" if none of them waits for a decision."""
+    kinds = [item["kind"] for item in items if "decided" not in item]
+    asked = next((kind for kind in kinds if kind != "approval"), "")
+    if asked:
+        return "awaiting_plan_approval" if asked == "plan" else "awaiting_answer"
+    return "awaiting_tool_approval" if kinds else ""
+
+
 def _items(name: str, texts: list[str]) -> list[Any]:
     """Return a list of a plan; each file as an object: {"path": ..., "purpose": ...}."""
     if (note := FILE_NOTES.get(name)) is None:
@@ -87,6 +96,9 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
     path = session_log(hub, session_id)
     restored = hub.views.restored(path)
     stage = _STAGES.get(detail["state"]) or (str(stage_of(restored)) if restored is not None else "queued")
+    if detail["state"] == "running":
+        # The question is known before the process has ended in it.
+        stage = awaited_stage(detail["pending_items"]) or stage
     plan, asked, approved = None, "", False
     summaries: dict[str, str] = {}
     completed: list[str] = []

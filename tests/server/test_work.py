@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.server.coding import awaited_stage
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.served import Served, served, write_script
@@ -234,3 +235,18 @@ def test_the_two_calls_of_the_design(server: Served) -> None:
     state = server.get(f"/coding/{session}")
     assert (state["stage"], state["result"], state["error"]) == ("completed", "All done.", "")
     assert any("n.txt" in step for step in state["completed_steps"])
+
+
+@pytest.mark.parametrize(
+    ("items", "stage"),
+    [
+        ([], ""),
+        ([{"kind": "plan"}], "awaiting_plan_approval"),
+        ([{"kind": "approval"}, {"kind": "approval"}], "awaiting_tool_approval"),
+        ([{"kind": "approval"}, {"kind": "question"}], "awaiting_answer"),
+        ([{"kind": "plan", "decided": "approve"}], ""),
+        ([{"kind": "plan", "decided": "approve"}, {"kind": "approval"}], "awaiting_tool_approval"),
+    ],
+)
+def test_the_stage_says_what_waits_as_soon_as_it_is_listed(items: list[dict[str, Any]], stage: str) -> None:
+    assert awaited_stage(items) == stage
