@@ -16,7 +16,7 @@ from agent_cli.config.parsing import nearest_key_hint
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
-from agent_cli.core.modes import MODES, Mode
+from agent_cli.core.modes import Mode
 from agent_cli.core.results import Suspended, TurnResult
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.embedding import (
@@ -37,7 +37,8 @@ from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import BROKEN_OFF, build_agent
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.pending import decide, project_store, read_answers, refuse_fork, reopen, restore_suspended
+from agent_cli.runtime.pending import decide, project_store, refuse_fork, reopen, restore_suspended
+from agent_cli.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
@@ -213,31 +214,27 @@ class AgentSession:
     def approve(self, call_id: str = "", *, mode: Mode | None = None) -> None:
         """Approve a pending call, plan or review; without an ID all but questions. `resume` carries it out.
 
-        mode: for a plan, the permission mode to continue in. Raises UsageError.
+        mode: the permission mode to continue in. Raises UsageError.
         """
-        if mode is not None and mode not in MODES:
-            raise UsageError(f"{mode!r} is not a permission mode; the modes are: {', '.join(MODES)}.")
-        for asked in self._choose(call_id):
-            if isinstance(asked, QuestionAsked) and asked.kind == "questions":
-                if call_id:
-                    raise UsageError(f"{call_id} is a question: reply to it with answer.")
-                continue
-            self._decide(asked, "approve", mode=mode or "")
+        chosen = self._choose(call_id)
+        questions = [asked for asked in chosen if isinstance(asked, QuestionAsked) and asked.kind == "questions"]
+        if call_id and questions:
+            raise UsageError(f"{call_id} is a question: reply to it with answer.")
+        self._decide("approve", [asked for asked in chosen if asked not in questions], mode=mode or "")
 
     def reject(self, call_id: str = "", reason: str = "") -> None:
         """Reject a pending decision, without an ID all of them. reason: sent to the model. Raises UsageError."""
-        for asked in self._choose(call_id):
-            self._decide(asked, "reject", reason)
+        self._decide("reject", self._choose(call_id), text=reason)
 
     def answer(self, call_id: str, *words: str) -> None:
         """Answer questions (a text, label or number for each), or comment on a plan. Raises UsageError."""
         asked = self._choose(call_id)[0]
         if not isinstance(asked, QuestionAsked):
             raise UsageError(f"{call_id} is a call that waits for approval: use approve or reject.")
-        text = " ".join(words)
         if asked.kind == "questions":
-            text = read_answers(asked.data["questions"], words)
-        self._decide(asked, "answer", text)
+            self._decide("answer", [asked], answers=words)
+        else:
+            self._decide("answer", [asked], text=" ".join(words))
 
     def resume(self) -> Result:
         """Continue a suspended turn once all is decided, or an interrupted one. Raises UsageError."""
@@ -410,11 +407,11 @@ class AgentSession:
             raise UsageError(f"{call_id} does not wait for a decision in this session. Waiting: {names}.")
         return chosen
 
-    def _decide(self, asked: Pending, word: str, text: str = "", mode: str = "") -> None:
-        """Record a decision. Raises UsageError for a plan that has expired."""
+    def _decide(self, verdict: DecisionWord, chosen: Iterable[Pending], **fields: Any) -> None:
+        """Record a decision about each. Raises UsageError, also for a plan that has expired."""
         waiting, ttl = self._waiting, self._agent.settings.plan_ttl
         assert waiting is not None
-        is_plan = isinstance(asked, QuestionAsked) and asked.kind == "plan"
-        if is_plan and word != "reject" and expired_at(waiting.asked_at, ttl):
+        is_plan = any(isinstance(asked, QuestionAsked) and asked.kind == "plan" for asked in chosen)
+        if is_plan and verdict != "reject" and expired_at(waiting.asked_at, ttl):
             raise UsageError(f"{expired_words(ttl)} Reject it, and ask for a new one.")
-        decide(self._agent, waiting, asked.call_id, word, text=text, mode=mode)
+        decide(self._agent, waiting, [UserDecision(asked.call_id, "", verdict, **fields) for asked in chosen])

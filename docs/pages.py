@@ -13,6 +13,7 @@ from textwrap import wrap
 
 from agent_cli.cli import command_names
 from agent_cli.core.hooks import events_table
+from agent_cli.runtime.user_decision import decisions_table
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 120
@@ -69,6 +70,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield page, text.replace(block, tree(block))
     page = ROOT / "docs/hooks.md"
     yield page, between(page.read_text("utf-8"), "\n## Events\n\n", "\nAll get ", events_table())
+    page = ROOT / "docs/web.md"
+    start, end = "\nor that the question does not offer, is refused by name (422):\n\n", "\n`rule` and `scope` "
+    yield page, between(page.read_text("utf-8"), start, end, decisions_table())
     page = ROOT / "docs/guide.md"
     words = ", ".join(f"`{name}`" for name in command_names())
     text = between(page.read_text("utf-8"), "A first word that is a command (", ")", words)

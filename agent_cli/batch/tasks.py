@@ -22,6 +22,7 @@ from typing import Any, Literal
 from agent_cli.core.modes import MODE_ALIASES, MODES
 from agent_cli.evaluation.tasks import find_key_error
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
+from agent_tools.process.git_tree import store_tree
 from agent_tools.process.guarded_git import GitError, GitRun, fetching_git, find_git, store_git
 from agent_tools.record import Value
 
@@ -42,9 +43,6 @@ _LOCAL_CONFIG = {"commit.gpgsign": "false", "tag.gpgsign": "false"}
 MAX_BUNDLE_BYTES = 64 << 20
 _MAX_REFS_BYTES = 256 << 20
 _MAX_OBJECT_BYTES = 8 << 30
-
-# For paths that are patterns, unlike all others here.
-_GLOBS = {"GIT_LITERAL_PATHSPECS": "0"}
 
 
 class SourceStore:
@@ -77,12 +75,8 @@ class SourceStore:
 
         def add(bare: Path) -> None:
             git = store_git(self._program, str(bare))
-            tree = {"GIT_WORK_TREE": path, **_AUTHOR}
-            write_atomic(bare / "info" / "exclude", b"__pycache__/\n", sync=False)
-            every = (".", ":(exclude,glob)**/__pycache__/**")
-            git.run("add", "-A", "-f", "--", *every, cwd=path, env={**tree, **_GLOBS}, seconds=_GIT_SECONDS)
-            made = git.run("write-tree", env=tree).decode().strip()
-            commit = git.run("commit-tree", made, "-m", "Start", env=tree).decode().strip()
+            made = store_tree(git.on_work_tree(path), bare / "index", ("--exclude=__pycache__/",))
+            commit = git.run("commit-tree", made, "-m", "Start", env=_AUTHOR).decode().strip()
             git.run("update-ref", _BASE_REF, commit)
 
         return self._make(f"copy {path}", add)
@@ -156,20 +150,14 @@ class SourceStore:
     def changes(self, bare: Path, commit: str, work: Path, index: Path) -> tuple[bytes, int]:
         """Return the difference between a work tree and its commit as a patch, and the number of changed files.
 
-        Ignored files are not in it. index: a file that is written.
+        Ignored files are not in it, nor is what is in submodules or other repositories. index: a file that is written.
         """
-        git = store_git(self._program, str(bare))
-        env = {"GIT_WORK_TREE": str(work), "GIT_INDEX_FILE": str(index)}
-
-        def run(*words: str) -> bytes:
-            return git.run(*words, cwd=str(work), env=env, seconds=_GIT_SECONDS)
-
-        run("read-tree", commit)
-        run("add", "--all", "--ignore-errors")
-        after = run("write-tree").decode().strip()
-        names = run("diff-tree", "-r", "--name-only", "-z", "--no-renames", commit, after)
-        patch = run("diff-tree", "-r", "-p", *_DIFF_OPTIONS, commit, after) if names else b""
-        return patch, names.count(b"\0")
+        git = store_git(self._program, str(bare)).on_work_tree(str(work))
+        git.run("read-tree", commit, env={"GIT_INDEX_FILE": str(index)}, seconds=_GIT_SECONDS)
+        after = store_tree(git, index)
+        names = git.run("diff-tree", "-r", "--name-only", "-z", "--no-renames", commit, after, seconds=_GIT_SECONDS)
+        words = ("diff-tree", "-r", "-p", *_DIFF_OPTIONS, commit, after)
+        return git.run(*words, seconds=_GIT_SECONDS) if names else b"", names.count(b"\0")
 
     def _fetch(self, bare: Path, source: str, *refs: str, trusted: bool = False) -> None:
         git: GitRun = fetching_git(self._program, str(bare), self._env)

@@ -73,16 +73,6 @@ def find_snapshot_git(path: str, root: str) -> str:
         raise StoreError(str(error)) from None
 
 
-def split_paths(output: bytes) -> list[str]:
-    """Return the paths in the output of a git command with -z."""
-    return [os.fsdecode(name) for name in output.split(b"\0") if name]
-
-
-def join_paths(paths: Iterable[str]) -> bytes:
-    """Return paths as a git command with -z reads them."""
-    return b"".join(os.fsencode(path) + b"\0" for path in paths)
-
-
 def oid_of(data: bytes) -> str:
     """Return the object ID that git gives a content."""
     return hashlib.sha1(_with_header(data, "blob"), usedforsecurity=False).hexdigest()

@@ -34,6 +34,8 @@ class Before(Value, tag="Before"):
     """The state before a call runs.
 
     named: files outside of the folders, or ignored, that it may change.
+    left_out: by folder, the record of what is not in the snapshot (see `left_out`), "" if unknown; only in the first
+        whole snapshot of a turn.
     """
 
     turn: int
@@ -44,6 +46,7 @@ class Before(Value, tag="Before"):
     head: str = ""
     time: str = ""
     named: tuple[str, ...] = ()
+    left_out: dict[str, str] = {}  # noqa: RUF012 - never changed
 
 
 class After(Value, tag="After"):
@@ -114,6 +117,7 @@ class RecordedChange(Value, tag="Change"):
     """A change by one call, or one undo: the states around it.
 
     after: None if it never ended.
+    left_out: by folder, the record of what was not in the first snapshot of its turn.
     """
 
     turn: int
@@ -125,6 +129,7 @@ class RecordedChange(Value, tag="Change"):
     heads: tuple[str, str] = ("", "")
     time: str = ""
     named: tuple[str, ...] = ()
+    left_out: dict[str, str] = {}  # noqa: RUF012 - never changed
 
 
 class CheckpointHistory(Value):
@@ -152,6 +157,8 @@ def read_history(records: list[Record]) -> CheckpointHistory:
     undone: set[int] = set()
     ops: list[Undone] = []
     redoable: list[int] = []
+    # By turn, from its first whole snapshot; none in the logs of older versions.
+    left_out: dict[int, dict[str, str]] = {}
     for record in records:
         if isinstance(record, Undone) and not record.turns and turns:
             call = f"undone {len(ops)}"
@@ -164,9 +171,11 @@ def read_history(records: list[Record]) -> CheckpointHistory:
             case Before():
                 started[record.call] = record
                 places[record.call] = len(changes)
-                changes.append(_change(record, None))
+                if any(shot.base != "/" for shot in record.shots):
+                    left_out.setdefault(record.turn, record.left_out)
+                changes.append(_change(record, None, left_out.get(record.turn, {})))
             case After(call=call) if call in started:
-                changes[places[call]] = _change(started[call], record)
+                changes[places[call]] = _change(started[call], record, changes[places[call]].left_out)
             case Undone(kind="redo", of=of):
                 ops.append(record)
                 undone -= set(record.turns)
@@ -178,11 +187,11 @@ def read_history(records: list[Record]) -> CheckpointHistory:
     return CheckpointHistory(turns, tuple(changes), frozenset(undone), tuple(ops), tuple(redoable))
 
 
-def _change(before: Before, after: After | None) -> RecordedChange:
+def _change(before: Before, after: After | None, left_out: dict[str, str]) -> RecordedChange:
     shots: tuple[Snapshot, ...] | None = None
     if after is not None:
         changed = {s.base: s for s in after.shots}
         shots = tuple(changed.get(s.base, s) for s in before.shots)
     heads = (before.head, after.head if after else before.head)
     b = before
-    return RecordedChange(b.turn, b.call, b.tool, b.summary, b.shots, shots, heads, b.time, b.named)
+    return RecordedChange(b.turn, b.call, b.tool, b.summary, b.shots, shots, heads, b.time, b.named, left_out)

@@ -188,7 +188,9 @@ def _roots(folder: Path) -> Iterator[str]:
         for record in Manifest(path).read():
             shots: tuple[Snapshot, ...] = ()
             match record:
-                case Before(shots=shots) | After(shots=shots):
+                case Before(shots=shots):
+                    yield from record.left_out.values()
+                case After(shots=shots):
                     pass
                 case Undone(before=before, after=after):
                     shots = (*before, *after)

@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from agent_cli.checkpoints.git_store import StoreError, TooManyFilesError
+from agent_cli.checkpoints.left_out import NESTED
 from agent_cli.checkpoints.manifest import After, Before, RecordedTurn
-from agent_cli.checkpoints.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, NESTED, SizeLimits, Snapshot, lstat_file
+from agent_cli.checkpoints.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, SizeLimits, Snapshot, lstat_file
 from agent_cli.checkpoints.store import Store, StoreConfig
 from agent_cli.core.messages import Message, is_user_message, user_text
 from agent_cli.permissions.destructive import Danger, dangers
+from agent_cli.permissions.operands import resolve_word
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import SimpleCommand
 from agent_tools.base import Effect
@@ -72,7 +74,7 @@ def target_files(
             analysis = analyse(effect.target, cwd, home)
             found = dangers(analysis)
             for part in analysis.parts:
-                for path in _words(part, roots):
+                for path in (*_words(part, roots), *_moved_files(part, bounds)):
                     files[path] = None
             for danger in found:
                 if danger.kind in _ELSEWHERE:
@@ -104,6 +106,15 @@ def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
             path = _real(os.path.normpath(os.path.join(start, target)))
             if target and "\0" not in target and not path.startswith(("/dev/", "/proc/")) and not _is_folder(path):
                 yield path
+
+
+def _moved_files(part: SimpleCommand, bounds: SizeLimits) -> Iterator[str]:
+    """Yield the files that `mv` takes from their place, as far as they can be listed: it may be an ignored place."""
+    operands = [w for w in part.words[1:] if not w.text.startswith("-")] if part.program == "mv" else []
+    for start in part.cwds or ():
+        for word in operands[:-1][:_MAX_NAMED]:
+            for operand in resolve_word(word, start):
+                yield from _files_below(operand.entry, bounds)[0]
 
 
 def _targets(danger: Danger) -> Iterator[str]:
@@ -188,6 +199,7 @@ class Recorder:
         self._open: dict[str, tuple[Before, bool]] = {}
         self._warned: set[str] = set()
         self._folders = True
+        self._first = True
 
     @property
     def store(self) -> Store:
@@ -208,7 +220,7 @@ class Recorder:
             ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
         )
         self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", utc_stamp())
-        self._recorded_number, self._new = -1, new
+        self._recorded_number, self._new, self._first = -1, new, True
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
         """Record the state before a call; return warnings for the user."""
@@ -224,12 +236,14 @@ class Recorder:
                     shots = (*shots, *store.shots(unversioned, whole=False))
                 if named.history and shots:
                     store.copy_all(shots)
+                left_out = store.record_left_out(shots) if whole and self._first else {}
                 kept = tuple(_truncate_skipped(s) for s in shots)
                 record = Before(
-                    0, call, tool, self._redact(summary), kept, store.head(), utc_stamp(), tuple(unversioned)
+                    0, call, tool, self._redact(summary), kept, store.head(), utc_stamp(), tuple(unversioned), left_out
                 )
                 record = record.replace(turn=self._turn_number())
                 store.manifest.add(record)
+                self._first = self._first and not whole
                 self._open[call] = (record, whole)
             return self._warn_skipped(shots)
         except TooManyFilesError as error:

@@ -13,7 +13,7 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,15 @@ from agent_cli.checkpoints.git_store import (
     Git,
     StoreError,
     TooManyFilesError,
-    join_paths,
-    split_paths,
 )
+from agent_cli.checkpoints.left_out import NESTED, list_left_out
 from agent_cli.permissions.git_inspection import git_folders
 from agent_tools.fs.safe_files import find_obstacle, read_regular, write_atomic
 from agent_tools.process.child import StuckError, collect
+from agent_tools.process.git_tree import NO_SUBMODULES, copy_index, join_paths, split_paths, split_raw, update_index
+from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
 
-_MAX_BYTES = 256 << 20
 _CONVERTS = re.compile(rb"(?m)^[^#\n]*\s(?:filter|working-tree-encoding)=")
 
 
@@ -48,10 +48,7 @@ def seed(git: Git, root: Path, index: Path) -> list[str] | None:
     if source is None:
         return None
     try:
-        data, state = read_regular(source, _MAX_BYTES), os.stat(source)  # noqa: PTH116
-        write_atomic(index, data, sync=False)
-        # Its modification time decides which entries git checks again.
-        os.utime(index, ns=(state.st_atime_ns, state.st_mtime_ns))
+        copy_index(source, index)
         listed = git.run("ls-files", "-z", "-v", "-s", tree=str(root), index=index)
         return _drop_unreliable(git, str(root), index, listed)
     except (OSError, StoreError, ValueError):
@@ -118,9 +115,6 @@ def _bytes(file: str) -> bytes:
 TOO_BIG = "too large"
 TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
-NESTED = "a separate repository"
-_MAX_SINGLE_ADDS = 200
-_FILE_ERROR = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
 MAX_FILES = 100_000
 # Size limit for the store's own files.
 MAX_STATE_BYTES = 1 << 30
@@ -179,6 +173,10 @@ class Scanner:
             self._state.unlink(missing_ok=True)
             return self._scan()
 
+    def left_out(self, shot: Snapshot) -> list[str] | None:
+        """Return what is not in the latest snapshot; see `list_left_out`."""
+        return list_left_out(self._git, self.base, self.index, shot.skipped)
+
     def _scan(self) -> Snapshot:
         known, began = self._known(), int(time.time())
         borrowed = self._git.borrowed_signature()
@@ -205,8 +203,26 @@ class Scanner:
             return Snapshot(self.base, known["tree"], known["perms"], wanted.skipped)
         # If the process is killed after this, the index has no known tree.
         self._state.unlink(missing_ok=True)
-        update(self._git, self.base, self.index, removed, wanted.add, wanted.refuse)
+        self._update_index(removed, wanted)
         return self._write_state(known, fresh, removed, wanted, began, borrowed)
+
+    def _update_index(self, removed: list[str], wanted: _Selection) -> None:
+        """Update our index; a file that turns out to be unreadable is skipped. Raises StoreError."""
+
+        def run(words: Sequence[str], feed: bytes) -> bytes:
+            try:
+                return self._git.run(*words, feed=feed, tree=self.base, index=self.index, seconds=600)
+            except StoreError as error:
+                raise GitError(str(error)) from None
+
+        def refuse(path: str) -> None:
+            wanted.add.remove(path)
+            wanted.refuse(path, UNREADABLE)
+
+        try:
+            update_index(run, removed, list(wanted.add), refuse)
+        except GitError as error:
+            raise StoreError(str(error)) from None
 
     def _write_state(
         self,
@@ -262,7 +278,7 @@ class Scanner:
         listing = self._git.start(*words, tree=self.base, index=self.index)
         try:
             # From an index that is not there yet, nothing differs.
-            differing = ("diff-files", "-z", "--raw")
+            differing = ("diff-files", "-z", "--raw", NO_SUBMODULES)
             raw = self._git.run(*differing, tree=self.base, index=self.index) if self.index.exists() else b""
         except BaseException:  # on any error leave no git running; the caller reports it
             listing.kill()
@@ -278,12 +294,7 @@ class Scanner:
             raise StoreError("there are too many files to list") from None
         if listing.returncode:
             raise StoreError("git cannot list the files")
-        fields = raw.split(b"\0")
-        gone: list[str] = []
-        dirty: list[str] = []
-        for head, name in zip(fields[0::2], fields[1::2], strict=False):
-            (gone if head.endswith(b" D") else dirty).append(os.fsdecode(name))
-        return gone, dirty, split_paths(out)
+        return *split_raw(raw), split_paths(out)
 
     def _paths(self) -> list[str]:
         listed = self._git.run("ls-files", "-z", index=self.index, tree=self.base)
@@ -345,35 +356,6 @@ class _Selection:
     def refuse(self, path: str, why: str, state: os.stat_result | None = None) -> None:
         state = state or lstat_file(self.base, path)
         self.skipped[path] = (why, stat_signature(state) if state else "")
-
-
-def update(
-    git: Git, base: str, index: Path, removed: Iterable[str], add: list[str], refuse: Callable[[str, str], None]
-) -> None:
-    """Update an index; a file that turns out to be unreadable is skipped. Raises StoreError."""
-    if names := join_paths(removed):
-        git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=base, index=index)
-    if not add:
-        return
-    words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-    names = join_paths(add)
-    try:
-        git.run(*words, feed=names, tree=base, index=index, seconds=600)
-    except StoreError as error:
-        # A file changed meanwhile or cannot be read; git does not reliably report which one.
-        if not _FILE_ERROR.search(str(error)):
-            raise
-        if len(add) > _MAX_SINGLE_ADDS:
-            half = len(add) // 2
-            update(git, base, index, (), add[:half], refuse)
-            update(git, base, index, (), add[half:], refuse)
-            return
-        for path in list(add):
-            try:
-                git.run(*words, feed=os.fsencode(path) + b"\0", tree=base, index=index)
-            except StoreError:
-                add.remove(path)
-                refuse(path, UNREADABLE)
 
 
 def lstat_file(base: str, path: str) -> os.stat_result | None:

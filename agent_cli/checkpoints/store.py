@@ -20,7 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
-from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of, split_paths
+from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of
+from agent_cli.checkpoints.left_out import LeftOutRecords
 from agent_cli.checkpoints.manifest import Manifest
 from agent_cli.checkpoints.scanner import (
     MAX_LISTED_BELOW,
@@ -38,6 +39,7 @@ from agent_cli.checkpoints.scanner import (
 from agent_cli.permissions.git_inspection import git_folders
 from agent_tools.fs.files import open_directory
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
+from agent_tools.process.git_tree import split_paths
 from agent_tools.record import Value
 
 _NOTE, LOCK = "restoring", "lock"
@@ -259,6 +261,14 @@ class Store:
             if paths := list(named):
                 found.append(capture(self.git, paths, self.where.bounds))
             return tuple(found)
+
+    def record_left_out(self, shots: Iterable[Snapshot]) -> dict[str, str]:
+        """Store what is not in these snapshots, which are the latest; return the record of each folder, "" if unknown.
+
+        Raises StoreError.
+        """
+        records = LeftOutRecords(self.git)
+        return {s.base: records.store(self.scanners[s.base].left_out(s)) for s in shots if s.base in self.scanners}
 
     def unversioned(self, paths: Sequence[str]) -> list[str]:
         """Return the absolute paths that are not in a whole snapshot: outside, ignored, or in a nested repository.

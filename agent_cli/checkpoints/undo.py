@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.checkpoints.left_out import LeftOutRecords
 from agent_cli.checkpoints.manifest import (
     CheckpointHistory,
     Manifest,
@@ -100,18 +101,32 @@ def _versions(store: Store, path: str) -> Iterator[tuple[BlamedCall, list[str], 
     rows = store.git.run("cat-file", "--batch-check=%(objectname)", feed=feed).decode("utf-8", "replace").splitlines()
     oids = [row if len(row) == 40 else "" for row in rows]
     texts = store.git.blobs({oid for oid in oids if oid})
+    records = LeftOutRecords(store.git)
     for call, old, new in zip(calls, oids[0::2], oids[1::2], strict=False):
-        if old != new and new:
+        if old != new and new and (old or not _was_left_out(records, call.change, path)):
             yield call, _lines(texts.get(old, b"")), _lines(texts.get(new, b""))
+
+
+def _was_left_out(records: LeftOutRecords, change: RecordedChange, path: str) -> bool:
+    """Return True if a file was there when the turn of a change began, although the snapshot then lacks it."""
+    shot = _shot_of(change.before, path)
+    record = "" if shot is None or shot.base == "/" else change.left_out.get(shot.base, "")
+    return bool(record) and records.entry(record, os.path.relpath(path, shot.base if shot else "/")) != ("", True)
+
+
+def _shot_of(shots: tuple[Snapshot, ...], path: str) -> Snapshot | None:
+    """Return the snapshot that has a file, if there is one."""
+    # A named file is also in its folder's snapshot, unless that folder was not scanned.
+    for shot in sorted(shots, key=lambda s: s.base == "/"):
+        if path.startswith(f"{shot.base.rstrip('/')}/"):
+            return shot
+    return None
 
 
 def _object(shots: tuple[Snapshot, ...], path: str) -> str:
     """Return git's name for a file of a snapshot."""
-    # A named file is also in its folder's snapshot, unless that folder was not scanned.
-    for shot in sorted(shots, key=lambda s: s.base == "/"):
-        if path.startswith(f"{shot.base.rstrip('/')}/") and "\n" not in path:
-            return f"{shot.tree}:{os.path.relpath(path, shot.base)}"
-    return "nothing"
+    shot = _shot_of(shots, path)
+    return "nothing" if shot is None or "\n" in path else f"{shot.tree}:{os.path.relpath(path, shot.base)}"
 
 
 def _lines(data: bytes) -> list[str]:
@@ -274,11 +289,13 @@ class UndoManager:
         return found
 
     def latest(self) -> int | None:
-        """Return the turn that a plain undo selects: the latest with changes that is not undone. Raises StoreError."""
-        for step in reversed(self.steps()):
-            if not step.undone and self.summed([step.turn.turn]):
-                return step.turn.turn
-        return None
+        """Return the turn that a plain undo selects: the latest with changes that is not undone; None without one.
+
+        If no turn has any, it is the latest whose plan keeps something, so that the user sees that. Raises StoreError.
+        """
+        standing = [step.turn.turn for step in reversed(self.steps()) if not step.undone]
+        changed = next((number for number in standing if self.summed([number])), None)
+        return changed or next((number for number in standing if not self.plan([number]).empty), None)
 
     def from_message(self, messages: int) -> list[int]:
         """Return the turns after the first `messages` messages of the current history."""
@@ -331,7 +348,7 @@ class UndoManager:
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]
         lines = [f"Restored: {'; '.join(describe_plan(done, root))}." if done else "No file was restored."]
-        if left := plan.of("ask", "lost"):
+        if left := plan.of("ask", "lost", "kept"):
             lines.append(f"Not restored: {'; '.join(describe_plan(left, root))}.")
         lines += [f"Not restored: {path}: {why}." for path, why in failed.items()]
         return " ".join([*lines, *(f"Note: {note}." for note in plan.notes)])

@@ -19,12 +19,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.checkpoints.git_store import StoreError, oid_of, split_paths
+from agent_cli.checkpoints.git_store import StoreError, oid_of
+from agent_cli.checkpoints.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOutRecords, existed_at, group_paths
 from agent_cli.checkpoints.manifest import RecordedChange
-from agent_cli.checkpoints.scanner import NESTED, FileModes, Snapshot, lstat_file, stat_signature
+from agent_cli.checkpoints.scanner import FileModes, Snapshot, lstat_file, stat_signature
 from agent_cli.checkpoints.store import Store
 from agent_tools.fs.files import open_directory
 from agent_tools.fs.safe_files import open_regular
+from agent_tools.process.git_tree import split_paths
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
 
@@ -97,21 +99,56 @@ def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]
 def all_differences(store: Store, changes: Sequence[RecordedChange]) -> list[Differences]:
     """Return the differing files of each change. A change without an end is compared with the current state.
 
+    Files that only seem new, as they were ignored or skipped when the turn began, are left out.
+
     Raises StoreError.
     """
+    return _compare(store, changes).each
+
+
+class _Comparison(Value):
+    """What changes did, by absolute path.
+
+    each: the differing files of each change.
+    kept: what only seems new, with the reason.
+    missing: new files that were looked for one by one, and were not there.
+    """
+
+    each: list[Differences]
+    kept: dict[str, str]
+    missing: frozenset[str]
+
+
+def _compare(store: Store, changes: Sequence[RecordedChange]) -> _Comparison:
     ends = []
     for change in changes:
         after = change.after if change.after is not None else store.shots(change.named)
         there = {s.base: s for s in after}
         ends.append([(start, there.get(start.base, start)) for start in change.before])
     reader = _Reader(store, [pair for pairs in ends for pair in pairs])
+    records = LeftOutRecords(store.git)
     found: list[Differences] = []
-    for pairs in ends:
+    kept: dict[str, str] = {}
+    missing: set[str] = set()
+    for change, pairs in zip(changes, ends, strict=True):
         merged: Differences = {}
         for start, end in pairs:
-            merged |= reader.differences(start, end)
+            some = reader.differences(start, end)
+            new = [path for path, (old, _) in some.items() if old is None]
+            if start.base == "/":
+                missing.update(new)
+                new = []
+            record = change.left_out.get(start.base, "")
+            for path in new:
+                entry, is_certain = records.entry(record, os.path.relpath(path, start.base))
+                if entry:
+                    del some[path]
+                    why = start.skipped.get(entry.rstrip("/"), (IGNORED, ""))[0] if is_certain else UNKNOWN
+                    kept[os.path.join(start.base, entry)] = why
+            merged |= some
         found.append(merged)
-    return found
+    created = {path for differences in found for path, (old, _) in differences.items() if old is None}
+    return _Comparison(found, {path: why for path, why in kept.items() if path not in created}, frozenset(missing))
 
 
 class _Reader:
@@ -268,7 +305,7 @@ def _changed(path: str, since: float, until: float) -> bool:
     return False
 
 
-Kind = Literal["ready", "ask", "lost"]
+Kind = Literal["ready", "ask", "lost", "kept"]
 _MAX_LISTED = 10
 
 
@@ -277,8 +314,9 @@ class Item(Value):
 
     want: its target state.
     now: its current state.
-    kind: it can be restored ("ready"), only if the user confirms ("ask"), or not at all ("lost").
-    why: for the latter two.
+    kind: it can be restored ("ready"), only if the user confirms ("ask"), or not at all ("lost"); or it is not known
+        to be created by the work and stays ("kept"): a file, or a folder with all below (the path ends in a slash).
+    why: for all but the first.
     """
 
     path: str
@@ -289,6 +327,8 @@ class Item(Value):
 
     @property
     def verb(self) -> str:
+        if self.kind == "kept":
+            return "keep"
         if self.want is None:
             return "delete"
         return "create again" if self.now is None else "change back"
@@ -311,12 +351,43 @@ class Plan(Value):
 def make_plan(store: Store, changes: Sequence[RecordedChange]) -> Plan:
     """Plan the return to the state before the changes, which are in order. Raises StoreError."""
     with store.locked():
-        found = combined_changes(store, changes)
+        compared = _compare(store, changes)
+        found = merge_changes(changes, compared.each)
         wanted = [t.before.oid for t in found.values() if t.before is not None]
         there = store.git.have(wanted)
         items = [i for t in found.values() if (i := _plan_file(t, there, found)) is not None]
         items = [_if_redoable(i, store.where.bounds.total) for i in items]
+        moved = _moved_here([i for i in items if i.path not in compared.missing], changes, found)
+        items = [i for i in items if i.path not in moved] + _kept_items(store, compared.kept | moved)
         return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
+
+
+def _moved_here(
+    items: Iterable[Item], changes: Sequence[RecordedChange], found: Mapping[str, FileChange]
+) -> dict[str, str]:
+    """Return the files to delete that are older than the work, and whose content the undo restores nowhere else.
+
+    They were moved here, from a place that no snapshot covers.
+    """
+    began = min((_seconds(c.time) for c in changes if c.time), default=0.0)
+    restored = {t.before.oid for t in found.values() if t.before is not None}
+    new = [item for item in items if item.want is None and item.now is not None and item.now.oid not in restored]
+    return {item.path: MOVED for item in new if existed_at(item.path, began)}
+
+
+def _seconds(stamp: str) -> float:
+    return calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ"))
+
+
+def _kept_items(store: Store, kept: Mapping[str, str]) -> list[Item]:
+    """Return items for what is kept, by path with the reason; many of one folder are one item."""
+    bases = sorted((f"{s.base.rstrip('/')}/" for s in store.scanners.values()), key=len, reverse=True)
+    items = []
+    for why in sorted(set(kept.values())):
+        paths = [path for path, reason in kept.items() if reason == why and os.path.lexists(path.rstrip("/"))]
+        for path in group_paths(paths, lambda p: next((b for b in bases if p.startswith(b)), "/")):
+            items.append(Item(path, None, None, "kept", why))
+    return items
 
 
 def _if_redoable(item: Item, most: int) -> Item:
@@ -385,7 +456,7 @@ def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, 
         yield f"the commit of the branch is not reset (it was {first[:10]}; see git reflog)"
     began = min((c.time for c in changes if c.time), default="")
     if began and any(s.base != "/" for c in changes for s in c.before):
-        names = changed_ignored(store, calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")))
+        names = changed_ignored(store, _seconds(began))
         if others := [n for n in names if n not in found]:
             yield f"ignored by git, changed since, and not restored: {_listed(others, store)}"
         if late := [n for n in names if n in found and found[n].late and found[n].before is not None]:
@@ -400,7 +471,7 @@ def describe_plan(items: Sequence[Item], root: str) -> list[str]:
     """Describe the files of a plan, one line each, with the reason if they are not simply restored."""
     lines = []
     for item in items:
-        name = one_line(os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path)
+        name = one_line(item.path.removeprefix(f"{root}/"))
         lines.append(f"{item.verb}: {name}" + (f" ({item.why})" if item.why else ""))
     return lines
 

@@ -24,9 +24,9 @@ from agent_cli.runtime.pending import (
     pending_of,
     pending_sessions,
     project_store,
-    read_answers,
     reopen,
 )
+from agent_cli.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.session.records import WaitingTurn
 from agent_cli.session.search import is_id_like, root_of
@@ -46,10 +46,10 @@ class PendingDecision(Value):
     every: it applies to all open calls.
     texts: words of an answer, as given.
     text: words for the model.
-    mode: for a plan, the mode to continue in.
+    mode: the permission mode to continue in.
     """
 
-    word: str
+    word: DecisionWord
     every: bool = False
     text: str = ""
     texts: tuple[str, ...] = ()
@@ -186,9 +186,7 @@ def _decide(
     if expired_at(waiting.asked_at, ttl) and any(_waiting_kind(waiting, call) == "plan" for call in waiting.undecided):
         return _expire(agent, waiting, expired_words(ttl), asked)
     # Everything is checked before anything is decided.
-    verdicts = [(call, _verdict(agent, waiting, call, decision)) for call in chosen]
-    for call, (word, text) in verdicts:
-        decide(agent, waiting, call, word, text=text, mode=decision.mode)
+    decide(agent, waiting, [_decision_about(agent, waiting, call, decision) for call in chosen])
     if waiting.undecided:
         print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
         return SUSPENDED
@@ -243,8 +241,8 @@ def _choose_calls(
     raise UsageError(f"{len(undecided)} calls are waiting: name one{more}.")
 
 
-def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDecision) -> tuple[str, str]:
-    """Return the verdict on one call and its text, as `decide` takes them. Raises UsageError if it does not apply."""
+def _decision_about(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDecision) -> UserDecision:
+    """Return the decision about one call. Raises UsageError, with the command to use instead where there is one."""
     kind, word, text = _waiting_kind(waiting, call), decision.word, decision.text
     short = project_store(agent.run_env).short(agent.header.session_id)
     short += f" {call}" if len(waiting.undecided) > 1 else ""
@@ -254,20 +252,17 @@ def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDec
         raise UsageError(f"{call} is a question: agent answer {short} TEXT")
     if word == "undo" and kind != "review":
         raise UsageError(f"{call} is no review, so there is nothing to undo: agent reject {short}")
-    if decision.mode and kind != "plan":
-        raise UsageError(f"--mode is for plans, and {call} is none: agent approve {short}")
-    if word == "approve" and text and kind == "approval":
-        raise UsageError(f"--with is for plans and reviews, and {call} is neither: agent approve {short}")
     if word == "answer" and kind == "questions":
-        return word, read_answers(waiting.questions[call].data["questions"], decision.texts)
+        return UserDecision(call, "", word, answers=decision.texts)
     if word == "answer":
         text = " ".join(decision.texts)
         if text.strip(" .!").lower() in ("n", "no"):
             raise UsageError(f"To end the work: agent reject {short}. To request changes: agent answer {short} TEXT")
-        word, text = ("approve", "") if is_approval(text) else (word, text)
+        if is_approval(text):
+            word, text = "approve", ""
     if word == "approve" and kind == "plan":
         _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)
-    return word, text
+    return UserDecision(call, "", word, text, mode=decision.mode)
 
 
 def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode: str, short: str) -> None:

@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, Literal
 
-from agent_cli.core.events import ApprovalRequested, Decider, QuestionAsked
-from agent_cli.core.modes import Mode
+from agent_cli.core.events import (
+    EDITED,
+    ApprovalRequested,
+    ApprovalResolved,
+    Decider,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from agent_cli.core.modes import MODES, Mode
 from agent_tools.record import Value
 
 
@@ -91,6 +98,8 @@ class EditedCall(Value, tag="Edit"):
 
     note: what the model reads about the change, instead of the arguments.
     settled: the user has already seen these arguments and is not asked again, as long as the effects are the same.
+    comment: the user's words, which go to the model with the result.
+    rule, scope, mode: as in `Approve`.
     """
 
     arguments: dict[str, Any]
@@ -98,6 +107,10 @@ class EditedCall(Value, tag="Edit"):
     settled: bool = False
     by: Decider = "person"
     user: str = ""
+    comment: str = ""
+    rule: str = ""
+    scope: Literal["session", "project"] = "session"
+    mode: Mode | None = None
 
 
 class Defer(Value):
@@ -141,3 +154,55 @@ def is_approval(words: str) -> bool:
 def defer(asked: QuestionAsked) -> Defer:
     """Answer no question now (an Asker)."""
     return Defer()
+
+
+def approval_record(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
+    """Return the record of an answer to an approval request; `recorded_answer` reads it back."""
+    call_id, binding = request.call_id, request.binding
+    match answer:
+        case Approve(by=by, rule=rule, scope=scope, note=note, mode=mode, user=user):
+            return ApprovalResolved(call_id, "approve", by, note, rule, binding, mode or "", user, scope)
+        case Reject(by=by, reason=reason, user=user):
+            return ApprovalResolved(call_id, "reject", by, reason, "", binding, "", user)
+        case EditedCall(by=by, rule=rule, scope=scope, mode=mode, user=user):
+            # Arguments that the user has not seen with their effects are not approved yet.
+            decision: Literal["approve", "reject"] = "approve" if answer.settled else "reject"
+            reason = answer.comment if answer.settled else EDITED
+            return ApprovalResolved(
+                call_id, decision, by, reason, rule, binding, mode or "", user, scope, answer.arguments, answer.note
+            )
+        case _:
+            return ApprovalResolved(call_id, "defer", "default", "", "", binding)
+
+
+def recorded_answer(record: ApprovalResolved) -> Approve | Reject | EditedCall:
+    """Return the answer of a user that a record holds."""
+    mode, rule, scope, user = find_mode(record.mode), record.rule, record.scope, record.user
+    if record.arguments is not None:
+        settled = record.decision == "approve"
+        comment = record.reason if settled else ""
+        return EditedCall(record.arguments, record.change, settled, record.by, user, comment, rule, scope, mode)
+    if record.decision != "approve":
+        return Reject(record.reason, user=user)
+    return Approve(rule=rule, scope=scope, note=record.reason, mode=mode, user=user)
+
+
+def reply_record(asked: QuestionAsked, reply: QuestionReply) -> QuestionAnswered:
+    """Return the record of a reply to a question; `recorded_reply` reads it back."""
+    return QuestionAnswered(
+        asked.call_id, reply.verdict, reply.text, reply.by, reply.mode or "", reply.user, reply.plan
+    )
+
+
+def recorded_reply(record: QuestionAnswered) -> QuestionReply | Defer:
+    """Return the reply of a user that a record holds."""
+    if record.verdict == "defer":
+        return Defer()
+    return QuestionReply(
+        record.verdict, record.text, find_mode(record.mode), record.by, user=record.user, plan=record.plan
+    )
+
+
+def find_mode(name: str) -> Mode | None:
+    """Return the permission mode of this name; None if there is none."""
+    return next((mode for mode in MODES if mode == name), None)

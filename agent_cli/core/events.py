@@ -156,8 +156,11 @@ class ApprovalResolved(Value, tag="ApprovalResolved"):
     """A call was decided: how, by whom, and why.
 
     reason: the user's own words with an approval or a rejection.
+    rule, scope: the rule that an approval adds, and for how long.
     mode: the permission mode that the user chose when approving; "" for none.
     user: name of the user who decided, where several can; "" at a terminal.
+    arguments: what the call runs with instead of its own arguments; None for its own.
+    change: what the model reads about these arguments; "" for the arguments themselves.
     """
 
     call_id: str
@@ -168,6 +171,9 @@ class ApprovalResolved(Value, tag="ApprovalResolved"):
     binding: str = ""
     mode: str = ""
     user: str = ""
+    scope: Literal["session", "project"] = "session"
+    arguments: dict[str, Any] | None = None
+    change: str = ""
 
 
 class QuestionAsked(Value, tag="QuestionAsked"):
@@ -183,7 +189,11 @@ class QuestionAsked(Value, tag="QuestionAsked"):
 
 
 class QuestionAnswered(Value, tag="QuestionAnswered"):
-    """The user's answer; "defer" if nobody answered yet. user: as in `ApprovalResolved`."""
+    """The user's answer; "defer" if nobody answered yet.
+
+    user: as in `ApprovalResolved`.
+    plan: an approved plan as the user edited it; empty if they did not.
+    """
 
     call_id: str
     verdict: Literal["answer", "approve", "revise", "undo", "cancel", "defer"]
@@ -191,6 +201,7 @@ class QuestionAnswered(Value, tag="QuestionAnswered"):
     by: Decider = "person"
     mode: str = ""
     user: str = ""
+    plan: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 class ToolStarted(Value, tag="ToolStarted"):

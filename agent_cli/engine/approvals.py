@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject, reply_record
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import ToolCall, UserMessage
 from agent_cli.core.results import Cap
@@ -120,7 +120,7 @@ def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Que
     if isinstance(reply, Defer):
         yield QuestionAnswered(asked.call_id, "defer", by="default")
     else:
-        yield QuestionAnswered(asked.call_id, reply.verdict, reply.text, reply.by, reply.mode or "", reply.user)
+        yield reply_record(asked, reply)
     return reply
 
 
@@ -258,6 +258,11 @@ class ApprovalRound:
             self._failed[call.id] = (call, CallError(f"{failure} The call was not run."))
             return self._failed[call.id][1]
 
+    def is_preapproved(self, request: ApprovalRequested) -> bool:
+        """Return True if the user has approved these arguments, and the call does nothing that they have not seen."""
+        effects, _ = self.preapproved.get(request.call_id, ((), ""))
+        return request.call_id in self.preapproved and set(request.effects) <= set(effects)
+
     def answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         """Return the hooks' answer to an approval question, else the user's. Raises CancelledError."""
         try:
@@ -277,10 +282,9 @@ class ApprovalRound:
             if answer is not None:
                 return answer
         deps.context.cancel.check()
-        if request.call_id in self.preapproved:
-            effects, user = self.preapproved.pop(request.call_id)
-            if set(request.effects) <= set(effects):
-                return Approve(user=user)
+        if self.is_preapproved(request):
+            return Approve(user=self.preapproved[request.call_id][1])
+        self.preapproved.pop(request.call_id, None)
         message = f"The agent needs your permission to use {request.tool}"
         return (yield from get_answer(self.turn, request, deps.approver, "permission_prompt", message))
 
@@ -313,9 +317,15 @@ class ShownCalls:
     def record_question(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
         """Record a question about to be asked; if it is asked again, add what changed since."""
         call, stakes = item.call.id, self._stakes(item)
-        before = self._shown.get(call)
-        self._shown[call] = (call_fingerprint(self._turn, item), stakes)
-        if before is None or not (changed := _changed(before[1], stakes)):
+        before, fingerprint = self._shown.get(call), call_fingerprint(self._turn, item)
+        self._shown[call] = (fingerprint, stakes)
+        if before is None:
+            return self._explain_delay(item, request)
+        changed = _changed(before[1], stakes)
+        if not changed and fingerprint != before[0]:
+            # Nothing would be destroyed, but what was shown is different now.
+            changed = sorted({e.target for e in item.effects if e.kind in ("read", "write")})
+        if not changed:
             return request
         self._again[call] = self._again.get(call, 0) + 1
         more = f" and {len(changed) - _MAX_NAMED_PATHS} more" if len(changed) > _MAX_NAMED_PATHS else ""
@@ -323,6 +333,13 @@ class ShownCalls:
         names = ", ".join(changed[:_MAX_NAMED_PATHS])
         text = f"changed since you were asked: {names}{more}{ran}"
         return request.replace(facts=(*request.facts, text), warnings=(text, *request.warnings))
+
+    def _explain_delay(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
+        """Say why a call is asked about only now, if it had to wait for one before it."""
+        if not (same := sorted({effect.target for effect in item.effects} & self._written)):
+            return request
+        ran = f"asked only now, as this changed {', '.join(same[:_MAX_NAMED_PATHS])} first: {'; '.join(self._ran[-3:])}"
+        return request.replace(facts=(*request.facts, ran))
 
     def is_still_approved(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if an approval of the request still holds for the call."""
@@ -338,9 +355,11 @@ class ShownCalls:
 
     def record_run(self, item: PreparedCall) -> None:
         """Record a call that is about to run."""
-        if any(stakes for _, stakes in self._shown.values()):
-            self._written |= item.writes | self._stakes(item).keys()
-            self._ran.append(item.summary)
+        if not self._shown:
+            return
+        destroyed = self._stakes(item).keys() if any(stakes for _, stakes in self._shown.values()) else ()
+        self._written |= item.writes | set(destroyed)
+        self._ran.append(item.summary)
 
     def _stakes(self, item: PreparedCall) -> dict[str, str]:
         return self._turn.deps.policy.at_stake(item.effects)

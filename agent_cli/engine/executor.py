@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_cli.core.decisions import Answer, Approve, Decision, Defer, EditedCall, Level, Reject
+from agent_cli.core.decisions import Answer, Approve, Decision, Defer, EditedCall, Level, Reject, approval_record
 from agent_cli.core.events import (
-    EDITED,
     ApprovalRequested,
     ApprovalResolved,
     Event,
@@ -178,16 +177,20 @@ class CallBatch:
         for call, item in zip(self.waiting, batch, strict=True):
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
+        # Calls that nobody is asked about again: already decided, or edited and approved as edited.
         decided: set[str] = set()
+        edited: set[str] = set()
         # Calls beyond the limit are not run, whatever the user would say.
-        allowed = {call.id for call in self.waiting[: self.turn.budget.calls_left]}
-        for proposal in (item for item in askable_calls(batch) if item.call.id in allowed):
+        within = {call.id for call in self.waiting[: self.turn.budget.calls_left]}
+        for proposal in (item for item in askable_calls(batch) if item.call.id in within):
             try:
                 request = approval_request(self.turn, proposal)
                 if self._already_decided(proposal, request):
                     decided.add(request.call_id)
                 else:
                     request = self._shown.record_question(proposal, request)
+                    if self._approvals.is_preapproved(request) and not request.deferred:
+                        edited.add(request.call_id)
                 requests[request.call_id] = request
             except Exception as error:  # noqa: BLE001 - a call without a question is not run; the turn continues
                 # The calls before it may make it possible: it is checked again once they have run.
@@ -200,9 +203,9 @@ class CallBatch:
                     failed = f"{failure} The call was not run."
                 return (yield from self._settle_call(CallError(failed)))
             else:
-                if request.call_id not in decided:
+                if request.call_id not in decided | edited:
                     yield request
-        if requests.keys() - decided:
+        if requests.keys() - decided - edited:
             yield from checkpoint(self.turn)
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, CallError)}
@@ -212,18 +215,26 @@ class CallBatch:
             if request.call_id in decided:
                 answers[request.call_id] = self._answered[request.call_id][1]
                 continue
-            if policy.mode != mode and policy.decide(request.tool, request.effects).level is Level.ALLOW:
-                continue  # allowed by the mode that the user has chosen at a call before it
-            answers[request.call_id] = answer = yield from self._approvals.answer(request, items[request.call_id])
+            # Allowed by the mode that the user has chosen at a call before it; a decision made earlier still applies.
+            allowed = policy.mode != mode and policy.decide(request.tool, request.effects).level is Level.ALLOW
+            if allowed and not self.turn.deps.recorded(request):
+                continue
+            answer = yield from self._approvals.answer(request, items[request.call_id])
+            answers[request.call_id] = answer
             self._answered[request.call_id] = (request, answer)
-            if isinstance(answer, Approve) and answer.mode is not None:
+            if isinstance(answer, Approve | EditedCall) and answer.mode is not None:
                 policy.mode = answer.mode
-            yield _resolved(request, answer)
+            if request.call_id not in edited:
+                yield approval_record(request, answer)
+            elif not isinstance(answer, Approve):
+                # A hook has decided otherwise about the edited call.
+                yield request
+                yield approval_record(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
             return BatchOutcome(suspended="approval")
         return (yield from self._run_decided(requests, answers))
 
-    def _save_rule(self, answer: Approve) -> Generator[Event, None, None]:
+    def _save_rule(self, answer: Approve | EditedCall) -> Generator[Event, None, None]:
         """Save the rule of an "always" answer for the session and, if chosen, for the project."""
         deps = self.turn.deps
         deps.policy.grant(answer.rule)
@@ -249,6 +260,8 @@ class CallBatch:
             item = yield from self._approvals.check(call)
             answer = answers.get(call.id)
             if isinstance(answer, EditedCall):
+                if answer.rule:
+                    yield from self._save_rule(answer)
                 self.waiting[0] = call.replace(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, CallError):
@@ -293,17 +306,19 @@ class CallBatch:
             self.waiting.pop(0)
             return None
         if isinstance(item, CallError):
-            yield from fail_call(turn, call, item.text, last=last)
+            yield from fail_call(turn, call, item.text + self._comments(call.id), last=last)
         elif not approved and item.decision.level is Level.DENY:
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
             text = _denied(decision.reason)
             if why := turn.deps.rejected(call.id):
                 text += f" The user refused it as well and said: {why}"
-            note = _next_step(decision, turn.deps.policy.mode) + self._approvals.note(call)
+            note = _next_step(decision, turn.deps.policy.mode) + self._comments(call.id) + self._approvals.note(call)
             yield from refuse(turn, item, text, note, by=decision.by, last=last)
         else:
-            if not approved:
+            edited = self._edited.get(call.id)
+            # The user's own decision is recorded already.
+            if not approved and not (edited is not None and edited.settled):
                 yield ApprovalResolved(call.id, "approve", item.decision.by, item.decision.reason, item.decision.rule)
             if (since := turn.repeats.unchanged(item)) is not None:
                 yield from skip(turn, item, since, last=last)
@@ -329,10 +344,7 @@ class CallBatch:
         by = "hook" if edited and edited.by == "hook" else "user"
         changed = f"[The {by} changed the arguments to {item.call.arguments}.]"
         note = f"\n\n{edited.note or changed}" if edited else ""
-        _, answer = self._answered.get(item.call.id, (None, None))
-        if isinstance(answer, Approve) and answer.note:
-            note += f"\n\n[The user approved this call and said: {answer.note}]"
-        note += self._approvals.note(item.call)
+        note += self._comments(item.call.id) + self._approvals.note(item.call)
         if item.tool.asks_user or turn.review_due(item):
             plan = turn.deps.context.plan
             reply, item = yield from ask_user(turn, item)
@@ -355,6 +367,13 @@ class CallBatch:
             self._gate_note = ""
         self._shown.record_run(item)
         return (yield from self._run(item, note, last))
+
+    def _comments(self, call_id: str) -> str:
+        """Return what the user said when approving a call, to append to its result."""
+        edited, (_, answer) = self._edited.get(call_id), self._answered.get(call_id, (None, None))
+        said = [edited.comment] if edited is not None else []
+        said += [answer.note] if isinstance(answer, Approve) else []
+        return "".join(f"\n\n[The user approved this call and said: {text}]" for text in said if text)
 
     def _run(self, item: PreparedCall, note: str, last: bool) -> Generator[Event, None, BatchOutcome | None]:
         result = yield from execute_call(
@@ -390,18 +409,6 @@ def _ended_by(how: str) -> BatchOutcome:
 def run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
     """Give every call of a round its result, in order."""
     return (yield from CallBatch(turn, calls).run())
-
-
-def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
-    match answer:
-        case Approve(by=by, rule=rule, note=note, mode=mode, user=user):
-            return ApprovalResolved(request.call_id, "approve", by, note, rule, request.binding, mode or "", user)
-        case Reject(by=by, reason=reason, user=user):
-            return ApprovalResolved(request.call_id, "reject", by, reason, "", request.binding, "", user)
-        case EditedCall(by=by, user=user):
-            return ApprovalResolved(request.call_id, "reject", by, EDITED, "", request.binding, "", user)
-        case _:
-            return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)
 
 
 # What the model does without the call; not for the user.

@@ -27,15 +27,8 @@ from agent_cli.session.export import document
 from agent_cli.session.records import SessionNotFoundError
 from agent_tools.fs.safe_files import write_atomic
 from agent_tools.process.child import stop_signals
-from agent_tools.process.guarded_git import (
-    REDIRECTING_VARIABLES,
-    Checkout,
-    GitError,
-    GitRun,
-    find_git,
-    store_git,
-    user_git,
-)
+from agent_tools.process.git_tree import store_tree
+from agent_tools.process.guarded_git import GitError, GitRun, fetching_git, find_git, store_git
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.text import shorten
@@ -147,16 +140,15 @@ def _commit(task: EvaluationTask, git: GitRun, folder: Path) -> None:
     if task.repo:
         left_out = shutil.ignore_patterns(".git", "__pycache__")
         shutil.copytree(task.repo, folder, symlinks=True, ignore=left_out, dirs_exist_ok=True)
-    tree = {"GIT_WORK_TREE": str(folder), **_AUTHOR}
-    git.run("add", "-A", cwd=str(folder), env=tree)
-    git.run("commit", "-q", "--allow-empty", "-m", "Start", cwd=str(folder), env=tree)
+    tree = store_tree(git.on_work_tree(str(folder)), folder / ".git/index")
+    commit = git.run("commit-tree", tree, "-m", "Start", env=_AUTHOR).decode().strip()
+    git.run("update-ref", "HEAD", commit)
 
 
 def _fetch(task: EvaluationTask, program: str, folder: Path, env: Mapping[str, str]) -> None:
     """Fetch one commit, with the user's configuration and logins."""
-    clean_env = {name: value for name, value in env.items() if name not in REDIRECTING_VARIABLES}
-    checkout = Checkout(str(folder), str(folder / ".git"), str(folder / ".git"))
-    git = user_git(program, checkout, clean_env)
+    git = fetching_git(program, str(folder / ".git"), env).on_work_tree(str(folder))
+    git = git.with_settings({"transfer.fsckObjects": "false"})  # the user's own history, however old
     try:
         git.run("fetch", "-q", "--depth", "1", "--", task.repo, task.commit, seconds=_FETCH_SECONDS)
         git.run("reset", "-q", "--hard", "FETCH_HEAD", seconds=_FETCH_SECONDS)

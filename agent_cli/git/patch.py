@@ -15,6 +15,7 @@ from pathlib import Path
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.git.worktree import WorktreeError, enter_worktree
 from agent_cli.permissions.git_use import NotUsableError, Use, git_to_review
+from agent_tools.process.git_tree import copy_index, store_tree
 from agent_tools.process.guarded_git import GitError
 from agent_tools.text import counted, one_line, shorten
 
@@ -83,18 +84,15 @@ class PatchCopy:
 def snapshot(root: Path, use: Use) -> str:
     """Return the ID of a tree with the files as they are now, except ignored ones; the index is not written to.
 
-    Its objects are added to the repository; git's garbage collection removes them. Raises WorktreeError, GitError,
-    NotUsableError, OSError.
+    Submodules are in it as in the index, and other repositories inside are not. Its objects are added to the
+    repository; git's garbage collection removes them. Raises GitError, NotUsableError, OSError.
     """
-    index = os.fsdecode(_git(root, use, "rev-parse", "--git-path", "index")).strip("\n")
+    git = git_to_review(root, os.environ, use, locks=True)
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "index"
+        index = Path(folder) / "index"
         with suppress(FileNotFoundError):
-            # With a copy of the index, git need not read unchanged files.
-            copy.write_bytes((root / index).read_bytes())
-        # This also adds the contents of files that the user added with --intent-to-add.
-        _git(root, use, "add", "--all", "--ignore-errors", index=str(copy))
-        return _git(root, use, "write-tree", index=str(copy)).decode("ascii").strip()
+            copy_index(Path(git.env["GIT_DIR"]) / "index", index)
+        return store_tree(git, index)
 
 
 def _ignored(root: Path, use: Use) -> list[str]:
@@ -108,7 +106,6 @@ def _ignored(root: Path, use: Use) -> list[str]:
     return found
 
 
-def _git(root: Path, use: Use, *words: str, index: str = "") -> bytes:
+def _git(root: Path, use: Use, *words: str) -> bytes:
     """Run git, if the repository's trust allows it. Raises NotUsableError, GitError."""
-    run = git_to_review(root, os.environ, use, locks=True)
-    return run.run(*words, seconds=_GIT_SECONDS, env={"GIT_INDEX_FILE": index} if index else None)
+    return git_to_review(root, os.environ, use, locks=True).run(*words, seconds=_GIT_SECONDS)

@@ -7,6 +7,7 @@ Unlike everywhere else, git runs here as the user would run it (`guarded_git.use
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -20,9 +21,15 @@ from agent_cli.core.run_environment import UsageError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import StuckError, collect
-from agent_tools.process.guarded_git import MAX_OUTPUT_BYTES, Checkout, GitError, find_git, user_git
+from agent_tools.process.guarded_git import (
+    MAX_OUTPUT_BYTES,
+    Checkout,
+    GitError,
+    find_git,
+    settings_as_variables,
+    user_git,
+)
 from agent_tools.record import Value
-from agent_tools.secret_patterns import without_secrets
 
 if TYPE_CHECKING:
     from git import Repo
@@ -34,6 +41,9 @@ _OPERATIONS = {
     "rebase-merge": "A rebase", "rebase-apply": "A rebase", "sequencer": "A cherry-pick or revert",
 }  # fmt: skip
 _PATHS_PER_DIFF = 500
+# A submodule is changed by another commit, not by its files: git would start for it, with its configuration.
+_NO_SUBMODULES = "--ignore-submodules=dirty"
+_SUBMODULE_NAME = re.compile(r"submodule\.(.+)\.[^.]+", re.DOTALL)
 _GIT_SECONDS = 300.0
 # Time limit; hooks may run all tests.
 _HOOKS_SECONDS = 3600
@@ -71,12 +81,10 @@ class Repository:
             program = find_git(env.get("PATH", os.defpath), str(folder))
         except GitError as error:
             raise UsageError(f"Nothing can be committed: {error}.") from None
-        self._repo = _open(folder, program)
+        self._repo = _open(folder)
         self.top = Path(os.path.realpath(str(self._repo.working_tree_dir)))
-        # Hooks get the environment of commands: no keys.
-        given = without_secrets(env)
         checkout = Checkout(str(self.top), str(self._repo.git_dir), str(self._repo.common_dir))
-        self._git = user_git(program, checkout, given)
+        self._git = user_git(program, checkout, env)
         self._folder = Path(self._repo.git_dir)
 
     # Use git itself: GitPython reads refs as files, which not every repository has, and runs git unguarded.
@@ -116,7 +124,7 @@ class Repository:
 
     def changes(self) -> list[FileStatus]:
         """Return all files that differ from the last commit, except ignored ones. Raises UsageError."""
-        words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
+        words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", _NO_SUBMODULES)
         found: dict[str, FileStatus] = {}
         for change in _changes(self._output_of(*words)):
             # A file whose deletion is staged, and which exists again, is listed twice.
@@ -171,6 +179,7 @@ class Repository:
         with _names(paths) as names:
             process = self._git.start(
                 *words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names, stderr=subprocess.STDOUT,
+                env=settings_as_variables(self._outside_submodules()),
                 # Without the terminal: prompts, such as for a key's passphrase, fail instead of waiting.
                 start_new_session=True,
             )  # fmt: skip
@@ -192,6 +201,15 @@ class Repository:
             message = out.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
             raise UsageError(f"git made no commit; it, or a hook, said:\n{message}")
 
+    def _outside_submodules(self) -> dict[str, str]:
+        """Return settings that keep `git commit`, which shows a status if nothing changed, out of submodules."""
+        found = {"diff.ignoreSubmodules": "dirty"}
+        for source in ("--file=.gitmodules", "--blob=:.gitmodules", "--blob=HEAD:.gitmodules"):
+            names = self._run_quick("config", source, "-z", "--name-only", "--get-regexp", r"^submodule\.")[1]
+            keys = os.fsdecode(names).split("\0")
+            found |= {f"submodule.{m[1]}.ignore": "dirty" for key in keys if (m := _SUBMODULE_NAME.fullmatch(key))}
+        return found
+
     def _diff(self, changes: Sequence[FileStatus], *how: str) -> bytes:
         """Return git's diff of these files against the last commit, by a copy of the index that has the new files."""
         with tempfile.TemporaryDirectory() as folder:
@@ -205,7 +223,7 @@ class Repository:
                 if self.has_no_commits
                 else "HEAD"
             )
-            quiet = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+            quiet = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", _NO_SUBMODULES)
             parts = [
                 self._output_of("diff", *quiet, *how, base, "--", *(c.path for c in some), index=index)
                 for some in (changes[at : at + _PATHS_PER_DIFF] for at in range(0, len(changes), _PATHS_PER_DIFF))
@@ -235,26 +253,35 @@ class Repository:
         return process.returncode, out, message.decode("utf-8", "replace")
 
 
-def _open(folder: Path, program: str) -> Repo:
-    # When it is imported, GitPython runs the git that this variable names, or the first one on the PATH.
-    before = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE")
-    os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program
-    try:
+def _open(folder: Path) -> Repo:
+    # When it is imported, GitPython runs the git that the first variable names; afterwards it could run any.
+    with _without_git_variables({"GIT_PYTHON_GIT_EXECUTABLE": os.devnull, "GIT_PYTHON_REFRESH": "quiet"}):
         import git
-    finally:
-        if before is None:
-            del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
-        else:
-            os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = before
-    try:
-        repo = git.Repo(folder, search_parent_directories=True, expand_vars=False)
-    except (git.InvalidGitRepositoryError, git.NoSuchPathError):
-        raise UsageError("There is nothing to commit to: this folder is not in a git repository.") from None
-    except (git.GitError, OSError, ValueError) as error:
-        raise UsageError(f"The repository cannot be used: {error}.") from None
+
+        git.Git.GIT_PYTHON_GIT_EXECUTABLE = os.devnull
+        try:
+            repo = git.Repo(folder, search_parent_directories=True, expand_vars=False)
+        except (git.InvalidGitRepositoryError, git.NoSuchPathError):
+            raise UsageError("There is nothing to commit to: this folder is not in a git repository.") from None
+        except (git.GitError, OSError, ValueError) as error:
+            raise UsageError(f"The repository cannot be used: {error}.") from None
     if repo.working_tree_dir is None:
         raise UsageError("There is nothing to commit: the repository is a bare one, without files.")
     return repo
+
+
+@contextmanager
+def _without_git_variables(others: Mapping[str, str]) -> Iterator[None]:
+    """Hide git's variables from GitPython, which would use another repository; set some others for it."""
+    names = {name for name in os.environ if name.startswith("GIT_")} | others.keys()
+    before = {name: os.environ.pop(name) for name in names if name in os.environ}
+    os.environ.update(others)
+    try:
+        yield
+    finally:
+        for name in others:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager

@@ -105,7 +105,8 @@ class StreamJson:
         self._ids: dict[str | None, str] = {}
         self._messages: dict[str | None, PartialMessage] = {}
         self._requested: set[str] = set()
-        self._waiting: set[str] = set()
+        # Questions without an answer, with the Task call of the sub-agent that asks; None for the conversation itself.
+        self._open: dict[str, str | None] = {}
         self._calls: dict[str, ToolRequested] = {}
         self._before: dict[str, str | None] = {}
         self._denied: dict[str, ApprovalResolved] = {}
@@ -205,12 +206,12 @@ class StreamJson:
                 self._system("informational", level="warning" if isinstance(event, Warned) else "info", content=text)
             case HookStarted() | HookFinished() as hook:
                 self._hook(hook)
-            case TurnPaused(rounds_used=used, rounds_left=left) as paused:
-                # Calls that only come after those that wait are not counted.
-                waiting = len(self._waiting) or paused.pending
-                self._system("paused", pending=waiting, rounds_used=used, rounds_left=left, **self._of_subagent())
+            case TurnPaused(rounds_used=used, rounds_left=left):
+                parent = self._parent
+                pending = sum(parent is None or asked == parent for asked in self._open.values())
+                self._system("paused", pending=pending, rounds_used=used, rounds_left=left, parent_tool_use_id=parent)
             case TurnResumed(reason=reason, rounds_left=left):
-                self._system("resumed", reason=reason, rounds_left=left, **self._of_subagent())
+                self._system("resumed", reason=reason, rounds_left=left, parent_tool_use_id=self._parent)
             case PlanChanged(items=items, paused=paused):
                 self._todos = items
                 steps = [{"content": i.content, "status": i.status} for i in items]
@@ -262,24 +263,20 @@ class StreamJson:
     def _call_line(self, subtype: str, call_id: str, **fields: Any) -> None:
         self._system(subtype, tool_use_id=call_id, **fields, parent_tool_use_id=self._parent)
 
-    def _of_subagent(self) -> dict[str, str]:
-        """Return the field that tells the line of a sub-agent from one of the session."""
-        return {"parent_tool_use_id": self._parent} if self._parent is not None else {}
-
     def _question_line(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
         """Write approvals and questions with their answers, and refusals without a question."""
+        given = {ApprovalResolved: "decision", QuestionAnswered: "verdict"}.get(type(event))
+        if given is not None and getattr(event, given) != "defer":
+            self._open.pop(event.call_id, None)
         match event:
             case ApprovalRequested() | QuestionAsked():
                 self.state("requires_action")
                 self._requested.add(event.call_id)
-                self._waiting.add(event.call_id)
+                self._open[event.call_id] = self._parent
                 item = pending_item(event)
                 self._call_line("approval_requested", item.pop("call_id"), **item)
             case ApprovalResolved(decision="defer") | QuestionAnswered(verdict="defer"):
                 return
-            case _:
-                self._waiting.discard(event.call_id)
-        match event:
             case ApprovalResolved() if event.call_id in self._requested or event.decision == "reject":
                 known = {
                     "decision": event.decision,

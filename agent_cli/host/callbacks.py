@@ -10,13 +10,12 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.host_servers import HostServers
-from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.rules import split_rules
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import print_warning
@@ -24,11 +23,11 @@ from agent_cli.hooks import PythonHook
 from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
 from agent_cli.mcp.answers import mcp_result
 from agent_cli.mcp.tools import result_within, wait_for
-from agent_cli.permissions.policy import change_rules
+from agent_cli.permissions.policy import change_rules, rules_problem
 from agent_cli.runtime.environment import check_mode
-from agent_cli.runtime.pending import read_answers
+from agent_cli.runtime.user_decision import DECLINED, DecisionWord, UserDecision, take_decision
 from agent_tools.base import ToolError
-from agent_tools.plan import plan_text
+from agent_tools.plan import parse_plan, plan_text
 from agent_tools.text import one_line, shorten
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 HOOK_TIMEOUT_SECONDS = 60.0
 NOBODY_LEFT = "The host closed its input, so nobody can approve this."
-DECLINED = "The user does not want to answer."
 _SESSION = "session"
 _QUESTION_TOOLS = {"questions": "AskUserQuestion", "plan": "ExitPlanMode", "review": "Review"}
 
@@ -82,42 +80,72 @@ class RemoteApprover(ABC):
         reply = self._ask(fields)
         if isinstance(reply, str):
             return Reject(reply, by="default")
-        if reply.get("behavior") != "allow":
-            return Reject(self._refusal(reply))
-        mode = self._apply(reply.get("updatedPermissions"))
-        changed = reply.get("updatedInput")
-        if isinstance(changed, dict) and changed and changed != request.arguments:
-            self._chosen[request.call_id] = changed
-            return EditedCall(changed, settled=True)
-        return Approve(mode=mode)
+        try:
+            answer = cast(Answer, self._take(request, reply, {"arguments": _dict_of(reply, "updatedInput")}))
+        except UsageError as refused:
+            return Reject(f"was answered by a decision that cannot be carried out: {refused}", by="default")
+        if isinstance(answer, EditedCall):
+            self._chosen[request.call_id] = answer.arguments
+        return answer
 
-    def _refusal(self, reply: Mapping[str, Any]) -> str:
-        if reply.get("interrupt"):
-            self._agent.conversation.interrupt()
-        return str(reply.get("message") or "")
+    def _take(
+        self, asked: ApprovalRequested | QuestionAsked, reply: Mapping[str, Any], fields: Mapping[str, Any]
+    ) -> Answer | QuestionReply:
+        """Return the answer that a reply gives. fields: of an approval. Raises UsageError for what cannot be honoured.
 
-    def _apply(self, updates: Any) -> Mode | None:
-        """Apply the permission updates of a reply; return the mode they set, or None. Invalid updates are skipped."""
-        mode: Mode | None = None
-        for update in updates if isinstance(updates, list) else ():
-            if not isinstance(update, dict):
-                continue
-            if update.get("type") == "setMode" and update.get("mode") in MODES:
-                mode = self._allowed(update["mode"])
-            elif update.get("type") in ("addRules", "removeRules", "replaceRules"):
+        Its permission updates are applied, and its interrupt.
+        """
+        behavior, text, workspace = reply.get("behavior"), reply.get("message", ""), self._agent.tool_context.workspace
+        if behavior not in ("allow", "deny"):
+            raise UsageError(f"behavior: expected allow or deny, not {shorten(one_line(str(behavior)), 60)}.")
+        if not isinstance(text, str):
+            raise UsageError("message: expected text.")
+        if behavior == "allow" and reply.get("interrupt"):
+            raise UsageError("interrupt: only a denial can end the turn.")
+        updates = reply.get("updatedPermissions") or []
+        if behavior == "deny":
+            wrong = [name for name in ("updatedInput", "updatedPermissions") if reply.get(name)]
+            if wrong:
+                raise UsageError(f"{', '.join(wrong)}: a denial does not take that.")
+            word = "answer" if isinstance(asked, QuestionAsked) and asked.kind != "questions" else "reject"
+            text = text or ("The user did not approve it." if word == "answer" else "")
+            answer = take_decision(asked, UserDecision(asked.call_id, "", cast(DecisionWord, word), text), workspace)
+            if reply.get("interrupt"):
+                self._agent.conversation.interrupt()
+            return answer
+        mode = self._check_updates(updates)
+        word = "answer" if isinstance(asked, QuestionAsked) and asked.kind == "questions" else "approve"
+        decision = UserDecision(asked.call_id, "", cast(DecisionWord, word), text, mode=mode, **fields)
+        answer = take_decision(asked, decision, workspace)
+        for update in updates:
+            if update["type"] != "setMode":
                 for problem in change_rules(self._agent.policy, update, self._agent.save_rule):
                     print_warning(f"the host's answer: {problem}")
+        return answer
+
+    def _check_updates(self, updates: Any) -> str:
+        """Return the mode that permission updates set, or "". Raises UsageError for an update that is not valid."""
+        mode = ""
+        for update in updates if isinstance(updates, list) else [updates]:
+            kind = update.get("type") if isinstance(update, dict) else None
+            if kind not in ("setMode", "addRules", "removeRules", "replaceRules"):
+                raise UsageError(f"updatedPermissions: {shorten(one_line(str(kind)), 60)} is not supported.")
+            if kind == "setMode":
+                mode = str(update.get("mode"))
+                layers = self._agent.layers
+                check_mode(mode, self._agent.run_env.env, layers.managed, may_bypass=layers.may_bypass)
+            elif problem := rules_problem(update):
+                raise UsageError(f"updatedPermissions: {problem}")
         return mode
 
-    def _allowed(self, mode: Mode) -> Mode | None:
-        """Return the mode that a reply sets; None, with a warning, for one that may not be chosen here."""
-        layers = self._agent.layers
-        try:
-            check_mode(mode, self._agent.run_env.env, layers.managed, may_bypass=layers.may_bypass)
-        except UsageError as error:
-            print_warning(f"the mode of the host's answer was not set: {error}")
-            return None
-        return mode
+
+def _dict_of(reply: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """Return an object in a reply; None if it is missing or empty. Raises UsageError for another value."""
+    if not (value := reply.get(name)):
+        return None
+    if not isinstance(value, dict):
+        raise UsageError(f"{name}: expected an object.")
+    return value
 
 
 class HostCallbacks(RemoteApprover):
@@ -143,13 +171,11 @@ class HostCallbacks(RemoteApprover):
         )  # fmt: skip
         if isinstance(reply, str):
             return Defer()
-        if asked.kind == "questions":
-            if reply.get("behavior") != "allow":
-                return QuestionReply("answer", self._refusal(reply) or DECLINED)
-            return QuestionReply("answer", _answers(asked, reply.get("updatedInput")))
-        if reply.get("behavior") != "allow":
-            return QuestionReply("revise", self._refusal(reply) or "The user did not approve it.")
-        return QuestionReply("approve", mode=self._apply(reply.get("updatedPermissions")))
+        try:
+            return cast(QuestionReply, self._take(asked, reply, _question_fields(asked, reply)))
+        except UsageError as refused:
+            text = f"The host's answer cannot be carried out: {refused}"
+            return QuestionReply("answer" if asked.kind == "questions" else "revise", text, by="default")
 
     def _ask(self, fields: Fields) -> Fields | str:
         """Return the host's reply, or the reason why there is none. Raises CancelledError."""
@@ -223,14 +249,20 @@ def _blocked_path(request: ApprovalRequested, roots: Sequence[Path]) -> str:
     return ""
 
 
-def _answers(asked: QuestionAsked, changed: Any) -> str:
-    """Return the host's answers as text for the model. changed: contains them by the text of their question."""
-    questions = asked.data["questions"]
-    given = changed.get("answers") if isinstance(changed, dict) else None
-    if not isinstance(given, dict):
-        return DECLINED
-    words = [_joined(given.get(q["question"], given.get(q.get("header", ""), ""))) for q in questions]
-    return read_answers(questions, [word or DECLINED for word in words])
+def _question_fields(asked: QuestionAsked, reply: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a host's approval of a question, a plan or a review. Raises UsageError."""
+    changed = _dict_of(reply, "updatedInput") or {}
+    if reply.get("behavior") != "allow":
+        return {}
+    if asked.kind == "questions":
+        given = changed.get("answers")
+        named = given if isinstance(given, dict) else {}
+        words = [_joined(named.get(q["question"], named.get(q.get("header", ""), ""))) for q in asked.data["questions"]]
+        return {"answers": tuple(word or DECLINED for word in words)}
+    shown = plan_text(asked.data)
+    if asked.kind == "plan" and changed.get("plan", shown) != shown:
+        return {"plan": parse_plan(str(changed["plan"]))}
+    return {}
 
 
 def _joined(answer: Any) -> str:

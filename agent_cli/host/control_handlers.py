@@ -152,6 +152,7 @@ def _rewind_files(session: OpenSession, fields: Fields) -> Fields:
         "filesChanged": [i.path for i in items],
         "insertions": sum(d.removed for d in diffs),
         "deletions": sum(d.added for d in diffs),
+        "filesKept": [{"path": i.path, "reason": i.why} for i in plan.of("kept")],
     }
     if fields.get("dry_run"):
         return answer

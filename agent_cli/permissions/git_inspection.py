@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_tools.fs.protected_names import COMMONDIR_PLACEHOLDER
 from agent_tools.fs.safe_files import read_regular
-from agent_tools.process.guarded_git import Checkout, GitError, GitRun, find_git, isolated_git
+from agent_tools.process.guarded_git import Checkout, GitError, find_git, isolated_git, user_settings_git
 from agent_tools.record import Value
 from agent_tools.secret_patterns import holds_secret
 
@@ -384,11 +384,9 @@ def _sudo_user() -> int:
 
 def _is_safe_directory(root: Path) -> bool:
     """Return True if the user's own git configuration allows another user's repository."""
-    env = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
     try:
-        run = isolated_git(find_git(os.environ.get("PATH", os.defpath), str(root)))
-        own = {k: v for k, v in run.env.items() if k not in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")}
-        out = GitRun(run.program, run.cwd, own | env).run("config", "--get-all", "-z", "safe.directory", seconds=5.0)
+        run = user_settings_git(find_git(os.environ.get("PATH", os.defpath), str(root)), os.environ)
+        out = run.run("config", "--get-all", "-z", "safe.directory", seconds=5.0)
     except GitError:
         return False
     found = os.fsdecode(out).split("\0")[:-1]

@@ -46,6 +46,17 @@ if TYPE_CHECKING:
     from agent_cli.permissions.git_use import Use
 
 
+def rules_problem(update: Mapping[str, Any]) -> str:
+    """Describe the first thing in an update that `change_rules` cannot use; "" if there is nothing."""
+    kind, rules = update.get("behavior"), update.get("rules")
+    if kind not in ("allow", "deny", "ask"):
+        return "behavior: expected allow, deny or ask."
+    listed = rules if isinstance(rules, list | tuple) else [rules]
+    if not all(rule.get("toolName") if isinstance(rule, Mapping) else isinstance(rule, str) for rule in listed):
+        return "rules: expected a list of objects with toolName."
+    return ""
+
+
 def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> list[str]:
     """Add or remove rules of the session; return a sentence for each that cannot be read.
 

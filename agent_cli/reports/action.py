@@ -9,25 +9,38 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_cli.checkpoints.git_store import objects_of
+from agent_cli.checkpoints.scanner import user_index
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.net.urls import split_url
+from agent_tools.process import hardening
+from agent_tools.process.git_tree import NO_SUBMODULES, copy_index, store_tree
+from agent_tools.process.guarded_git import GitError, GitRun, find_git, store_git
 
 # Write access, by the association in GitHub's events and by the permission from its API.
 _WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
 _ROLES = ("admin", "write", "maintain")
 # Events that need write access, or that GitHub itself causes.
 _TRUSTED_EVENTS = ("push", "workflow_dispatch", "schedule", "repository_dispatch", "merge_group", "release")
-_GIT_SECONDS = 300
+_PLAIN_DIFF = (
+    "--binary",
+    "--full-index",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    NO_SUBMODULES,
+)
 _MAX_ANSWER_BYTES = 1 << 20
 
 
@@ -37,6 +50,8 @@ class ActionError(Exception):
 
 def main() -> int:
     """Run the step; return its exit code."""
+    # The model's commands must not read the inputs from this process.
+    hardening.protect()
     try:
         inputs = {k: str(v) for k, v in json.loads(os.environ.get("INPUT_JSON") or "{}").items() if v not in (None, "")}
         event = _event(os.environ)
@@ -191,7 +206,7 @@ def run_step(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[s
     argv = action_argv(inputs, event, env, folder)
     # The model's commands get neither the inputs nor the token of the job.
     kept = {name: value for name, value in env.items() if name != "INPUT_JSON" and value}
-    before = _tree(where, folder)
+    changes = CheckoutChanges(where, folder, env)
     # Output of the model must not be read as workflow commands.
     mark = os.urandom(16).hex()
     sys.stdout.write(f"::stop-commands::{mark}\n")
@@ -207,53 +222,64 @@ def run_step(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[s
     if file := inputs.get("output-file"):
         Path(file).write_bytes(done.stdout)
     found = {"execution_file": folder / "result.json", "comments": folder / "comments.json"}
-    found["patch"] = _patch(where, folder, before)
+    found["patch"] = folder / "changes.patch"
+    changes.write_patch(found["patch"])
     _set_outputs({name: str(path) for name, path in found.items() if path.exists()}, env)
     if not (folder / "result.json").exists():
         _set_outputs({"conclusion": "failure", "outcome": "failed"}, env)
     return done.returncode
 
 
-def _tree(where: Path, folder: Path) -> str:
-    """Return the tree of the checkout as it is now; "" where that is no git repository."""
-    index = folder / "index"
-    git = shutil.which("git")
-    if git is None:
-        return ""
-    try:
-        path = _git(git, where, "rev-parse", "--git-path", "index").decode().strip()
-        if (where / path).exists():
-            shutil.copyfile(where / path, index)
-        env = {"GIT_INDEX_FILE": str(index)}
-        _git(git, where, "add", "--all", env=env)
-        return _git(git, where, "write-tree", env=env).decode().strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    finally:
-        index.unlink(missing_ok=True)
+class CheckoutChanges:
+    """What changes in the checkout from now on.
 
+    Git reads the files and objects of the checkout, but works in folders of ours: the model's commands may have written
+    the configuration of its repository, or of others inside, which git would run with the keys of this job in reach.
+    """
 
-def _patch(where: Path, folder: Path, before: str) -> Path:
-    """Write what changed in the checkout as a patch; without a change there is no file."""
-    file = folder / "changes.patch"
-    after = _tree(where, folder) if before else ""
-    git = shutil.which("git")
-    if after and after != before and git:
-        plain = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+    def __init__(self, where: Path, folder: Path, env: Mapping[str, str]) -> None:
+        """Store the state before. folder: for files of ours."""
+        here = where.resolve()
+        self._root = next((p for p in (here, *here.parents) if os.path.lexists(p / ".git")), None)
+        self._folder, self._env = folder, env
+        self._before, self._objects, self._error = "", "", ""
+        if self._root is not None:
+            try:
+                self._before, git = self._snapshot(self._root)
+                self._objects = f"{git.env['GIT_DIR']}/objects"
+            except (GitError, OSError, ValueError) as error:
+                self._error = str(error)
+
+    def write_patch(self, file: Path) -> None:
+        """Write what changed since as a patch; without a change, or a repository, there is no file."""
         try:
-            file.write_bytes(_git(git, where, "diff", *plain, before, after))
-        except (OSError, subprocess.SubprocessError) as error:
+            if self._error:
+                raise GitError(self._error)
+            if self._root is None:
+                return
+            after, git = self._snapshot(self._root)
+            if after != self._before:
+                file.write_bytes(git.run("diff-tree", "-r", "-p", *_PLAIN_DIFF, self._before, after))
+        except (GitError, OSError, ValueError) as error:
             sys.stdout.write(f"::warning title=agent::The patch was not written: {_data(str(error))}\n")
-    return file
 
-
-def _git(git: str, where: Path, *words: str, env: Mapping[str, str] | None = None) -> bytes:
-    quiet = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-    done = subprocess.run(
-        [git, *quiet, *words], cwd=where, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
-        capture_output=True, check=True, timeout=_GIT_SECONDS,
-    )  # fmt: skip
-    return done.stdout
+    def _snapshot(self, root: Path) -> tuple[str, GitRun]:
+        """Return the tree of the files as they are now, and a git that has it. Raises GitError, OSError, ValueError."""
+        store = Path(tempfile.mkdtemp(prefix="git-", dir=self._folder))
+        program = find_git(self._env.get("PATH", os.defpath), str(root))
+        store_git(program, str(store)).run("init", "-q", "--bare", "--template=")
+        objects = objects_of(root)
+        git = store_git(program, str(store), [*objects, *filter(None, [self._objects])]).on_work_tree(str(root))
+        index = store / "index"
+        # Where the objects of the repository cannot be used, all files are stored.
+        if objects and (source := user_index(root)):
+            copy_index(source, index)
+            try:
+                return store_tree(git, index), git
+            except GitError:
+                # It needs more than itself (a split index), or is damaged: read all files.
+                index.unlink()
+        return store_tree(git, index), git
 
 
 def _set_outputs(values: Mapping[str, str], env: Mapping[str, str]) -> None:

@@ -8,14 +8,24 @@ was suspended with. An approval holds for what was shown; if that has changed si
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.decisions import Answer, Approve, Approver, Asker, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import (
+    Answer,
+    Approver,
+    Asker,
+    Defer,
+    QuestionReply,
+    approval_record,
+    recorded_answer,
+    recorded_reply,
+    reply_record,
+)
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
@@ -31,12 +41,12 @@ from agent_cli.runtime.agent import Agent, switch_mode
 from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import add_flags, check_mode, evaluate_project_trust, read_settings
 from agent_cli.runtime.session import SessionInUseError, open_session
+from agent_cli.runtime.user_decision import UserDecision, take_decision
 from agent_cli.session.files import holder, is_open
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import summarize_sessions
 from agent_tools.record import from_json
-from agent_tools.text import counted, escape_controls, parse_number
 
 _MAX_ATTEMPTS = 3
 _DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
@@ -103,19 +113,22 @@ class RecordedApprover:
     def recorded(self, asked: ApprovalRequested | QuestionAsked) -> bool:
         """Return True if the user has already decided this."""
         if isinstance(asked, ApprovalRequested):
-            found = self._waiting.decisions.get(asked.call_id)
-            return found is not None and found.binding == asked.binding
+            return self._decision(asked) is not None
         answer = self._waiting.answers.get(asked.call_id)
         return answer is not None and answer.verdict != "defer"
 
     def approve(self, request: ApprovalRequested) -> Answer:
-        found = self._waiting.decisions.get(request.call_id)
-        if found is None or not self.recorded(request):
-            return self._approver(request)
-        if found.decision != "approve":
-            return Reject(found.reason, user=found.user)
-        mode = next((m for m in MODES if m == found.mode), None)
-        return Approve(rule=found.rule, note=found.reason, mode=mode, user=found.user)
+        found = self._decision(request)
+        return recorded_answer(found) if found is not None else self._approver(request)
+
+    def _decision(self, request: ApprovalRequested) -> ApprovalResolved | None:
+        """Return the recorded decision about what this request shows; None if there is none.
+
+        The history has the model's arguments, so a resumed turn first asks about those again: an earlier edit answers
+        that.
+        """
+        found = [kept.get(request.call_id) for kept in (self._waiting.decisions, self._waiting.edits)]
+        return next((record for record in found if record is not None and record.binding == request.binding), None)
 
     def rejected(self, call_id: str) -> str:
         """Return the user's reason for rejecting a call; "" if they did not, or gave none."""
@@ -123,11 +136,9 @@ class RecordedApprover:
         return found.reason if found is not None and found.decision == "reject" else ""
 
     def answer(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        found = self._waiting.answers.get(asked.call_id)
-        if found is None or found.verdict == "defer":
+        if not self.recorded(asked):
             return self._asker(asked)
-        mode = next((m for m in MODES if m == found.mode), None)
-        return QuestionReply(found.verdict, found.text, mode, found.by, user=found.user)
+        return recorded_reply(self._waiting.answers[asked.call_id])
 
 
 def reopen(
@@ -294,68 +305,23 @@ def saved_environment(saved: Mapping[str, Any], run_env: RunEnvironment) -> RunE
     return run_env.replace(cwd=cwd, root=Path(saved["root"]))
 
 
-def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:
-    """Record the user's decision about an open call of a suspended turn; it must fit the kind of question."""
-    record = agent.conversation.record
-    if (request := waiting.requests.get(call_id)) is not None:
-        verdict = ApprovalResolved(
-            call_id, "approve" if decision == "approve" else "reject", "person", text, "", request.binding
-        )
-        record(verdict)
-        waiting.decisions[call_id] = verdict
-        return
-    question = waiting.questions[call_id]
-    words = {
-        ("review", "undo"): "undo",
-        ("questions", "answer"): "answer", ("questions", "reject"): "answer",
-        ("plan", "approve"): "approve", ("plan", "answer"): "revise",
-        ("plan", "reject"): "revise" if text else "cancel",
-        ("review", "approve"): "approve", ("review", "answer"): "revise",
-        ("review", "reject"): "revise" if text else "cancel",
-    }  # fmt: skip
-    reply = QuestionAnswered(
-        call_id,
-        words[(question.kind, decision)],  # type: ignore[arg-type]
-        text or ("The user does not want to answer." if question.kind == "questions" else ""),
-        "person",
-        mode,
-    )
-    record(reply)
-    waiting.answers[call_id] = reply
+def decide(agent: Agent, waiting: WaitingTurn, decisions: Iterable[UserDecision]) -> None:
+    """Record the user's decisions about open calls of a suspended turn, if all are valid.
 
-
-def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
-    """Return the answers as text for the model, one line per question. Raises UsageError.
-
-    words: one answer per question; for a single question, all words together are the answer.
+    Raises DecisionRefusedError, and UsageError for a mode that is refused in this environment.
     """
-    if len(questions) == 1:
-        words = [" ".join(words)]
-    if len(words) != len(questions):
-        raise UsageError(
-            f"There are {counted(len(questions), 'question')}, and {counted(len(words), 'answer')} was given: give one "
-            "for each, in quotes where it has several words. See: agent pending"
-        )
-    return "\n".join(f"{q['question']} -> {_chosen_option(q, text)}" for q, text in zip(questions, words, strict=True))
-
-
-def _chosen_option(question: Mapping[str, Any], text: str) -> str:
-    """Return the option that a label or a number names (several if allowed), else the text itself."""
-    text = text.strip()
-    if not text:
-        raise UsageError(f'An answer is empty: "{escape_controls(str(question["question"]))}". See: agent pending')
-    labels = [str(option["label"]) for option in question.get("options", ())]
-    if (same := next((label for label in labels if label.lower() == text.lower()), "")) or not labels:
-        return same or text
-    parts = text.replace(",", " ").split()
-    if not all(part.isdigit() for part in parts):
-        return text
-    numbers = [parse_number(part) for part in parts]
-    if len(numbers) > 1 and not question.get("multiSelect"):
-        raise UsageError("Choose only one option.")
-    if all(1 <= number <= len(labels) for number in numbers):
-        return ", ".join(labels[number - 1] for number in numbers)
-    if any(c.isdigit() for label in labels for c in label):
-        # If the options contain numbers, a number may be a free answer.
-        return text
-    raise UsageError(f"There is no option {text}: choose 1 to {len(labels)}, or answer in words. See: agent pending")
+    records: list[ApprovalResolved | QuestionAnswered] = []
+    for decision in decisions:
+        check_mode(decision.mode, agent.run_env.env)
+        asked = waiting.requests.get(decision.call_id) or waiting.questions[decision.call_id]
+        answer = take_decision(asked, decision, agent.tool_context.workspace)
+        if isinstance(asked, ApprovalRequested):
+            records.append(approval_record(asked, cast(Answer, answer)))
+        else:
+            records.append(reply_record(asked, cast(QuestionReply, answer)))
+    for record in records:
+        agent.conversation.record(record)
+        if isinstance(record, ApprovalResolved):
+            waiting.decisions[record.call_id] = record
+        else:
+            waiting.answers[record.call_id] = record

@@ -20,7 +20,8 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode, read_settings
 from agent_cli.runtime.models import choose_model
-from agent_cli.server.decisions import UserVerdict, changes_plan, check_verdict, find_decision, question_binding
+from agent_cli.runtime.user_decision import UserDecision, take_decision
+from agent_cli.server.decisions import changes_plan, find_decision, question_binding
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.queries import checkpoints_of, session_environment, session_log, session_not_found, token_of
@@ -243,18 +244,31 @@ async def answer(hub: Hub, request: Request, body: DecisionFields) -> dict[str, 
 
 
 async def _decide(hub: Hub, request: Request, body: DecisionFields, word: Any) -> dict[str, Any]:
-    verdict = UserVerdict(
-        body.call_id, body.binding, word, body.text, body.rule, body.scope, body.mode,
-        None if body.hunks is None else tuple(body.hunks), body.arguments, tuple(body.answers), body.plan,
-    )  # fmt: skip
+    verdict = UserDecision(body.call_id, body.binding, word, body.text, **body.fields())
     return await decide_call(hub, request.path_params["id"], verdict, token_of(request))
 
 
-async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, token: AccessToken) -> dict[str, Any]:
+async def decide_call(hub: Hub, session_id: str, verdict: UserDecision, token: AccessToken) -> dict[str, Any]:
     """Store a decision; wake a worker once none is missing. The first decision about a call wins."""
     user = token.name
+    # From here to the stored decision there is no await, so no other decision.
+    path, task = await check_decision(hub, session_id, verdict, token)
+    _store_entry(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
+    left = sum("decided" not in item for item in hub.views.pending_items(path, task))
+    if left:
+        hub.notify_changed(session_id)
+    else:
+        hub.pool.wake(task)
+    return {"call_id": verdict.call_id, "decided": f"{verdict.past} by {user}", "decided_by": user, "left": left}
+
+
+async def check_decision(
+    hub: Hub, session_id: str, verdict: UserDecision, token: AccessToken
+) -> tuple[Path, ServerTask]:
+    """Return the log and the task of the session if a decision can be honoured. Raises RequestRefusedError."""
+    user = token.name
     path = session_log(hub, session_id)
-    # Load the session on a thread first; from here to the stored decision there is no await, so no other decision.
+    # Load the session on a thread first; what follows does not wait for anything.
     await hub.detail(session_id)
     asked = hub.views.question(path, verdict.call_id)
     if asked is None or session_id in hub.pool.running:
@@ -267,25 +281,19 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, token: Ac
     _check_mode(hub, verdict.mode)
     if not token.may("start"):
         _check_only_decides(asked, verdict, token)
-    try:
-        check_verdict(asked, verdict)
-    except UsageError as error:
-        raise RequestRefusedError(422, "decision", str(error)) from None
     items = hub.views.pending_items(path, task)
     if isinstance(asked, QuestionAsked) and any(i["expired"] for i in items if i["call_id"] == verdict.call_id):
         _store_entry(hub, task, new_entry("expire", user))
         hub.pool.wake(task)
         raise RequestRefusedError(409, "expired", _expiry_reason(hub, path))
-    _store_entry(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
-    left = sum("decided" not in item for item in hub.views.pending_items(path, task))
-    if left:
-        hub.notify_changed(session_id)
-    else:
-        hub.pool.wake(task)
-    return {"call_id": verdict.call_id, "decided": f"{verdict.past} by {user}", "decided_by": user, "left": left}
+    try:
+        take_decision(asked, verdict, hub.views.workspace(path), user)
+    except UsageError as error:
+        raise RequestRefusedError(422, "decision", str(error)) from None
+    return path, task
 
 
-def _check_only_decides(asked: ApprovalRequested | QuestionAsked, verdict: UserVerdict, token: AccessToken) -> None:
+def _check_only_decides(asked: ApprovalRequested | QuestionAsked, verdict: UserDecision, token: AccessToken) -> None:
     """Refuse more than the question offers: other arguments or another plan are other work."""
     what = ""
     offers_mode = asked.edits if isinstance(asked, ApprovalRequested) else asked.kind == "plan"

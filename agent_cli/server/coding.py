@@ -10,8 +10,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from agent_cli.server.actions import decide_call, start_task
-from agent_cli.server.decisions import UserVerdict
+from agent_cli.runtime.user_decision import DecisionWord, UserDecision
+from agent_cli.server.actions import check_decision, decide_call, start_task
 from agent_cli.server.guard import RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.queries import session_log, session_not_found, token_of
@@ -48,24 +48,28 @@ async def approve_coding(hub: Hub, request: Request, body: CodingApprove) -> dic
     chosen = [i for i in items if not body.call_ids or i["call_id"] in body.call_ids]
     if not chosen:
         raise RequestRefusedError(409, "idle", "Nothing waits for a decision in this session.")
-    for item in chosen:
-        await decide_call(hub, session_id, _make_verdict(item, body), token)
+    decisions = [_decision_about(item, body) for item in chosen]
+    for decision in decisions:
+        await check_decision(hub, session_id, decision, token)
+    for decision in decisions:
+        await decide_call(hub, session_id, decision, token)
     return await coding_state(hub, session_id)
 
 
-def _make_verdict(item: dict[str, Any], body: CodingApprove) -> UserVerdict:
-    """Return the decision about one item, in the words of the engine."""
+def _decision_about(item: dict[str, Any], body: CodingApprove) -> UserDecision:
+    """Return the decision about one item."""
     call_id, binding, text = item["call_id"], item["binding"], body.feedback
+    fields = body.fields()
     if item["kind"] == "question":
-        if not text:
+        if not body.approved and not text:
+            return UserDecision(call_id, binding, "reject", **fields)
+        if not text and not body.answers:
             raise RequestRefusedError(422, "decision", f"{item['summary']} Answer it in feedback.")
-        return UserVerdict(call_id, binding, "answer", text, answers=(text,))
+        return UserDecision(call_id, binding, "answer", text, **fields)
     if body.approved:
-        mode = "acceptEdits" if item["kind"] == "plan" else ""
-        return UserVerdict(call_id, binding, "approve", text, mode=mode)
-    if item["kind"] != "approval" and text:
-        return UserVerdict(call_id, binding, "answer", text)
-    return UserVerdict(call_id, binding, "reject", text)
+        return UserDecision(call_id, binding, "approve", text, **fields)
+    word: DecisionWord = "answer" if item["kind"] in ("plan", "review") and text else "reject"
+    return UserDecision(call_id, binding, word, text, **fields)
 
 
 def awaited_stage(items: list[dict[str, Any]]) -> str:

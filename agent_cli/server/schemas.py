@@ -58,12 +58,9 @@ class EmptyBody(JsonBody):
     """Nothing."""
 
 
-class DecisionFields(JsonBody):
-    """What belongs to a decision besides the word; see docs/web.md."""
+class DecisionChoices(JsonBody):
+    """What a decision may have besides the verdict and the text; see docs/web.md for what takes which."""
 
-    call_id: ShortText
-    binding: ShortText
-    text: LongText = ""
     rule: Annotated[str, StringConstraints(max_length=20_000)] = ""
     scope: Literal["session", "project"] = "session"
     mode: ShortText = ""
@@ -71,6 +68,19 @@ class DecisionFields(JsonBody):
     arguments: dict[str, Any] | None = None
     answers: Annotated[list[LongText], Field(max_length=50)] = []
     plan: dict[str, Any] = {}
+
+    def fields(self) -> dict[str, Any]:
+        """Return them as fields of a `UserDecision`."""
+        found = {name: getattr(self, name) for name in DecisionChoices.model_fields}
+        return found | {"answers": tuple(self.answers), "hunks": None if self.hunks is None else tuple(self.hunks)}
+
+
+class DecisionFields(DecisionChoices):
+    """A decision besides its verdict."""
+
+    call_id: ShortText
+    binding: ShortText
+    text: LongText = ""
 
 
 class DecisionBody(DecisionFields):
@@ -94,7 +104,7 @@ class CodingStart(JsonBody):
     mode: Literal["plan", "execute"] = "plan"
 
 
-class CodingApprove(JsonBody):
+class CodingApprove(DecisionChoices):
     """A decision about what waits in a session: the plan, or its calls."""
 
     approved: bool

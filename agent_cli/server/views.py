@@ -201,10 +201,7 @@ class Views:
         if restored is None or restored.waiting is None:
             return []
         waiting, entries = restored.waiting, task.open_entries() if task is not None else []
-        run_env = saved_environment(
-            waiting.saved, RunEnvironment(Path(restored.header.cwd), Path(restored.header.root), None, self.env)
-        )
-        workspace = Workspace(run_env.root, cwd=run_env.cwd)
+        workspace = self.workspace(path)
         items = []
         for item in pending_of(restored):
             asked = waiting.requests.get(item["call_id"]) or waiting.questions.get(item["call_id"])
@@ -219,6 +216,14 @@ class Views:
                 item["decided_by"] = found[0].user
             items.append(item)
         return items
+
+    def workspace(self, path: Path) -> Workspace:
+        """Return the folders of a session that waits. Raises UsageError if they no longer exist."""
+        restored = self.restored(path)
+        assert restored is not None
+        header, saved = restored.header, restored.waiting.saved if restored.waiting is not None else {}
+        run_env = saved_environment(saved, RunEnvironment(Path(header.cwd), Path(header.root), None, self.env))
+        return Workspace(run_env.root, cwd=run_env.cwd)
 
     def question(self, path: Path, call_id: str) -> ApprovalRequested | QuestionAsked | None:
         """Return the open question about a call; None if there is none."""

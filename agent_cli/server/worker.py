@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Defer, QuestionReply
@@ -39,7 +39,8 @@ from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.pending import project_store, reopen
-from agent_cli.server.decisions import UserVerdict, answer_approval, answer_question, find_decision
+from agent_cli.runtime.user_decision import DecisionRefusedError, UserDecision, take_decision
+from agent_cli.server.decisions import find_decision
 from agent_cli.server.tasks import InboxEntry, ServerTask
 from agent_cli.session.files import read_log
 from agent_cli.session.pending_plans import claim_plan, expired_words
@@ -274,18 +275,36 @@ class TaskWorker:
         options = self.spec.options.replace(prompt=(), model=None)
         pair = self._approve, self._answer
         self.agent = reopen(self.spec.session_id, run_env, options, lambda on_ask: pair, print_warning)
+        deps = self.agent.conversation.deps
+        self.agent.conversation.deps = deps.replace(
+            recorded=lambda asked: deps.recorded(asked) or self._find_decision(asked) is not None
+        )
         return self.agent
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         found = self._find_decision(request) or self._find_earlier_edit(request)
+        return cast(Answer, self._take(request, found))
+
+    def _answer(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        return cast("QuestionReply | Defer", self._take(asked, self._find_decision(asked)))
+
+    def _take(
+        self, asked: ApprovalRequested | QuestionAsked, found: tuple[InboxEntry, UserDecision] | None
+    ) -> Answer | QuestionReply:
+        """Return the answer of a stored decision; without one, the question stays open."""
         if found is None or self.agent is None:
             return Defer()
-        entry, verdict = found
-        answer = answer_approval(request, verdict, entry.user, self.agent.tool_context.workspace)
+        entry, decision = found
+        try:
+            answer = take_decision(asked, decision, self.agent.tool_context.workspace, entry.user)
+        except DecisionRefusedError as refused:
+            # It was accepted, so the file has changed since: ask again.
+            print_notice(one_line(f"The decision about {asked.call_id} cannot be carried out. {refused}"))
+            answer = Defer()
         self.task.mark_done(entry.id)
         return answer
 
-    def _find_earlier_edit(self, request: ApprovalRequested) -> tuple[InboxEntry, UserVerdict] | None:
+    def _find_earlier_edit(self, request: ApprovalRequested) -> tuple[InboxEntry, UserDecision] | None:
         """Return an earlier edit of the call's arguments, which led to the question about the new ones.
 
         The history has the model's arguments, so a resumed turn asks the first question again.
@@ -293,15 +312,7 @@ class TaskWorker:
         found = find_decision(request, reversed(self.task.entries()))
         return found if found is not None and (found[1].arguments or found[1].hunks) else None
 
-    def _answer(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        found = self._find_decision(asked)
-        if found is None:
-            return Defer()
-        entry, verdict = found
-        self.task.mark_done(entry.id)
-        return answer_question(asked, verdict, entry.user)
-
-    def _find_decision(self, asked: ApprovalRequested | QuestionAsked) -> tuple[InboxEntry, UserVerdict] | None:
+    def _find_decision(self, asked: ApprovalRequested | QuestionAsked) -> tuple[InboxEntry, UserDecision] | None:
         return find_decision(asked, self.task.open_entries())
 
 

@@ -70,6 +70,7 @@ class WaitingTurn(Value, tag="Waiting"):
 
     requests, questions: by call id, for open calls only, including those of sub-agents.
     decisions, answers: the user's, not carried out yet.
+    edits: decisions that changed the arguments of a call that was then asked about again.
     asked_at: when the user was last asked.
     nested: histories of sub-agents, by the id of their Task call.
     by_model: usage of the turn so far.
@@ -91,6 +92,7 @@ class WaitingTurn(Value, tag="Waiting"):
     nested_compactions: dict[str, tuple[Compaction, ...]] = {}  # noqa: RUF012 - never changed
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
     by_model: dict[str, Usage] = {}  # noqa: RUF012 - never changed
+    edits: dict[str, ApprovalResolved] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:

@@ -164,6 +164,8 @@ class ReplayState:
         self.questions: dict[str, QuestionAsked] = {}
         self.decisions: dict[str, ApprovalResolved] = {}
         self.answers: dict[str, QuestionAnswered] = {}
+        # Decisions that changed the arguments of a call, which is then asked about with the new ones.
+        self.edits: dict[str, ApprovalResolved] = {}
         self.asked_at = ""
         self.nested: dict[str, History] = {}
         self.nested_seen: dict[str, dict[str, str]] = {}
@@ -232,6 +234,8 @@ class ReplayState:
                 # A decision is valid only for the request that was shown.
                 if (decided := self.decisions.get(call_id)) is not None and decided.binding != binding:
                     del self.decisions[call_id]
+                    if decided.arguments is not None:
+                        self.edits[call_id] = decided
                 self.asked_at = time
             case ApprovalResolved():
                 self._apply_decision(event)
@@ -291,7 +295,7 @@ class ReplayState:
         if event.by == "person" and event.decision != "defer":
             self.turn.note_answer(event.mode)
             self.decisions[event.call_id] = event
-            if event.rule and event.decision == "approve":
+            if event.rule and (event.decision == "approve" or event.arguments is not None):
                 self.grants.append(event.rule)
 
     def _after_message(self, message: Message) -> None:
@@ -304,7 +308,15 @@ class ReplayState:
             self.turn.clear_checkpoint()
 
     def _forget(self, call_id: str) -> None:
-        for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested, self.nested_windows):
+        for kept in (
+            self.requests,
+            self.questions,
+            self.decisions,
+            self.answers,
+            self.edits,
+            self.nested,
+            self.nested_windows,
+        ):
             kept.pop(call_id, None)
 
     def mark_lost(self) -> None:
@@ -376,6 +388,7 @@ class ReplayState:
             questions=_without(self.questions, started),
             decisions=_without(self.decisions, started),
             answers=_without(self.answers, started),
+            edits=_without(self.edits, started),
             nested_seen=dict(self.nested_seen),
             nested_shell=dict(self.nested_shell),
             nested={call_id: history.end() for call_id, history in self.nested.items()},

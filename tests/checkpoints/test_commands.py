@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.file_trees import tree_of
 from tests.support.program import agent
-from tests.support.scripts import call, script
+from tests.support.scripts import bash, call, script
 
 REPLIES = [
     {"calls": [call("Write", file_path="one.txt", content="1\n")]},
@@ -49,6 +49,17 @@ def test_what_a_redo_could_not_bring_back_is_asked_about(work: Path) -> None:
     assert (work / "z").exists()
     assert agent(["undo", "--yes", "--force"], work).returncode == 0
     assert not (work / "z").exists()
+
+
+def test_undo_lists_what_it_keeps(work: Path) -> None:
+    (work / ".gitignore").write_text(".env\n")
+    (work / ".env").write_text("KEY=1\n")
+    before = tree_of(work)
+    model = script(work.parent / "s.toml", [bash("rm .gitignore"), {"text": "Done."}])
+    done = agent(["--plain", "--trust", "--permission-mode", "bypassPermissions", "--model", model], work,
+                 stdin="go\n/undo\n1\n")  # fmt: skip
+    assert "  keep: .env (ignored by git before the turn)" in done.stdout, done.stderr
+    assert "Reverted 1 file." in done.stdout and tree_of(work) == before
 
 
 def test_a_refusal_changes_nothing(work: Path) -> None:

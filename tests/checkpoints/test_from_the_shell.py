@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.file_trees import tree_of
 from tests.support.program import agent
-from tests.support.scripts import call, script
+from tests.support.scripts import bash, call, script
 
 
 def test_agent_undo_takes_back_what_a_run_did(repository: Path) -> None:
@@ -38,6 +38,20 @@ def test_agent_undo_takes_back_what_a_run_did(repository: Path) -> None:
     assert tree_of(repository) == before
     nothing = agent(["undo", "--yes"], repository)
     assert (nothing.returncode, nothing.stderr) == (2, "agent: There is nothing to undo in this session.\n")
+
+
+def test_agent_undo_lists_what_it_keeps(repository: Path) -> None:
+    (repository / ".gitignore").write_text(".env\ndata/\n")
+    (repository / ".env").write_text("KEY=1\n")
+    (repository / "data").mkdir()
+    (repository / "data/r.csv").write_text("1\n")
+    before = tree_of(repository)
+    model = script(repository.parent / "s.toml", [bash("rm .gitignore; echo x > new.txt"), {"text": "Done."}])
+    agent(["-p", "--model", model, "--trust", "--permission-mode", "bypassPermissions", "go"], repository)
+    done = agent(["undo", "--yes"], repository)
+    assert done.returncode == 0 and "Restored 2 files." in done.stdout, done.stderr
+    assert "  keep: .env (ignored by git before the turn)\n  keep: data/ (ignored" in done.stdout
+    assert tree_of(repository) == before
 
 
 def test_agent_why_says_which_turn_wrote_a_line(repository: Path) -> None:

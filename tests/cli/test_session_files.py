@@ -61,7 +61,7 @@ def test_a_session_of_a_moved_folder_goes_on_as_a_copy(work: Path) -> None:
     found = json.loads(agent(["sessions", "list", "-A", "--json"], work).stdout)[0]["session_id"]
     refused = agent(["-p", "--model", model, "-r", found[:8], "more"], work)
     assert refused.returncode == 2
-    assert "--fork-session makes a copy of it here" in refused.stderr
+    assert "--fork-session continues a copy of it here" in refused.stderr
     done = agent(["-p", "--model", model, "-r", found[:8], "--fork-session", "more"], work)
     assert (done.returncode, done.stdout) == (0, "Two.\n")
     (copy,) = json.loads(agent(["sessions", "list", "--json"], work).stdout)

@@ -167,14 +167,12 @@ def test_the_id_of_a_session_is_never_an_answer(work: Path) -> None:
     assert agent(["answer", session[:8], "1"], work).returncode == 0
 
 
-def test_mode_and_with_are_refused_for_an_ordinary_call(work: Path) -> None:
-    suspend(work, [{"calls": [once("one")]}, {"text": "Ok."}])
-    for flags in (["--mode", "acceptEdits"], ["--with", "be quick"]):
-        done = agent(["approve", *flags], work)
-        assert done.returncode == 2
-        assert f"{flags[0]} is for plans" in done.stderr
-    assert log(work) == []
-    assert agent(["approve"], work).returncode == 0
+def test_mode_and_comment_of_an_approved_call_are_honoured(work: Path) -> None:
+    edit = {"calls": [call("Write", file_path="m.txt", content="x")], "expect": "be quick"}
+    suspend(work, [{"calls": [call("Write", file_path="n.txt", content="x")]}, edit, {"text": "Ok."}])
+    done = agent(["approve", "--mode", "acceptEdits", "--with", "be quick"], work)
+    assert (done.returncode, done.stdout.strip()) == (0, "Ok."), done.stderr
+    assert (work / "m.txt").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")

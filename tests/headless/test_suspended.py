@@ -245,7 +245,7 @@ def test_the_line_paused_counts_what_waits_and_names_the_sub_agent(work: Path) -
     asked = [x for x in lines if x.get("subtype") == "approval_requested"]
     [paused] = [x for x in lines if x.get("subtype") == "paused"]
     assert paused["pending"] == len(asked) == len(lines[-1]["pending"]) == 2
-    assert "parent_tool_use_id" not in paused
+    assert paused["parent_tool_use_id"] is None
 
 
 def test_the_pause_of_a_sub_agent_names_its_call(work: Path) -> None:
@@ -277,3 +277,29 @@ def test_a_run_that_was_killed_after_the_approval_no_longer_waits(work: Path) ->
     reasons = [build_timeline(data)[0].terminal_reason for data in (waiting, b"".join(lines[: decided + 1]))]
     assert reasons == ["await_approval", ""]
     assert build_timeline(path.read_bytes())[0].terminal_reason == "completed"
+
+
+def pauses(done: subprocess.CompletedProcess[str]) -> tuple[list[tuple[int, str | None]], int]:
+    """Return the count and the parent of each `paused` line, and how many decisions the result names."""
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    found = [(x["pending"], x["parent_tool_use_id"]) for x in lines if x.get("subtype") == "paused"]
+    return found, len(lines[-1]["pending"])
+
+
+def test_paused_counts_the_decisions_that_are_missing(work: Path) -> None:
+    calls = [once("one"), call("Bash", command="ls"), call("Write", file_path="n.txt", content="x")]
+    done = suspend(work, [{"calls": calls}], "--output-format", "stream-json")
+    assert pauses(done) == ([(2, None)], 2)
+
+
+def test_the_pause_of_a_sub_agent_names_its_task(work: Path) -> None:
+    inner = script(work / "inner.toml", [{"calls": [once("a"), once("b")]}, {"text": "Did it."}])
+    kinds = work.parent / "home/.agent/agents"
+    kinds.mkdir(parents=True)
+    (kinds / "helper.md").write_text(f"---\nname: helper\ndescription: helps\nmodel: {inner}\n---\nHelp.\n")
+    task = call("Task", subagent_type="helper", description="look", prompt="look")
+    done = suspend(work, [{"calls": [task]}, {"text": "End."}], "--output-format", "stream-json")
+    assert pauses(done) == ([(2, "call-1-1"), (2, None)], 2)
+    after = agent(["approve", "--all", "--output-format", "stream-json"], work)
+    resumed = [x for x in map(json.loads, after.stdout.splitlines()) if x.get("subtype") == "resumed"]
+    assert [x["parent_tool_use_id"] for x in resumed] == [None, "call-1-1"]

@@ -151,3 +151,41 @@ def test_without_the_flag_calls_are_denied_as_with_print(work: Path) -> None:
         assert host.say("go")["permission_denials"]
         assert host.requests("can_use_tool") == []
     assert not (work / "a").exists()
+
+
+def test_a_message_a_mode_and_other_arguments_of_the_host_all_apply(work: Path) -> None:
+    write = call("Write", file_path="x1.txt", content="a")
+    more = {"calls": [call("Write", file_path="x2.txt", content="b")], "expect": "mind the tabs"}
+    model = script(work.parent / "s.toml", [{"calls": [write]}, more, {"text": "done"}])
+    mode = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+
+    def answer(fields: dict[str, Any]) -> dict[str, Any]:
+        changed = {**fields["input"], "content": "other"}
+        return allow(fields, updatedPermissions=[mode], message="mind the tabs") | {"updatedInput": changed}
+
+    with HostClient([*ASKS, "--model", model], work, {"can_use_tool": answer}) as host:
+        assert host.say("go")["result"] == "done"
+        assert len(host.requests("can_use_tool")) == 1
+    assert [(work / name).read_text() for name in ("x1.txt", "x2.txt")] == ["other", "b"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"updatedPermissions": [{"type": "setMode", "mode": "yolo"}]}, "yolo"),
+        ({"updatedPermissions": [{"type": "addRules", "behavior": "allow", "rules": [7]}]}, "rules"),
+        ({"updatedPermissions": [{"type": "addDirectories", "directories": ["/"]}]}, "addDirectories"),
+        ({"updatedInput": "touch b"}, "updatedInput"),
+        ({"interrupt": True}, "interrupt"),
+        ({"behavior": "maybe"}, "behavior"),
+        ({"behavior": "deny", "updatedInput": {"command": "touch b"}}, "updatedInput"),
+    ],
+)
+def test_what_cannot_be_honoured_in_the_answer_of_a_host_rejects_the_call(
+    work: Path, wrong: dict[str, Any], named: str
+) -> None:
+    model = script(work.parent / "s.toml", [bash("touch a"), {"text": "done", "expect": named}])
+    answers = {"can_use_tool": lambda fields: {"behavior": "allow", **wrong}}
+    with HostClient([*ASKS, "--model", model], work, answers) as host:
+        assert host.say("go")["result"] == "done"
+    assert not list(work.glob("[ab]"))

@@ -159,6 +159,18 @@ def test_files_are_rewound_to_a_message(work: Path) -> None:
         assert not (work / "new.txt").exists()
 
 
+def test_a_rewind_names_the_files_that_it_keeps(work: Path) -> None:
+    (work / ".gitignore").write_text(".env\n")
+    (work / ".env").write_text("KEY=1\n")
+    model = script(work.parent / "s.toml", [bash("rm .gitignore"), {"text": "done"}])
+    with HostClient(["--model", model, "--permission-mode", "bypassPermissions"], work) as host:
+        uuid = new_uuid()
+        host.say("go", uuid=uuid)
+        kept = [{"path": str(work / ".env"), "reason": "ignored by git before the turn"}]
+        assert host.ask("rewind_files", user_message_id=uuid)["filesKept"] == kept
+        assert (work / ".env").exists() and (work / ".gitignore").exists()
+
+
 def test_clear_begins_another_session(work: Path) -> None:
     model = script(work.parent / "s.toml", [{"text": "one"}, {"text": "two"}])
     with HostClient(["--model", model], work) as host:

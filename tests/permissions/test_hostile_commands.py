@@ -22,7 +22,13 @@ from tests.support.hostile.settings import REPOSITORIES, marker
 
 # The words with which each command is tried, the first ones being its name. "" is a run without a command.
 WORDS: dict[str, list[list[str]]] = {
-    "": [["-p", "look around"], ["-p", "-w", "x", "hi"], ["-p", "-c", "hi"], ["-p", "--on-ask", "suspend", "hi"]],
+    "": [
+        ["-p", "look around"],
+        ["-p", "-w", "x", "hi"],
+        ["-p", "-c", "hi"],
+        ["-p", "--on-ask", "suspend", "hi"],
+        ["-p", "--patch", "../p.patch", "hi"],
+    ],
     "answer": [["yes"]],
     "approve": [["all"]],
     "doctor": [[]],

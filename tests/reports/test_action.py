@@ -86,6 +86,32 @@ def test_a_prompt_runs_and_sets_the_outputs(repository: Path, tmp_path: Path) ->
     assert declared - outputs.keys() == {"comments"}
 
 
+@pytest.mark.parametrize("how", ["split", "damaged", "borrowed", "missing", "subfolder"])
+def test_the_patch_needs_nothing_of_the_repository_but_its_files(repository: Path, tmp_path: Path, how: str) -> None:
+    (repository / "sub").mkdir()
+    if how == "split":
+        git(repository, "update-index", "--split-index")
+    elif how == "damaged":
+        (repository / ".git/index").write_bytes(b"DIRC" + os.urandom(90))
+    elif how == "borrowed":  # objects of another folder are not used
+        (repository / ".git/objects").rename(tmp_path / "objects")
+        (repository / ".git/objects").symlink_to(tmp_path / "objects")
+    elif how == "missing":
+        shutil.rmtree(repository / ".git")
+    job = Job(tmp_path / "job", repository, {}, "push")
+    edit = call("Edit", file_path=str(repository / "a.txt"), old_string="hello world", new_string="hello you")
+    read = call("Read", file_path=str(repository / "a.txt"))
+    model = script(tmp_path / "s.toml", [{"calls": [read]}, {"calls": [edit]}, {"text": "Done."}])
+    folder = {"working-directory": str(repository / "sub")} if how == "subfolder" else {}
+    done = job.run(prompt="go", model=model, permission_mode="acceptEdits", **folder)
+    assert done.returncode == 0, done.stderr + done.stdout
+    if how == "missing":
+        assert "patch" not in job.outputs() and "::warning title=agent::" not in done.stdout
+        return
+    patch = Path(job.outputs()["patch"]).read_text()
+    assert re.findall("^diff.*", patch, re.M) == ["diff --git a/a.txt b/a.txt"] and "+hello you" in patch
+
+
 def test_without_permission_nothing_is_changed(repository: Path, tmp_path: Path) -> None:
     job = Job(tmp_path / "job", repository, {}, "push")
     edit = call("Write", file_path="n.txt", content="n\n")

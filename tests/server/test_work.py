@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.server.coding import awaited_stage
 from tests.support.program import agent
-from tests.support.scripts import call, script
+from tests.support.scripts import bash, call, script
 from tests.support.served import Served, served, write_script
 
 TWENTY = "".join(f"line {n}\n" for n in range(20))
@@ -179,6 +179,22 @@ def test_a_turn_is_undone_with_a_preview_and_the_conversation_goes_back(server: 
     assert "Rewound" in kinds
 
 
+def test_an_undo_names_the_files_that_it_keeps(server: Served) -> None:
+    (server.work / ".gitignore").write_text(".env\n", "utf-8")
+    (server.work / ".env").write_text("KEY=1\n", "utf-8")
+    path = write_script(server.work, bash("rm .gitignore"), {"text": "Done."})
+    session = server.begin("Go", path)
+    server.until(session, "waiting")
+    server.decide(session, "approve")
+    server.until(session, "done")
+    point = server.get(f"/v1/sessions/{session}/undo")["points"][0]
+    why = "ignored by git before the turn"
+    assert {"path": ".env", "action": "keep", "kind": "kept", "why": why} in point["files"]
+    done = server.post(f"/v1/sessions/{session}/undo", {"point": point["id"]})
+    assert done == {"restored": [".gitignore"], "deleted": [], "skipped": [{"path": ".env", "reason": why}]}
+    assert (server.work / ".env").exists()
+
+
 def test_a_worktree_of_its_own(server: Served) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     (server.work / "a.txt").write_text("a\n", "utf-8")
@@ -230,7 +246,7 @@ def test_the_two_calls_of_the_design(server: Served) -> None:
     assert state["pending"][0]["plan"]["files_to_create"] == ["n.txt: holds x"]
     server.post(f"/coding/{session}/approve", {"approved": False, "feedback": "smaller"})
     server.until(session, lambda f: f["state"] == "waiting" and len(f["decisions"]) == 1)
-    server.post(f"/coding/{session}/approve", {"approved": True})
+    server.post(f"/coding/{session}/approve", {"approved": True, "mode": "acceptEdits"})
     server.until(session, "done")
     state = server.get(f"/coding/{session}")
     assert (state["stage"], state["result"], state["error"]) == ("completed", "All done.", "")

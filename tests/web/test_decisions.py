@@ -25,10 +25,12 @@ def restored(served: Served) -> str:
 def test_one_hunk_of_two_is_allowed(browser: Browser, served: Served, size: tuple[int, int]) -> None:
     restored(served)
     edit = {"calls": [call("MultiEdit", file_path="a.txt", edits=EDITS)]}
-    session = served.start([{"calls": [call("Read", file_path="a.txt")]}, edit, {"text": "Half of it."}])
+    last = {"text": "Half of it.", "expect": "mind the tabs"}
+    session = served.start([{"calls": [call("Read", file_path="a.txt")]}, edit, last])
     with reading(browser, served, size, session=session) as reader:
         page = reader.page
         page.get_by_label("a.txt, change 2").uncheck()
+        page.get_by_label("Words with your answer").fill("mind the tabs")
         press(page, "Allow 1 of 2 changes")
         expect(page.get_by_text("Half of it.")).to_be_visible()
         expect(page.locator(".question")).to_be_hidden()

@@ -147,12 +147,10 @@ def approve(
             "--mode",
             metavar="MODE",
             autocompletion=completion.one_of_choices(MODES),
-            help=f"For a plan: the permission mode to continue in: {one_of(MODES)}.",
+            help=f"For a call or a plan: the permission mode to continue in: {one_of(MODES)}.",
         ),
     ] = "",
-    text: Annotated[
-        str, typer.Option("--with", metavar="TEXT", help="For a plan or a review: a comment for the model.")
-    ] = "",
+    text: Annotated[str, typer.Option("--with", metavar="TEXT", help="A comment for the model.")] = "",
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> int:

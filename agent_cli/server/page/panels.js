@@ -41,6 +41,9 @@ export function showChanges(session) {
   );
 }
 
+/** Return how many files an undo would restore; the others in its list are kept. */
+const restoredOf = (point) => point.files.filter((file) => file.kind !== "kept").length;
+
 export function showUndo(session) {
   loaded("Undo", async (shown) => {
     const { points } = await get(`${base(session)}/undo`);
@@ -52,12 +55,15 @@ export function showUndo(session) {
     const choose = (point) => {
       chosen = point;
       go.disabled = false;
+      const restored = restoredOf(point);
       preview.replaceChildren(
-        h("h3", {}, point.files.length ? `Restores ${counted(point.files.length, "file")}` : "No file changes"),
+        h("h3", {}, restored ? `Restores ${counted(restored, "file")}` : "No file changes"),
         h(
           "ul",
           { class: "file-list" },
-          point.files.map((file) => h("li", {}, h("span", { class: "tag" }, file.action), " ", h("span", { class: "path" }, exact(file.path)))),
+          point.files.map((file) =>
+            h("li", {}, h("span", { class: "tag" }, file.action), " ", h("span", { class: "path" }, exact(file.path)), file.kind === "kept" ? ` ${visible(file.why)}` : null),
+          ),
         ),
       );
     };
@@ -94,7 +100,7 @@ export function showUndo(session) {
               "span",
               {},
               h("span", { class: "option-label" }, oneLine(point.message) || "The start"),
-              h("span", { class: "option-more" }, `${ago(point.time)} · ${counted(point.files.length, "file")}`),
+              h("span", { class: "option-more" }, `${ago(point.time)} · ${counted(restoredOf(point), "file")}`),
             ),
           ),
         ),

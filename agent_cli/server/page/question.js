@@ -285,8 +285,8 @@ class Approval {
     const all = this.item.hunks?.length || 0;
     const part = all > 1 && this.chosen.size < all;
     this.yes.lastChild.textContent = part ? `Allow ${this.chosen.size} of ${all} changes` : "Allow once";
-    this.yes.disabled = part && !this.chosen.size;
-    for (const other of this.always) other.disabled = part || this.editor !== undefined;
+    const none = part && !this.chosen.size;
+    for (const choice of [this.yes, ...this.always]) choice.disabled = none;
   }
 
   facts() {
@@ -312,11 +312,10 @@ class Approval {
 
   foot() {
     const { item, panel } = this;
-    const yes = (more = {}) => panel.send({ verdict: "approve", text: panel.text || undefined, ...more });
     this.yes = button("Allow once", { kind: "primary", "aria-keyshortcuts": "a", on: () => this.approve() });
     this.always = [];
     const always = (label, more) => {
-      const shown = button(label, { on: () => yes(more) });
+      const shown = button(label, { on: () => this.approve(more) });
       this.always.push(shown);
       return shown;
     };
@@ -342,11 +341,11 @@ class Approval {
     this.editor = area;
     this.shownCommand.replaceChildren(labelled("Command to run instead", area));
     opener.remove();
-    for (const other of this.always) other.disabled = true;
     area.focus();
   }
 
-  approve() {
+  /** Send the approval with everything that the reader chose. more: the fields of a choice besides plain yes. */
+  approve(more = {}) {
     if (this.yes.disabled) return;
     const { item, panel } = this;
     const part = (item.hunks?.length || 0) > 1 && this.chosen.size < item.hunks.length;
@@ -356,6 +355,7 @@ class Approval {
       text: panel.text || undefined,
       hunks: part ? [...this.chosen].sort((a, b) => a - b) : undefined,
       arguments: edited ? { ...item.arguments, command: this.editor.value } : undefined,
+      ...more,
     });
   }
 }

@@ -190,6 +190,11 @@ def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> li
         ctx.say(f"  and {len(ready) + len(ask) - _MAX_LISTED} more")
     for line in describe_plan(lost, root)[:_MAX_LISTED]:
         ctx.say(f"  cannot {line}")
+    kept = describe_plan(plan.of("kept"), root)
+    for line in kept[:_MAX_LISTED]:
+        ctx.say(f"  {line}")
+    if len(kept) > _MAX_LISTED:
+        ctx.say(f"  and {len(kept) - _MAX_LISTED} more to keep")
     for note in plan.notes:
         ctx.say(f"  note: {note}")
     if not ready and not ask:

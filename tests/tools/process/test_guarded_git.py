@@ -16,46 +16,138 @@ from agent_tools.process.guarded_git import (
     GitError,
     GitRun,
     checked_git,
+    fetching_git,
     find_git,
     hardened_variables,
     isolated_git,
     store_git,
     user_git,
+    user_settings_git,
     without_filters,
 )  # fmt: skip
 from tests.support.hostile.git import begin, config
 from tests.support.hostile.settings import marker, program
-from tests.support.program_files import MODULES, nodes
+from tests.support.program_files import MODULES, tree
 from tests.support.repositories import git
 
 GIT = find_git(os.environ["PATH"], "/nowhere")
-_STARTING = {
-    "run",
-    "Popen",
-    "call",
-    "check_call",
-    "check_output",
-    "execv",
-    "execve",
-    "posix_spawn",
-    "spawnv",
-    "execute",
-}
+# What /commit uses of GitPython: it reads files and starts nothing.
+_READ_BY_GITPYTHON = {"working_tree_dir", "git_dir", "common_dir"}
+_FINDING = ("find_git", "find_snapshot_git", "which")
+_STARTING = ("exec", "spawn", "posix_spawn", "system", "popen")
+# What a caller's environment may have, and no git process of the program gets.
+POISON = {
+    "GIT_DIR": "/x", "GIT_INDEX_FILE": "/x", "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_PARAMETERS": "'a.b=c'",
+    "GIT_SSH": "/x", "GIT_SSH_COMMAND": "/x", "GIT_EXTERNAL_DIFF": "/x", "GIT_TRACE": "/x", "GIT_EXEC_PATH": "/x",
+    "GIT_PAGER": "/x", "GIT_TEMPLATE_DIR": "/x", "GIT_PROXY_COMMAND": "/x", "GIT_EDITOR": "/x", "GIT_ASKPASS": "/x",
+    "GIT_WORK_TREE": "/x", "API_KEY": "x", "ANTHROPIC_API_KEY": "sk-ant-api03-x", "GITHUB_TOKEN": "ghs_x",
+    "INPUT_JSON": "{}", "INPUT_TOKEN": "x", "NPM_TOKEN": "x", "DATABASE_URL": "postgres://u:secret@h/db",
+    "LD_PRELOAD": "/x", "PYTHONSTARTUP": "/x", "BASH_ENV": "/x",
+}  # fmt: skip
+
+
+def starts_of_git(source: ast.AST) -> list[str]:
+    """Code that starts a program named git, by a list of words or a line of a shell, or prepares such a start."""
+    every = list(ast.walk(source))
+    names = {"git"}
+    for node in every:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func) as call):
+                names |= {name} if _last_name(func) in _FINDING and "git" in ast.unparse(call) else set()
+    found = []
+    for node in every:
+        match node:
+            case ast.List(elts=words, ctx=ast.Load()) | ast.Tuple(elts=words, ctx=ast.Load()) if words:
+                # A single word is no command, but a list of names.
+                starts = isinstance(words[0], ast.Name | ast.Starred) or (isinstance(node, ast.List) and len(words) > 1)
+                is_start = starts and _is_git(words[0], names)
+                is_line = isinstance(node, ast.List) and any(_text(word).startswith("git ") for word in words)
+            case ast.Call(func=ast.Attribute(attr=attr), args=[first, *_]) if attr.startswith(_STARTING):
+                is_start, is_line = _is_git(first, names), _text(first).startswith("git ")
+            case ast.Call(func=func):
+                is_start, is_line = _last_name(func) == "GitRun", False
+            case _:
+                continue
+        found += [ast.unparse(node)] if is_start or is_line else []
+    return found
+
+
+def uses_of_gitpython(source: ast.AST) -> list[str]:
+    """Attributes of GitPython's repository that may start git."""
+    reads = (n for n in ast.walk(source) if isinstance(n, ast.Attribute) and _last_name(n.value) in ("repo", "_repo"))
+    return [ast.unparse(node) for node in reads if node.attr not in _READ_BY_GITPYTHON]
+
+
+def _last_name(node: ast.AST) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+def _text(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _is_git(word: ast.AST, names: set[str]) -> bool:
+    return _text(word).rpartition("/")[2] == "git" or (isinstance(word, ast.Name) and word.id in names)
 
 
 def test_nothing_else_starts_git() -> None:
-    for name, path in MODULES.items():
-        if name == "agent_tools.process.guarded_git":
-            continue
-        for node in nodes(path):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _STARTING:
-                for given in (*node.args, *(k.value for k in node.keywords)):
-                    first = given.elts[0] if isinstance(given, ast.List | ast.Tuple) and given.elts else given
-                    assert not (isinstance(first, ast.Constant) and first.value == "git"), (name, node.lineno)
-            # GitPython starts git by what hangs on `.git`.
-            assert not (isinstance(node, ast.Attribute) and node.attr == "git" and "repo" in ast.unparse(node.value)), (
-                name
-            )
+    own = "agent_tools.process.guarded_git"
+    found = {name: starts_of_git(tree(path)) for name, path in MODULES.items() if name != own}
+    assert {name: places for name, places in found.items() if places} == {}
+    assert uses_of_gitpython(tree(MODULES["agent_cli.git.repository"])) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "subprocess.run(['git', 'status'])",
+        "run_child(['/usr/bin/git', 'status'])",
+        "git = shutil.which('git')\nsubprocess.run([git, *quiet, *words])",
+        "program = find_git(path, root)\nstart_child([program, 'add'])",
+        "os.posix_spawn('git', ['git'], env)",
+        "os.system('git add --all')",
+        "run_child(['sh', '-c', 'git add --all'])",
+        "GitRun(program, '/', env)",
+    ],
+)
+def test_a_start_of_git_is_seen(source: str) -> None:
+    assert starts_of_git(ast.parse(source))
+
+
+@pytest.mark.parametrize("source", ["repo.git.status()", "self._repo.index.add(['x'])", "repo.is_dirty()"])
+def test_a_start_by_gitpython_is_seen(source: str) -> None:
+    assert uses_of_gitpython(ast.parse(source))
+
+
+def test_gitpython_starts_nothing(root: Path) -> None:
+    import git as gitpython
+
+    from agent_cli.git.repository import Repository
+
+    Repository(root, env(root))
+    with pytest.raises((gitpython.GitCommandNotFound, PermissionError)):
+        gitpython.Git(root).version()
+
+
+def test_no_environment_is_inherited(root: Path) -> None:
+    poisoned = {**env(root), **POISON}
+    store = str(root.parent / "store")
+    runs = [
+        isolated_git(GIT), user_settings_git(GIT, poisoned), store_git(GIT, store), fetching_git(GIT, store, poisoned),
+        checked_git(GIT, checkout(root), poisoned), user_git(GIT, checkout(root), poisoned),
+    ]  # fmt: skip
+    for run in runs:
+        assert not {name for name, value in run.env.items() if POISON.get(name) == value}
+        assert run.env["PATH"]
+
+
+def test_a_commit_has_the_variables_that_hooks_and_signatures_need(root: Path) -> None:
+    given = {
+        "HOME": "/h", "LANG": "C.UTF-8", "LC_TIME": "C", "SSH_AUTH_SOCK": "/s", "GPG_TTY": "/dev/pts/1",
+        "NVM_DIR": "/n", "VIRTUAL_ENV": "/v", "XDG_CONFIG_HOME": "/c", "SKIP": "lint", "GIT_AUTHOR_EMAIL": "a@b",
+        "HTTPS_PROXY": "http://p:1",
+    }  # fmt: skip
+    assert user_git(GIT, checkout(root), given).env.items() >= given.items()
 
 
 @pytest.fixture
@@ -122,9 +214,6 @@ def test_variables_of_the_user_that_lead_git_astray_are_not_handed_on(root: Path
     assert found["GIT_DIR"] == f"{root}/.git"
     assert not {"GIT_INDEX_FILE", "GIT_CONFIG_COUNT", "GIT_SSH", "GIT_TRACE", "API_KEY"} & found.keys()
     assert all(folder.startswith("/") for folder in found["PATH"].split(":"))
-    mine = user_git(GIT, checkout(root), astray).env
-    assert (mine["GIT_DIR"], mine["GIT_SSH"]) == (f"{root}/.git", "/x")
-    assert not {"GIT_INDEX_FILE", "GIT_CONFIG_COUNT"} & mine.keys()
 
 
 def test_nothing_is_configured_nowhere_and_in_a_store(root: Path) -> None:

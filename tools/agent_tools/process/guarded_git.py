@@ -4,11 +4,14 @@ A repository may name programs in its configuration, attributes and hooks, and m
 created by one of these functions:
 
 - `isolated_git`: reads no repository and no configuration.
+- `user_settings_git`: reads the user's own configuration, and no repository.
 - `store_git`: a git folder of this program; reads no configuration of the user or the repository.
 - `checked_git`: the user's repository as inspected (`Checkout`); its folder and work tree are fixed, and nothing is
 started except, if it is trusted, its configured filters.
 - `fetching_git`: fetches into an empty git folder of this program, with the user's logins and proxies.
-- `user_git`: an operation that the user requested by name, as their own git would run it, hooks included.
+- `user_git`: a commit that the user requested, as their own git would make it, hooks included.
+
+Their environments are built from lists, never inherited: no variable of the caller redirects git or has a key.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from agent_tools.fs.safe_files import find_obstacle, known_obstacle
 from agent_tools.process.child import MAX_MEMORY_BYTES, BriefChild, StuckError, collect, limit_memory, start_child
 from agent_tools.record import Value
+from agent_tools.secret_patterns import without_secrets
 
 if TYPE_CHECKING:
     import subprocess
@@ -72,16 +76,29 @@ _NO_SUBMODULES = "--ignore-submodules=all"
 # For behaviour without a setting, or with one that files of the repository override.
 _OPTIONS = {
     "diff": (*_NO_PROGRAMS, _NO_SUBMODULES),
+    "diff-files": (*_NO_PROGRAMS, _NO_SUBMODULES),
+    "diff-index": (*_NO_PROGRAMS, _NO_SUBMODULES),
+    "diff-tree": (*_NO_PROGRAMS, _NO_SUBMODULES),
     "log": _NO_PROGRAMS,
     "show": _NO_PROGRAMS,
     "status": (_NO_SUBMODULES,),
     "grep": ("--no-textconv", "--no-recurse-submodules"),
 }
-# Variables that make git use another repository than that of its working directory.
-REDIRECTING_VARIABLES = (
-    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
-)  # fmt: skip
+# What git, hooks and filters of the user get for a commit. Of GIT_* only who commits, and the user's configuration.
+_COMMIT_VARIABLES = frozenset((
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "EMAIL", "CI", "NO_COLOR",
+    "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GPG_TTY", "GNUPGHOME", "DISPLAY", "WAYLAND_DISPLAY",
+    "DBUS_SESSION_BUS_ADDRESS", "SUDO_UID", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY",
+    "ALL_PROXY", "NO_PROXY", "VIRTUAL_ENV", "PYTHONPATH", "PYENV_ROOT", "PYENV_VERSION", "POETRY_HOME", "PIPX_HOME",
+    "NODE_PATH", "NODE_ENV", "NPM_CONFIG_PREFIX", "PNPM_HOME", "BUN_INSTALL", "DENO_DIR", "GEM_HOME", "GEM_PATH",
+    "BUNDLE_PATH", "RBENV_ROOT", "RBENV_VERSION", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "GOPATH", "GOROOT",
+    "GOBIN", "GOFLAGS", "GOPROXY", "JAVA_HOME", "GRADLE_USER_HOME", "MAVEN_HOME", "M2_HOME", "ANDROID_HOME",
+    "DOTNET_ROOT", "PRE_COMMIT_HOME", "PRE_COMMIT_COLOR", "SKIP", "HUSKY", "LEFTHOOK", "LEFTHOOK_EXCLUDE",
+    "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_DATE", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
+))  # fmt: skip
+_COMMIT_PREFIXES = ("LC_", "XDG_", "CONDA_", "NVM_", "FNM_", "VOLTA_", "ASDF_", "MISE_", "SDKMAN_", "UV_", "NIX_")
 
 
 class GitError(Exception):
@@ -135,6 +152,10 @@ class GitRun:
     def with_settings(self, settings: Mapping[str, str]) -> GitRun:
         """Return a copy with more settings."""
         return GitRun(self.program, self.cwd, self.env, self._settings | dict(settings), self.memory)
+
+    def on_work_tree(self, root: str) -> GitRun:
+        """Return a copy that works on the files of another folder."""
+        return GitRun(self.program, root, {**self.env, "GIT_WORK_TREE": root}, self._settings, self.memory)
 
     def argv(self, *words: str) -> list[str]:
         """Return the command line. An option of git (`--literal-pathspecs`) may precede the subcommand."""
@@ -238,6 +259,13 @@ def isolated_git(program: str) -> GitRun:
     )
 
 
+def user_settings_git(program: str, env: Mapping[str, str]) -> GitRun:
+    """Return a git that reads the user's own configuration, and no repository."""
+    found = isolated_git(program)
+    own = {name: value for name, value in found.env.items() if name not in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")}
+    return GitRun(program, found.cwd, own | {name: env[name] for name in ("HOME", "XDG_CONFIG_HOME") if env.get(name)})
+
+
 def store_git(program: str, folder: str, objects: Sequence[str] = ()) -> GitRun:
     """Return a git for a folder of this program. objects: folders of objects that need not be stored again."""
     env = {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_DIR": folder, "GIT_LITERAL_PATHSPECS": "1"}
@@ -316,11 +344,14 @@ def hardened_variables(root: str, checkout: Checkout | None, off: Mapping[str, s
 
 
 def user_git(program: str, checkout: Checkout, env: Mapping[str, str]) -> GitRun:
-    """Return a git for an operation that the user requested by name, with configured hooks and programs."""
+    """Return a git for a commit that the user requested, with configured hooks and programs.
+
+    env: the user's environment. What is neither listed above nor free of secrets is not handed on.
+    """
+    found = {k: v for k, v in env.items() if k in _COMMIT_VARIABLES or k.startswith(_COMMIT_PREFIXES)}
     fixed = {"GIT_DIR": checkout.folder, "GIT_WORK_TREE": checkout.root, "GIT_LITERAL_PATHSPECS": "1"}
-    rest = {key: value for key, value in env.items() if key not in REDIRECTING_VARIABLES}
     fixed |= {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
-    return GitRun(program, checkout.root, rest | fixed, memory=None)
+    return GitRun(program, checkout.root, without_secrets(found) | fixed, memory=None)
 
 
 def _quote_path(path: str) -> str:

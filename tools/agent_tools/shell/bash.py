@@ -52,8 +52,8 @@ _CONFINED_NOTE = (
     "command]"
 )
 _PLAN_NOTE = (
-    "plan mode ran this command read-only, without a network and secrets, and that stopped it; put it into the plan, or "
-    "call again with dangerouslyDisableSandbox to ask the user"
+    "plan mode ran this command read-only, without a network and secrets, and that stopped it; put it into the plan, "
+    "or call again with dangerouslyDisableSandbox to ask the user"
 )
 OUTPUT_HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
