@@ -33,6 +33,7 @@ from agent_cli.session.search import is_id_like, root_of
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import project_folders, session_files
 from agent_tools.base import Effect
+from agent_tools.plan import plan_file
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 from agent_tools.text import counted, escape_controls, shorten
@@ -275,7 +276,8 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
         raise UsageError(f"In plan mode nothing can be changed: agent approve {short} --mode acceptEdits")
     workspace = agent.tool_context.workspace
     # For a plan without file names, check an arbitrary one.
-    named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
+    files = (*plan.get("files_to_create", ()), *plan.get("files_to_modify", ()))
+    named = [plan_file(str(item))[0] for item in files] or ["a-new-file"]
     refused_from = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK
     paths = [os.path.normpath(workspace.cwd / os.path.expanduser(str(name))) for name in named]
     writer = next(tool.name for tool in BUILTIN if tool.replaces_file)

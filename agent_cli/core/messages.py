@@ -17,6 +17,12 @@ from typing import Any, TypeGuard
 from agent_tools.record import Value
 from agent_tools.results import Media, MediaKind
 
+# Asks the model for the rest of an answer: what follows belongs to the same text.
+CONTINUE_CUT = (
+    "<reminder>\nYour answer was cut at the token limit. Continue exactly where it stopped, without repeating "
+    "anything.\n</reminder>"
+)
+
 
 class Text(Value, tag="Text"):
     """Text of the model.

@@ -180,7 +180,9 @@ class CallBatch:
         # Calls that nobody is asked about again: already decided, or edited and approved as edited.
         decided: set[str] = set()
         edited: set[str] = set()
-        for proposal in askable_calls(batch):
+        # Calls beyond the limit are not run, whatever the user would say.
+        within = {call.id for call in self.waiting[: self.turn.budget.calls_left]}
+        for proposal in (item for item in askable_calls(batch) if item.call.id in within):
             try:
                 request = approval_request(self.turn, proposal)
                 if self._already_decided(proposal, request):
@@ -278,7 +280,7 @@ class CallBatch:
                 if answer.rule:
                     yield from self._save_rule(answer)
                 ended = yield from self._settle_call(item, approved=True)
-            elif not isinstance(item, CallError) and item.needs_approval:
+            elif not isinstance(item, CallError) and item.needs_approval and self.turn.budget.calls_left != 0:
                 return None
             else:
                 ended = yield from self._settle_call(item)

@@ -28,7 +28,7 @@ from agent_cli.core.events import (
     TurnStarted,
     Warned,
 )
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, UserMessage, pending_calls
+from agent_cli.core.messages import CONTINUE_CUT, AssistantMessage, Message, ToolCall, UserMessage, pending_calls
 from agent_cli.core.results import (
     Action,
     Cap,
@@ -121,10 +121,6 @@ REASONS: dict[Cap, TerminalReason] = {
     "failures": "max_failures", "denials": "max_denials", "repetition": "repetition", "output": "max_output_tokens",
 }  # fmt: skip
 EMPTY_ANSWER = "Your answer was empty. If the work is done, say in a few lines what was done; otherwise continue."
-CONTINUE_CUT = (
-    "<reminder>\nYour answer was cut at the token limit. Continue exactly where it stopped, without repeating "
-    "anything.\n</reminder>"
-)
 CUT_EMPTY = (
     "<reminder>\nYour answer was cut at {where} before it had any words. Think less, and act or answer in smaller "
     "steps.\n</reminder>"

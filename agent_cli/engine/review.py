@@ -74,7 +74,7 @@ class ReviewGates:
         if resumed and calls[0].id != self._asking:
             return GateResult()
         title = self._flow.review() if self._flow else ""
-        if not title and (self._review != "files" or not self._changed):
+        if not title and not self._files_changed(turn):
             return GateResult()
         reply = yield from self._ask_review(turn, calls[0].id, title, ())
         if isinstance(reply, GateResult):
@@ -117,7 +117,7 @@ class ReviewGates:
         """
         if self._flow and (missing := self._flow.missing()):
             yield Warned(f"/{self._name} ends early: {missing}.")
-        if self._review != "files" or not self._changed or not turn.deps.attended:
+        if not turn.deps.attended or not self._files_changed(turn):
             return None
         # No call can stay pending here, so the question is not recorded; the answer becomes a message.
         asked = QuestionAsked("end", "review", self._data(turn, "", (), end=", and the turn would end here"))
@@ -131,6 +131,12 @@ class ReviewGates:
             return f"I {(yield from self._revert(turn, reply)).text}"
         self._reset()
         return reply.text if reply.verdict == "revise" else None
+
+    def _files_changed(self, turn: Turn) -> bool:
+        """Return True if the setting asks for a review of changes, and there are some, by file tools or by commands."""
+        if self._review != "files":
+            return False
+        return bool(self._changed) or bool(self._ran and turn.deps.watch.diffs(self._calls))
 
     def _ask_review(
         self, turn: Turn, call_id: str, title: str, steps: Sequence[str]

@@ -224,6 +224,10 @@ class AnthropicClient(HttpModelClient):
             yield from self._notify_once(
                 f"{request.model} does not support a thinking budget; it uses the effort alone."
             )
+        if 0 < (request.thinking_tokens or 0) < MIN_THINKING_TOKENS and self._thinks_by_budget(request):
+            yield from self._notify_once(
+                f"{request.model} thinks with {MIN_THINKING_TOKENS:,} tokens or more; the budget was omitted."
+            )
         if request.prefill and self._thinking(request):
             yield from self._notify_once("The prefill was omitted, because it cannot be combined with thinking.")
         if request.tools and request.tool_choice == "none":

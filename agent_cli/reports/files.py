@@ -85,8 +85,10 @@ def parse_report(spec: str, env: Mapping[str, str]) -> ReportFile:
         return ReportFile(name, env[variable], append=True)
     if not file and (name != "annotations" or colon):
         raise UsageError(f"--report {spec}: name the file, as in --report {name}:FILE.")
-    if not file:
+    if not file or (file == "-" and name == "annotations"):
         return ReportFile(name)
+    if file == "-":
+        raise UsageError(f"--report {spec}: standard output has the answer; name a file, as in --report {name}:FILE.")
     check_target("--report", file)
     system = variable and os.path.abspath(file) == env.get(variable)  # noqa: PTH100
     return ReportFile(name, os.path.abspath(file), append=bool(system))  # noqa: PTH100

@@ -18,6 +18,7 @@ from agent_cli.server.queries import session_log, session_not_found, token_of
 from agent_cli.server.schemas import CodingApprove, CodingStart, StartBody
 from agent_cli.server.views import read_lines
 from agent_cli.session.timeline import stage_of
+from agent_tools.plan import FILE_NOTES, plan_file
 
 # The fields of a plan in these calls.
 _PLAN = ("files_to_create", "files_to_modify", "commands", "dependencies", "tests")
@@ -71,6 +72,22 @@ def _decision_about(item: dict[str, Any], body: CodingApprove) -> UserDecision:
     return UserDecision(call_id, binding, word, text, **fields)
 
 
+def awaited_stage(items: list[dict[str, Any]]) -> str:
+    """Return the stage of a session with these items; "" if none of them waits for a decision."""
+    kinds = [item["kind"] for item in items if "decided" not in item]
+    asked = next((kind for kind in kinds if kind != "approval"), "")
+    if asked:
+        return "awaiting_plan_approval" if asked == "plan" else "awaiting_answer"
+    return "awaiting_tool_approval" if kinds else ""
+
+
+def _items(name: str, texts: list[str]) -> list[Any]:
+    """Return a list of a plan; each file as an object: {"path": ..., "purpose": ...}."""
+    if (note := FILE_NOTES.get(name)) is None:
+        return texts
+    return [dict(zip(("path", note), plan_file(text), strict=True)) for text in texts]
+
+
 async def coding_state(hub: Hub, session_id: str) -> dict[str, Any]:
     """Return the state of a request, as these two calls answer it."""
     detail = await hub.detail(session_id)
@@ -83,6 +100,9 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
     path = session_log(hub, session_id)
     restored = hub.views.restored(path)
     stage = _STAGES.get(detail["state"]) or (str(stage_of(restored)) if restored is not None else "queued")
+    if detail["state"] == "running":
+        # The question is known before the process has ended in it.
+        stage = awaited_stage(detail["pending_items"]) or stage
     plan, asked, approved = None, "", False
     summaries: dict[str, str] = {}
     completed: list[str] = []
@@ -90,7 +110,7 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
         if line.type == "QuestionAsked" and line.data.get("kind") == "plan":
             data = line.data["data"]
             plan, asked = {"text": data.get("plan", ""), "steps": data.get("steps", [])}, line.data["call_id"]
-            plan |= {name: data.get(name, []) for name in _PLAN}
+            plan |= {name: _items(name, data.get(name, [])) for name in _PLAN}
         elif line.type == "QuestionAnswered" and line.data["call_id"] == asked:
             approved = line.data["verdict"] == "approve"
         elif line.type == "ToolRequested":

@@ -140,9 +140,11 @@ class _Turn:
                 self._change(data, facts=(*data.get("facts", ()), *narrowest))
             case "ApprovalResolved":
                 words = data.get("reason", "")
+                self._go_on(data["decision"])
                 self._change(data, decision=data["decision"], by=data["by"], user=data.get("user", ""), reason=words)
             case "QuestionAnswered":
                 by, words = data.get("by", "person"), data.get("text", "")
+                self._go_on(data["verdict"])
                 self._change(data, decision=data["verdict"], by=by, user=data.get("user", ""), reason=words)
             case "ToolStarted":
                 self._change(data, started=True)
@@ -175,6 +177,11 @@ class _Turn:
                     "stop_reason": done["stop_reason"],
                     "text": data.get("text", ""),
                 }
+
+    def _go_on(self, decision: str) -> None:
+        """Note that a suspended turn has its decision: whatever comes of it, it no longer waits."""
+        if decision != "defer" and self.fields.get("result") == "Suspended":
+            self.fields["terminal_reason"] = ""
 
     def _add_usage(self, usage: Usage) -> None:
         self.fields["usage"] = self.fields.get("usage", Usage()) + usage

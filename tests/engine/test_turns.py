@@ -192,6 +192,17 @@ def test_the_bound_of_calls_gets_a_last_word_without_calls(root: Path) -> None:
     assert not pending_calls(world.history)
 
 
+@pytest.mark.parametrize(("left", "answers"), [(2, [Approve(), Approve()]), (1, [Reject()]), (3, [Approve()] * 3)])
+def test_no_call_beyond_the_limit_is_asked_about(root: Path, left: int, answers: list[Approve | Reject]) -> None:
+    calls = [call("Bash", command=f"touch made{n}") for n in range(4)]
+    world = World(root, [{"calls": calls}, {"text": "Half done."}], answers)
+    assert isinstance(world.turn(limits=Limits(tool_calls=left)), LimitReached)
+    assert [request.summary for request in world.asked] == [f"Run: touch made{n}" for n in range(left)]
+    approved = sum(isinstance(answer, Approve) for answer in answers)
+    assert len(list(root.glob("made*"))) == approved
+    assert len(world.results) == 4 and not pending_calls(world.history)
+
+
 def test_a_model_that_calls_in_its_last_word_is_answered(root: Path) -> None:
     world = World(root, [{"calls": [READ]}, {"calls": [READ]}])
     result = world.turn(limits=Limits(tool_calls=1))

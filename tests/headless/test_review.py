@@ -78,6 +78,34 @@ def test_a_review_before_a_call_that_needs_approval_itself(work: Path) -> None:
     assert (work / "t").read_text() == "x\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "changed"),
+    [
+        ("echo g > gen.txt", ["gen.txt"]),
+        ("sed -i s/hello/bye/ a.txt && rm c.txt", ["a.txt", "c.txt"]),
+        ("cat a.txt; git status", []),
+        # What git ignores is no work to look at.
+        ("python3 -c 'import m'; test -d __pycache__", []),
+    ],
+)
+def test_files_that_commands_changed_are_reviewed(work: Path, command: str, changed: list[str]) -> None:
+    (work / "a.txt").write_text("hello\n")
+    (work / "c.txt").write_text("c\n")
+    (work / "m.py").write_text("x = 1\n")
+    (work / ".gitignore").write_text("__pycache__\n")
+    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    replies = [{"calls": [call("Bash", command=command)]}, {"calls": [call("Bash", command="ls")]}, {"text": "Done."}]
+    done = begin(work, replies, "--permission-mode", "bypassPermissions", review="files")
+    listed = json.loads(agent(["pending", "--json"], work).stdout)
+    if not changed:
+        assert done.returncode == 0 and not listed, done.stderr
+        return
+    assert done.returncode == 3, done.stderr
+    shown = listed[0]["pending"][0]
+    assert shown["kind"] == "review" and sorted(f["path"] for f in shown["review"]["files"]) == changed
+    assert agent(["approve"], work).stdout == "Done.\n"
+
+
 def test_a_run_that_must_not_ask_fails_at_a_gate(work: Path) -> None:
     done = begin(work, REPLIES, "--on-ask", "fail")
     assert done.returncode == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.session.timeline import build_timeline
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
@@ -234,6 +235,48 @@ def test_what_a_command_would_destroy_changed_before_it_was_approved(work: Path)
     assert "28 bytes" in agent(["pending"], work).stdout
     assert "Removed." in agent(["approve"], work).stdout
     assert not (work / "a.txt").exists()
+
+
+def test_the_line_paused_counts_what_waits_and_names_the_sub_agent(work: Path) -> None:
+    calls = [once("one"), call("Bash", command="ls"), WRITE]
+    flags = ["--output-format", "stream-json", "--permission-mode", "default"]
+    first = suspend(work, [{"calls": calls}, {"text": "Ok."}], *flags)
+    lines = [json.loads(line) for line in first.stdout.splitlines()]
+    asked = [x for x in lines if x.get("subtype") == "approval_requested"]
+    [paused] = [x for x in lines if x.get("subtype") == "paused"]
+    assert paused["pending"] == len(asked) == len(lines[-1]["pending"]) == 2
+    assert paused["parent_tool_use_id"] is None
+
+
+def test_the_pause_of_a_sub_agent_names_its_call(work: Path) -> None:
+    task = call("Task", subagent_type="general", description="look", prompt="look")
+    replies = [{"calls": [task]}, {"calls": [once("one")]}, {"text": "Sub."}, {"text": "Ok."}]
+    first = suspend(work, replies, "--output-format", "stream-json")
+    second = agent(["approve", "--output-format", "stream-json"], work)
+    lines = [json.loads(line) for line in (first.stdout + second.stdout).splitlines()]
+    for kind in ("paused", "resumed"):
+        assert {None, "call-1-1"} <= {x.get("parent_tool_use_id") for x in lines if x.get("subtype") == kind}
+
+
+def test_what_was_approved_after_a_pause_is_learned_once(work: Path) -> None:
+    suspend(work, [{"calls": [call("Bash", command="touch made")]}, {"text": "Ok."}])
+    assert agent(["approve"], work).returncode == 0
+    learned = json.loads(agent(["permissions", "learn", "--json"], work).stdout)
+    assert learned["questions"] == 1 and [rule["count"] for rule in learned["rules"]] == [1]
+
+
+def test_a_run_that_was_killed_after_the_approval_no_longer_waits(work: Path) -> None:
+    suspend(work, [{"calls": [call("Bash", command="touch made")]}, {"text": "Ok."}])
+    path = next((work.parent / "home" / "state").rglob("*.jsonl"))
+    waiting = path.read_bytes()
+    assert agent(["approve"], work).returncode == 0
+    lines = path.read_bytes().splitlines(keepends=True)
+    decided = next(
+        n for n, line in enumerate(lines) if b'"approve"' in line and json.loads(line)["type"] == "ApprovalResolved"
+    )
+    reasons = [build_timeline(data)[0].terminal_reason for data in (waiting, b"".join(lines[: decided + 1]))]
+    assert reasons == ["await_approval", ""]
+    assert build_timeline(path.read_bytes())[0].terminal_reason == "completed"
 
 
 def pauses(done: subprocess.CompletedProcess[str]) -> tuple[list[tuple[int, str | None]], int]:

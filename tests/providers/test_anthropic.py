@@ -98,6 +98,16 @@ def test_ids_of_other_providers_are_made_acceptable_on_both_sides() -> None:
 # Thinking.
 
 
+@pytest.mark.parametrize(("budget", "named"), [(500, True), (1, True), (1023, True), (1024, False), (2000, False)])
+def test_a_budget_that_is_too_small_is_named_once(budget: int, named: bool) -> None:
+    with ModelServer([Reply(text="ok"), Reply(text="ok")]) as server:
+        wire = AnthropicClient(server.anthropic_url, "key")
+        said = asked(wire, thinking_tokens=budget).notices
+        assert said == ((f"{OLD} thinks with 1,024 tokens or more; the budget was omitted.",) if named else ())
+        assert asked(wire, thinking_tokens=budget).notices == ()
+        assert ("thinking" in server.bodies[0]) is not named
+
+
 def test_thinking_comes_with_its_signature_and_goes_back_as_it_came() -> None:
     reply = Reply(thinking="Let me see.", signature="sig==", redacted="opaque", text="ok", calls=(Call("Read", {}),))
     with ModelServer([reply.replace(split=2), Reply(text="done")]) as server:

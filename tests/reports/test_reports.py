@@ -51,10 +51,11 @@ def test_every_report_of_a_run(work: Path) -> None:
     assert "conclusion<<END-" in outputs and "\nIt fails.\n::error::no\nEND-" in outputs
 
 
-def test_annotations_go_to_standard_error_and_name_a_failure(work: Path) -> None:
+@pytest.mark.parametrize("spec", ["annotations", "annotations:-"])
+def test_annotations_go_to_standard_error_and_name_a_failure(work: Path, spec: str) -> None:
     model = script(work.parent / "s.toml", [{"error": {"kind": "auth", "message": "100% wrong\nkey"}}])
-    done = agent(["-p", "--model", model, "--report", "annotations", "go"], work)
-    assert (done.returncode, done.stdout) == (1, "")
+    done = agent(["-p", "--model", model, "--report", spec, "go"], work)
+    assert (done.returncode, done.stdout) == (1, "") and not (work / "-").exists()
     assert "::error title=agent%3A failed::" in done.stderr and "100%25 wrong" in done.stderr
 
 
@@ -76,6 +77,7 @@ def test_secrets_of_the_environment_are_in_no_report(work: Path) -> None:
         ("summary", "sets GITHUB_STEP_SUMMARY"),
         ("junit:no/such/folder/x", "does not exist"),
         ("junit:.", "is a folder"),
+        ("junit:-", "standard output has the answer"),
     ],
 )
 def test_a_report_that_cannot_be_written_ends_the_run_before_it_starts(work: Path, spec: str, words: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.server.coding import awaited_stage
 from tests.support.program import agent
 from tests.support.scripts import bash, call, script
 from tests.support.served import Served, served, write_script
@@ -227,7 +228,8 @@ def test_a_session_of_the_terminal_is_decided_here_and_the_other_way_round(serve
 
 
 def test_the_two_calls_of_the_design(server: Served) -> None:
-    plan = call("ExitPlanMode", plan="Make it.", steps=["one"], files_to_create=["n.txt"], tests=["pytest"])
+    files = [{"path": "n.txt", "purpose": "holds x"}]
+    plan = call("ExitPlanMode", plan="Make it.", steps=["one"], files_to_create=files, tests=["pytest"])
     replies = [{"calls": [plan]}, {"calls": [plan], "expect": "smaller"},
                {"calls": [call("Write", file_path="n.txt", content="x")]}, {"text": "All done."}]  # fmt: skip
     path = write_script(server.work, *replies)
@@ -239,7 +241,9 @@ def test_the_two_calls_of_the_design(server: Served) -> None:
     server.until(session, "waiting")
     state = server.get(f"/coding/{session}")
     assert state["stage"] == "awaiting_plan_approval"
-    assert (state["plan"]["files_to_create"], state["plan"]["tests"]) == (["n.txt"], ["pytest"])
+    assert state["plan"]["files_to_create"] == files
+    assert state["plan"]["tests"] == [{"path": "pytest", "coverage": ""}]
+    assert state["pending"][0]["plan"]["files_to_create"] == ["n.txt: holds x"]
     server.post(f"/coding/{session}/approve", {"approved": False, "feedback": "smaller"})
     server.until(session, lambda f: f["state"] == "waiting" and len(f["decisions"]) == 1)
     server.post(f"/coding/{session}/approve", {"approved": True, "mode": "acceptEdits"})
@@ -247,3 +251,18 @@ def test_the_two_calls_of_the_design(server: Served) -> None:
     state = server.get(f"/coding/{session}")
     assert (state["stage"], state["result"], state["error"]) == ("completed", "All done.", "")
     assert any("n.txt" in step for step in state["completed_steps"])
+
+
+@pytest.mark.parametrize(
+    ("items", "stage"),
+    [
+        ([], ""),
+        ([{"kind": "plan"}], "awaiting_plan_approval"),
+        ([{"kind": "approval"}, {"kind": "approval"}], "awaiting_tool_approval"),
+        ([{"kind": "approval"}, {"kind": "question"}], "awaiting_answer"),
+        ([{"kind": "plan", "decided": "approve"}], ""),
+        ([{"kind": "plan", "decided": "approve"}, {"kind": "approval"}], "awaiting_tool_approval"),
+    ],
+)
+def test_the_stage_says_what_waits_as_soon_as_it_is_listed(items: list[dict[str, Any]], stage: str) -> None:
+    assert awaited_stage(items) == stage

@@ -26,7 +26,7 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnFinished,
 )
-from agent_cli.core.messages import ToolMessage, UserMessage
+from agent_cli.core.messages import CONTINUE_CUT, ToolMessage, UserMessage
 from agent_cli.core.results import Diagnostics, Failure, Usage
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.results import CommandOutput, Diff, Display, FileView, Listing, Note, TodoItem, TodoView
@@ -191,3 +191,16 @@ def test_a_model_that_fails_after_calls_is_one_line_with_what_to_do() -> None:
     at = lines.index("The model failed: Acme is overloaded.")
     assert "Wait a moment" in lines[at + 1] and not any("Before that" in line for line in lines)
     assert "write continue" in " ".join(lines[at + 1 :])
+
+
+@pytest.mark.parametrize("mode", ["plain", "color"])
+def test_answers_to_reminders_are_apart(mode: Mode) -> None:
+    answers = [TextDelta("done"), MessageAdded(UserMessage("<reminder>\nNot yet.\n</reminder>")), TextDelta("END")]
+    seen = Screen(mode).see(*answers, MessageAdded(UserMessage("<reminder>\nStill.\n</reminder>")), TextDelta("END"))
+    # The last one may be open.
+    assert [line.strip(" ●") for line in seen if line.strip()][:2] == ["done", "END"]
+
+
+def test_the_rest_of_an_answer_that_was_cut_belongs_to_it() -> None:
+    seen = Screen("plain").see(TextDelta("half a wo"), MessageAdded(UserMessage(CONTINUE_CUT)), TextDelta("rd"))
+    assert "".join(seen).endswith("half a word")

@@ -31,6 +31,7 @@ ACCEPTED = [
     ("MultiEdit", {"path": "a", "edits": [{"old_text": "b", "newText": "c"}]},
      {"file_path": "a", "edits": [{"old_string": "b", "new_string": "c"}]}),
     ("Bash", {"cmd": "ls", "is_background": True}, {"command": "ls", "run_in_background": True}),
+    ("Bash", {"command": "ls", "background": True}, {"command": "ls", "run_in_background": True}),
     ("Bash", {"command": "ls", "timeout_ms": 5, "dangerously-disable-sandbox": False},
      {"command": "ls", "timeout": 5, "dangerouslyDisableSandbox": False}),
     ("Grep", {"query": "x", "include": "*.py", "-i": True, "A": 1}, None),
@@ -61,7 +62,7 @@ def test_what_other_programs_call_an_argument_is_accepted(
 @pytest.mark.parametrize(
     ("tool", "sent", "message"),
     [
-        ("Bash", {"command": "ls", "background": True}, "'background'; did you mean 'run_in_background'?"),
+        ("Bash", {"command": "ls", "in_background": True}, "'in_background'; did you mean 'run_in_background'?"),
         ("Bash", {"comand": "ls"}, "'comand'; did you mean 'command'? command: Field required."),
         ("Bash", {"command": "ls", "workdir": "/"}, "Unknown argument 'workdir'. The arguments are: command, desc"),
         ("Read", {"file_pth": "a"}, "'file_pth'; did you mean 'file_path'?"),

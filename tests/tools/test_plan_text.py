@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.base import ToolContext
+from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import (
     SECTION_MARKER,
@@ -18,6 +18,7 @@ from agent_tools.plan import (
     ExitPlanModeArgs,
     PlanFormatError,
     parse_plan,
+    plan_file,
     plan_for_editor,
     plan_text,
 )
@@ -108,3 +109,51 @@ def test_what_cannot_be_read_back_is_refused_with_a_sentence(text: str, sentence
     with pytest.raises(PlanFormatError) as refused:
         parse_plan(text)
     assert sentence in str(refused.value)
+
+
+def test_files_of_a_plan_may_be_objects() -> None:
+    given = {
+        "plan": "Log in.",
+        "files_to_create": [{"path": "auth/jwt.py", "purpose": "tokens"}, "auth/x.py"],
+        "filesToModify": [{"path": "app.py", "changes": ["a route", "an import"]}, {"file": "b.py"}],
+        "tests": [{"path": "tests/test_jwt.py", "coverage": "expiry"}],
+        "steps": [{"id": "1", "content": "Write it", "status": "pending"}, {"title": "Test", "description": "all"}],
+        "commands": [{"command": "pip install x", "purpose": "for tokens"}, "make"],
+        "dependencies": [{"name": "pyjwt", "version": "2.8"}],
+    }
+    tool = ExitPlanMode()
+    result = tool.run(tool.read(given), ToolContext(Workspace(Path("/")), env={}))
+    assert result.suspend is not None
+    data = result.suspend.data
+    assert plan_text(data) == (
+        "Log in.\n\n"
+        "## Steps\n1. Write it\n2. Test: all\n\n"
+        "## Files to create\n- auth/jwt.py: tokens\n- auth/x.py\n\n"
+        "## Files to modify\n- app.py: a route; an import\n- b.py\n\n"
+        "## Commands\n- pip install x  # for tokens\n- make\n\n"
+        "## Dependencies\n- pyjwt: 2.8\n\n"
+        "## Tests\n- tests/test_jwt.py: expiry"
+    )
+    assert parse_plan(plan_for_editor(data)) == data
+    assert [plan_file(item) for item in data["files_to_create"]] == [("auth/jwt.py", "tokens"), ("auth/x.py", "")]
+
+
+@pytest.mark.parametrize(
+    ("given", "items"),
+    [
+        ({"a.py": "new", "b.py": ""}, ["a.py: new", "b.py"]),
+        ({"path": "a.py", "purpose": "new"}, ["a.py: new"]),
+        ("a.py: new\nb.py", ["a.py: new", "b.py"]),
+        ([{"purpose": "new", "path": "a.py"}], ["a.py: new"]),
+        ([{"path": "a.py", "purpose": None, "lines": 3}], ["a.py: 3"]),
+        ([], []),
+    ],
+)
+def test_other_forms_of_a_list_are_read(given: Any, items: list[str]) -> None:
+    assert list(ExitPlanMode().read({"plan": "x", "files_to_create": given}).files_to_create) == items
+
+
+@pytest.mark.parametrize("given", [3, [3.5, True], [["a"]]])
+def test_a_list_of_something_else_is_refused(given: Any) -> None:
+    with pytest.raises(ToolError, match="files_to_create"):
+        ExitPlanMode().read({"plan": "x", "files_to_create": given})

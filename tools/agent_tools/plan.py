@@ -20,6 +20,12 @@ SECTIONS = {
     "dependencies": "Dependencies",
     "tests": "Tests",
 }
+# What an item of these lists says of its file, as an object: {"path": ..., "purpose": ...}. As text: "path: purpose".
+FILE_NOTES = {"files_to_create": "purpose", "files_to_modify": "changes", "tests": "coverage"}
+_ITEM_NAMES = (
+    "path", "file", "file_path", "filename", "command", "cmd", "run", "name", "package", "step", "title", "content",
+    "task", "test",
+)  # fmt: skip
 _TITLES = {title.lower(): name for name, title in SECTIONS.items()}
 SECTION_MARKER = f"<!-- Sections below this line, one item a line: {', '.join(SECTIONS.values())} -->"
 
@@ -33,8 +39,8 @@ class ExitPlanModeArgs(Value):
 
     plan: Annotated[str, "The plan in markdown: what changes, in which order, how it is verified"]
     steps: Annotated[tuple[str, ...], "The steps, in order, for the todo list"] = ()
-    files_to_create: tuple[str, ...] = ()
-    files_to_modify: tuple[str, ...] = ()
+    files_to_create: Annotated[tuple[str, ...], 'Each "path: purpose"'] = ()
+    files_to_modify: Annotated[tuple[str, ...], 'Each "path: changes"'] = ()
     commands: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
@@ -50,6 +56,11 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
     ends_plan_mode = True
     composed = True
 
+    def read(self, arguments: dict[str, Any]) -> ExitPlanModeArgs:
+        named = self.canonical(arguments)
+        lists = {name: _as_texts(name, value) for name, value in named.items() if name in SECTIONS}
+        return super().read({**named, **lists})
+
     def effects(self, args: ExitPlanModeArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("state"),)
 
@@ -61,6 +72,43 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
         data |= {name: _clean_items(getattr(args, name)) for name in SECTIONS}
         data["steps"] = data["steps"] or _clean_items(plan_items(args.plan))
         return ToolResult("", suspend=Suspend("plan", data))
+
+
+def _as_texts(name: str, value: Any) -> Any:
+    """Return a list of a plan with each object as a text: "path: purpose"."""
+    if isinstance(value, dict):
+        # By path, or a single item.
+        single = any(isinstance(value.get(key), str) for key in _ITEM_NAMES)
+        value = [value] if single else [{"path": key, "purpose": text} for key, text in value.items()]
+    if isinstance(value, str):
+        value = value.splitlines()
+    return [_as_text(name, item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _as_text(name: str, item: Any) -> Any:
+    if not isinstance(item, dict):
+        return item
+    key = next((key for key in _ITEM_NAMES if isinstance(item.get(key), str)), next(iter(item), ""))
+    rest = [_flat(value) for other, value in item.items() if other != key and other not in ("id", "status")]
+    head, note = _flat(item.get(key)), "; ".join(filter(None, rest))
+    if name == "commands":
+        return f"{head}  # {one_line(note)}" if note else head
+    return ": ".join(filter(None, (head, note)))
+
+
+def _flat(value: Any) -> str:
+    """Return a value of an object as text."""
+    if isinstance(value, (list, tuple)):
+        return "; ".join(filter(None, map(_flat, value)))
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_flat(inner)}" for key, inner in value.items())
+    return "" if value is None else str(value).strip()
+
+
+def plan_file(item: str) -> tuple[str, str]:
+    """Split an item of a list of files, "path: purpose", into the path and what the plan says of it."""
+    path, _, note = item.partition(": ")
+    return path.strip(), note.strip()
 
 
 def plan_text(data: dict[str, Any]) -> str:

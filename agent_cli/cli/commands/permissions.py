@@ -344,6 +344,8 @@ def _approved_requests(store: SessionStore, since: float) -> Iterator[ApprovalRe
         except OSError:
             continue
         asked: dict[str, ApprovalRequested] = {}
+        # A run that resumes to carry a decision out records the question again.
+        decided: set[tuple[str, str]] = set()
         for record in records(data)[0]:
             kind, event = record["type"], record["data"]
             while kind == "SubagentEvent":
@@ -356,7 +358,10 @@ def _approved_requests(store: SessionStore, since: float) -> Iterator[ApprovalRe
                     continue
             elif kind == "ApprovalResolved" and event["by"] == "person":
                 request = asked.pop(event["call_id"], None)
-                if request is not None and event["decision"] == "approve":
+                if request is None or (request.call_id, request.binding) in decided:
+                    continue
+                decided.add((request.call_id, request.binding))
+                if event["decision"] == "approve":
                     yield request
 
 

@@ -43,7 +43,7 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.core.hooks import hook_line, should_display
-from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage
+from agent_cli.core.messages import CONTINUE_CUT, AssistantMessage, ToolMessage, UserMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
@@ -168,9 +168,10 @@ class EventRenderer:
                 self._answered = text
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=True)):
                 self._errors[call_id] = text
-            case MessageAdded(message=UserMessage(text=text)) if text.startswith("[diagnostics: "):
+            case MessageAdded(message=UserMessage(text=text)) if text != CONTINUE_CUT:
+                # What the model says to a message is another answer.
                 self._out.settle()
-                for line in text.split("\n"):
+                for line in text.split("\n") if text.startswith("[diagnostics: ") else ():
                     self._say(f"  {line}", "ask")
             case ToolFinished():
                 self._finished(event)

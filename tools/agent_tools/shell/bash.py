@@ -77,7 +77,7 @@ class BashArgs(Value):
     ALIASES: ClassVar = {
         "command": ("cmd", "shell_command"),
         "timeout": ("timeout_ms",),
-        "run_in_background": ("is_background",),
+        "run_in_background": ("background", "is_background"),
     }
 
     command: Annotated[str, "The command"]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,8 @@ STARTUP_VARIABLES = frozenset(
 WITHHELD_NOTE = "withheld from commands because they look like secrets"
 ENV_PASS_NOTE = "the user can pass them with the setting shell.env_pass"
 # git reads this value as shell code.
-_GIT_EDITOR = f"sh {shlex.quote(str(Path(__file__).with_name('git_editor.bash')))}"
+_EDITOR_SCRIPT = str(Path(__file__).with_name("git_editor.bash")).replace("'", r"'\''")
+_GIT_EDITOR = f"sh '{_EDITOR_SCRIPT}'"
 # Without a terminal, vim waits forever. This makes it quit when it waits for a key, which it does not when run as a
 # script. The variable replaces its configuration files, so the first half loads them.
 _VIMINIT = (
