@@ -83,6 +83,7 @@ class RemoteApprover(ABC):
         try:
             answer = cast(Answer, self._take(request, reply, {"arguments": _dict_of(reply, "updatedInput")}))
         except UsageError as refused:
+            print_warning(f"the host's answer: {refused}")
             return Reject(f"was answered by a decision that cannot be carried out: {refused}", by="default")
         if isinstance(answer, EditedCall):
             self._chosen[request.call_id] = answer.arguments

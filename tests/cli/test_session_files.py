@@ -65,7 +65,7 @@ def test_a_session_of_a_moved_folder_goes_on_as_a_copy(work: Path) -> None:
     done = agent(["-p", "--model", model, "-r", found[:8], "--fork-session", "more"], work)
     assert (done.returncode, done.stdout) == (0, "Two.\n")
     (copy,) = json.loads(agent(["sessions", "list", "--json"], work).stdout)
-    assert (copy["messages"], copy["root"], copy["first_message"]) == (4, str(work), "begin")
+    assert (copy["messages"], copy["root"], copy["first_message"]) == (5, str(work), "begin")
     exported = json.loads(agent(["sessions", "export", "-f", "json"], work).stdout)
     assert f"Working directory: {work}" in exported["header"]["system"]
     assert exported["header"]["forked_from"] == found
