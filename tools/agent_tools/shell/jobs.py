@@ -422,8 +422,11 @@ def ended_note(ending: ExitInfo) -> str:
 
 
 def format_rest(ending: ExitInfo) -> str:
-    """Format the command lines of what a command left running."""
-    return shorten("; ".join(ending.rest), _MAX_REST_CHARS)
+    """Format what a command left running: the command line of the last process, and how many more there are."""
+    if not ending.rest:
+        return ""
+    more = f" and {len(ending.rest) - 1} more" if len(ending.rest) > 1 else ""
+    return f"{shorten(ending.rest[-1], _MAX_REST_CHARS)}{more}"
 
 
 def format_exit(ending: ExitInfo) -> str:

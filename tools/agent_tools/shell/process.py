@@ -386,8 +386,14 @@ class RunningProcess:
             self._pidfd = -1
         self._strays = Strays(self.mark, self.process.pid, self._selector)
         until = monotonic() + _ENDING_SECONDS
-        while self._strays.run() and (left := until - monotonic()) > 0:
-            self.read(left)
+        while (left := until - monotonic()) > 0:
+            if self._strays.run():
+                self.read(left)
+            elif self._outputs or self.group_is_alive():
+                # A process has no environment at the moment in which it becomes another program.
+                self.read(min(left, POLL_SECONDS))
+            else:
+                break
         if not self._strays.run():
             return None
         code = self.process.returncode
