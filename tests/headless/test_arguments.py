@@ -33,7 +33,7 @@ def test_calls_of_a_model_trained_on_other_programs_work_and_hooks_see_our_names
 
 def test_a_name_that_nobody_knows_costs_a_round_and_nothing_runs(work: Path) -> None:
     replies = [
-        {"calls": [call("Bash", command="touch made", background=True)]},
+        {"calls": [call("Bash", command="touch made", in_backgroud=True)]},
         {"calls": [call("Write", path="b.txt", file_path="c.txt", content="x")], "expect": "did you mean 'run_in_bac"},
         {"text": "Done.", "expect": "'path' and 'file_path' mean the same argument and differ"},
     ]

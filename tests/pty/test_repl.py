@@ -57,7 +57,7 @@ def test_only_y_or_yes_approves(work: Path, words: str) -> None:
 
 
 def test_always_is_for_this_session(work: Path) -> None:
-    run = {"calls": [call("Bash", command="sh -c 'echo x' > log")]}
+    run = {"calls": [call("Bash", command="bash -c \"$(printf 'echo x')\" > log")]}
     touch = {"calls": [call("Bash", command="touch made")]}
     model = script(work / "s.toml", [touch, touch, run, {"text": "Finished."}])
     terminal = Terminal(["--model", model, "please"], work)
