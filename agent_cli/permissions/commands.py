@@ -69,7 +69,7 @@ class CommandEvaluator:
         self.analysis: Analysis = analyse(command, str(context.workspace.cwd), context.home)
         self._command = command
         self._reads = CommandReads(matcher, context)
-        self._effects = EffectVerdicts(matcher, context, self._reads, alone=len(self.analysis.parts) < 2)
+        self._effects = EffectVerdicts(matcher, context, self._reads, self.analysis.parts)
         self.reads_only = False
         self._whole_line_allowed = False
         self.written: list[Verdict] = []

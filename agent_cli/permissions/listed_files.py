@@ -82,7 +82,7 @@ def _listed_by(parts: Sequence[SimpleCommand], *, split: bool) -> tuple[FileRead
 
     split: its output is split at blanks into names.
     """
-    if not parts or any(part.unknown or part.layers or part.assigns for part in parts):
+    if not parts or any(not part.words or part.unknown or part.layers or part.assigns for part in parts):
         return None
     first, *filters = parts
     if any(not _passes_lines(part) for part in filters):

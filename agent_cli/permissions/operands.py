@@ -82,8 +82,10 @@ def _as_written(matches: list[str], base: str, word: Word) -> list[str]:
 
 def widest_paths(word: Word, base: str, *, follows: bool = False) -> Iterator[OperandPath]:
     """Yield the paths that a word may name, now or when its turn comes: for `dir/*` the directory itself."""
-    everything = word.pattern and re.search(r"(?:^|/)\.?\*$", word.text)
-    texts = [(os.path.dirname(word.text) or ".") if everything else word.text]  # noqa: PTH120
+    text = word.text
+    while word.pattern and re.search(r"(?:^|/)\.?\*+$", text):
+        text = os.path.dirname(text) or "."  # noqa: PTH120
+    texts = [text]
     if word.pattern:
         texts += _as_written(pattern_matches(base, word.text) or [], base, word)
     yield from (resolve_operand(base, text, follows=follows) for text in dict.fromkeys(texts))

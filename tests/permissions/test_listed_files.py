@@ -98,6 +98,12 @@ def test_a_name_that_is_split_into_another_asks(repo: Path) -> None:
     assert level(repo, "cat $(git ls-files)") is Level.ASK
 
 
+@pytest.mark.parametrize("command", ['echo "$(<b.md)"', 'echo "$(< .env)"', "cat $(<b.md)", "wc -l $(< b.md)"])
+def test_a_file_in_place_of_a_command_is_judged_as_a_file(repo: Path, command: str) -> None:
+    (repo / ".env").write_text("KEY=x")
+    assert level(repo, command) is (Level.ALLOW if command == 'echo "$(<b.md)"' else Level.ASK)
+
+
 def test_a_denied_file_among_the_listed_ones_is_not_read(repo: Path) -> None:
     for command in ("git ls-files | xargs cat", "cat $(git ls-files)", "find src | xargs cat", "find . -exec cat {} +"):
         assert level(repo, command, deny="Read(src/a.py)") is not Level.ALLOW

@@ -148,6 +148,10 @@ IMPORTANT = [
     "find ~ -exec rm -rf {} \\;", "find -L sub -delete", 'find "$UNSET"/ -delete', "chmod -R 777 ~", "chmod -R 000 /",
     'chown -R nobody "$UNSET"/', 'chmod -R 777 "${HOME}"', "rsync -a --delete sub/ ~", "mv ~ /tmp/x",
     '[ -n "$x" ] && d=~; rm -rf "$d"', "x=/; rm -rf $x*", "sudo rm -rf $UNSET/*", "bash -c 'rm -rf \"$UNSET\"/*'",
+    'rm -rf "${PATH:+$HOME}"', "rm -rf ~+", "rm -rf ~+/", "rm -rf ~-", 'rm -rf "$OLDPWD"', 'rm -rf "$(printenv HOME)"',
+    'rm -rf "$(eval echo ~)"', 'rm -rf "$(git rev-parse --show-cdup)."', "rm -rf **/*", "rm -rf */*",
+    'rm -rf "$(git rev-parse --absolute-git-dir)/.."', 'f() { rm -rf "$1"; }; f "$HOME"', 'set -- /; rm -rf "$1"',
+    'a=(/ x); rm -rf "${a[0]}"', 'f() { rm -rf "$@"; }; f sub ~',
     'rm -rf "$GITHUB_WORKSPACE"', 'cd "$GITHUB_WORKSPACE" && rm -rf ./*', 'rm -rf "$CARRIED_UNKNOWN/"',
 ]  # fmt: skip
 
@@ -163,7 +167,9 @@ HARMLESS = [
     'rm -rf "$BUILD"/*', 'rm -rf "${BUILD:-/}"', "rm -rf sub", 'rm -rf "$(pwd)/sub"', 'rm -rf "$PWD/sub"/*',
     'd=$(mktemp -d); rm -rf "$d"', 'rm -rf "$UNSET"', "rm -rf $UNSET/nothing-of-this-name/x", "rm -rf lk", "rm -rf up",
     "find . -name '*.pyc' -delete", "find sub -type f -delete", "find . -name '*.txt' -exec rm {} +",
-    "chmod -R u+w .", 'rm -rf "${UNSET:-sub}"', 'rm -rf "$(git rev-parse --show-toplevel)/sub"', "rm -rf sub/*",
+    "chmod -R u+w .", 'f() { rm -rf "$1"; }; f sub', "rm -rf sub/*/*", 'rm -rf "${UNSET:+sub}"',
+    'a=(sub x); rm -rf "${a[0]}"',
+    'rm -rf "${UNSET:-sub}"', 'rm -rf "$(git rev-parse --show-toplevel)/sub"', "rm -rf sub/*",
     "for f in sub/*; do rm -rf \"$f\"; done", "find . -type f -newer a.txt -delete", "rm -rf $(cat list)",
 ]  # fmt: skip
 

@@ -36,6 +36,8 @@ from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 
 _NOWHERE = re.compile(r"-|/dev/(?:(?:null|stdout|stderr)(?:/[^/]+)?|fd/(?:1|2|63)|tty)?")
+# Arguments of a function or script, or an element of an array.
+_POSITIONAL = re.compile(r"\$[0-9@*]|\$\{[0-9@*]|\$\{\w+\[")
 # Names of everything in the working directory.
 _EVERYTHING = re.compile(r"(?:\./)*(?:\.|\*|\.\*|\.\.(?:/.*)?)?/*")
 # Opened for writing, these are the file that was opened for reading.
@@ -66,12 +68,15 @@ class EffectFinding(Value):
 class EffectVerdicts:
     """Evaluates what the parts of one command line touch."""
 
-    def __init__(self, matcher: Matcher, context: CommandContext, reads: CommandReads, *, alone: bool) -> None:
-        """alone: no other command runs before or next to the one evaluated."""
+    def __init__(
+        self, matcher: Matcher, context: CommandContext, reads: CommandReads, parts: Sequence[SimpleCommand]
+    ) -> None:
+        """parts: the commands of the line."""
         self._matcher = matcher
         self._context = context
         self._reads = reads
-        self._alone = alone
+        self._alone = len(parts) < 2
+        self._parts = parts
         denying = [r for r in matcher.rules if r.list == "deny" and r.tool in PATH_TOOLS]
         self._denies = any(r.spec for r in denying)
         self._kept = matcher.patterns(("deny", "ask"), lambda r: tool_traits(r.tool).changes_files) if denying else []
@@ -238,7 +243,7 @@ class EffectVerdicts:
         changes = part.program in _ATTRIBUTES and recursive(part)
         if (touch.kind != "remove" or touch.selective) and not changes:
             return
-        for text in possible_texts(touch.word, self._context):
+        for text in (*possible_texts(touch.word, self._context), *self._passed(touch.word)):
             word = Word(text, "", bool(re.search(r"[*?\[]", text)))
             for place in self._paths(part, touch.replace(word=word)) if text else ():
                 held = self._important_inside(place.path)
@@ -247,6 +252,17 @@ class EffectVerdicts:
                     why = f"{verb} {place.path}, {held}: {touch.word.text}"
                     yield EffectFinding(Verdict(part.text, Level.ASK, why, final=True), touch.word.text)
                     return
+
+    def _passed(self, word: Word) -> Iterator[str]:
+        """Yield what arguments of functions, `set` and arrays of the line may give to a word such as "$1"."""
+        if not _POSITIONAL.search(word.text):
+            return
+        for part in self._parts:
+            for given in (*part.words[1:], *part.assigns) if not is_known_program(part) else ():
+                written = [given.text] if not given.why or given in part.assigns else []
+                texts = possible_texts(given, self._context) or written
+                pieces = (piece for text in texts for piece in re.split(r"[\s()=\"']+", text))
+                yield from (piece for piece in pieces if piece.startswith(("/", ".", "~")))
 
     def _into(self, part: SimpleCommand, folder: str) -> Iterator[Verdict]:
         """Yield verdicts on a directory into which files with unknown names are written."""
@@ -388,7 +404,8 @@ def possible_texts(word: Word, context: CommandContext) -> tuple[str, ...]:
     """Return the texts that an unknown word may have in the environment of the commands."""
 
     def variable(name: str) -> str:
-        return context.carried.get(name) or context.exported.get(name, "")
+        known = context.carried.get(name) or context.exported.get(name, "")
+        return context.home if name == "HOME" else known
 
     return fill_in(word.possible, variable, lambda cwd: str(repository(Path(cwd)) or ""))
 

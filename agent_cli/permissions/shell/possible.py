@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from agent_cli.permissions.shell.words import Node, Scope, UnknownValueError, read_word
 
 _MAX_TEXTS = 32
+_HOME = "\0env HOME\0"
 _MARK = re.compile("\0(env|unset|top) ([^\0]*)\0")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 # Programs that print their last operand; the first two follow its links.
@@ -62,8 +63,7 @@ def _part(part: Node, scope: Scope, *, first: bool = False) -> list[str]:
         case "CmdSubst":
             return _printed(part.get("Stmts") or [], scope)
         case "Lit" if first and part["Value"].startswith("~"):
-            home = scope.variables.get("HOME") or ""
-            return [home + part["Value"][1:]] if home and part["Value"][1:2] in ("", "/") else []
+            return _tilde(part["Value"], scope)
         case _:
             try:
                 word = read_word({"Parts": [part], "Pos": part["Pos"], "End": part["End"]}, scope.variables, b"")
@@ -73,19 +73,33 @@ def _part(part: Node, scope: Scope, *, first: bool = False) -> list[str]:
             return [word.text] if not word.why else [part["Value"]] if part["Type"] == "Lit" else []
 
 
+def _tilde(text: str, scope: Scope) -> list[str]:
+    name, slash, rest = text[1:].partition("/")
+    if name in ("+", "-"):
+        return [f"{cwd}{slash}{rest}" for cwd in scope.cwds or ()]
+    if not name:
+        return [f"{scope.variables.get('HOME') or _HOME}{slash}{rest}"]
+    home = os.path.expanduser(f"~{name}")
+    return [f"{home}{slash}{rest}"] if home.startswith("/") else []
+
+
 def _parameter(part: Node, scope: Scope) -> list[str]:
     name = (part.get("Param") or {}).get("Value", "")
     known = scope.possible_texts(name)
-    if name == "PWD" and known is None:
+    # A folder is left for one near it; that one counts for the one before.
+    if name in ("PWD", "OLDPWD") and known is None:
         known = scope.cwds or ()
     if known is None and name.isdigit():
         known = () if scope.lost else ("",)
     if known is None:
         known = (f"\0env {name}\0",) if name.isidentifier() else ()
     expansion = part.get("Exp") or {}
-    if expansion.get("Op", "").removeprefix(":") not in ("-", "=") or not expansion.get("Word"):
+    operator = expansion.get("Op", "").removeprefix(":")
+    if operator not in ("-", "=", "+") or not expansion.get("Word"):
         return list(known)
     default = _joined(expansion["Word"].get("Parts") or [], scope)
+    if operator == "+":
+        return ["", *default]
     return [*known, *(f"\0unset {name}\0{text}" if name not in scope.variables else text for text in default)]
 
 
@@ -101,11 +115,14 @@ def _printed(statements: Sequence[Node], scope: Scope) -> list[str]:
         return [text for command in commands for text in _printed([{"Cmd": command}], scope)]
     command = commands[0] if commands else {}
     words = _arguments(command, scope)
+    words = words[1:] if words[:1] in ([["eval"]], [["command"]]) else words
     names = [texts[0] if len(texts) == 1 else "" for texts in words]
     if names[:1] == ["pwd"]:
         return list(scope.cwds or ())
     if names[:1] == ["git"] and "rev-parse" in names:
-        return [f"\0top {cwd}\0" for cwd in scope.cwds or () if "--show-toplevel" in names]
+        return _of_repository(set(names), scope)
+    if names[:1] == ["printenv"] and len(names) == 2:
+        return list(scope.possible_texts(names[1]) or (f"\0env {names[1]}\0",))
     operands = [texts for texts, name in zip(words[1:], names[1:], strict=True) if not name.startswith("-")]
     if names[:1] == ["dirname"] and len(operands) == 1:
         return [os.path.dirname(text.rstrip("/")) or "." for text in operands[0] if "\0" not in text]  # noqa: PTH120
@@ -114,6 +131,12 @@ def _printed(statements: Sequence[Node], scope: Scope) -> list[str]:
     if names[:1] and names[0] in _ECHOING and operands:
         return list(operands[-1])
     return []
+
+
+def _of_repository(names: set[str], scope: Scope) -> list[str]:
+    """Return what `git rev-parse` prints of a repository's place."""
+    ends = {"--show-toplevel": "", "--show-cdup": "/", "--absolute-git-dir": "/.git", "--git-dir": "/.git"}
+    return [f"\0top {cwd}\0{end}" for name, end in ends.items() if name in names for cwd in scope.cwds or ()]
 
 
 def _arguments(command: Node, scope: Scope) -> list[list[str]]:

@@ -412,7 +412,9 @@ def moved_notes(wrapped: Wrapped | None) -> list[str]:
         for each in moved[:_MAX_MOVED]
     ]
     more = [f"[{len(moved) - _MAX_MOVED} more were moved]"] if len(moved) > _MAX_MOVED else []
-    advice = "[create such a file with a tool for files, or call again with dangerouslyDisableSandbox: the user is asked]"
+    advice = (
+        "[create such a file with a tool for files, or call again with dangerouslyDisableSandbox: the user is asked]"
+    )
     return [*lines, *more, advice] if lines else []
 
 
