@@ -39,7 +39,7 @@ class ExitPlanModeArgs(Value):
 
     plan: Annotated[str, "The plan in markdown: what changes, in which order, how it is verified"]
     steps: Annotated[tuple[str, ...], "The steps, in order, for the todo list"] = ()
-    files_to_create: Annotated[tuple[str, ...], 'Each "path: purpose"'] = ()
+    files_to_create: Annotated[tuple[str, ...], "path: purpose"] = ()
     files_to_modify: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
