@@ -122,6 +122,7 @@ def test_a_file_that_drips_is_given_up(root: Path, monkeypatch: pytest.MonkeyPat
     """As on a file system that gives a byte now and then."""
     monkeypatch.setattr(os, "read", lambda descriptor, count: b"x")
     monkeypatch.setattr("agent_tools.fs.safe_files._READ_SECONDS", 0.05)
+    monkeypatch.setattr("agent_tools.fs.safe_files._BYTES_PER_SECOND", 1 << 40)
     with pytest.raises(NotRegularFileError, match="takes too long to read"):
         read_start(root / "sub/a.txt", 1 << 20)
 
