@@ -95,7 +95,8 @@ def run_repl(options: RunOptions) -> int:
     front_end = app_session.AppRepl if is_drawable(options, layers.settings(), os.environ) else repl.Repl
     screen = repl.LineScreen(options, layers.settings(), run_env.home)
     first = not state_folder(run_env.env).is_dir()
-    layers = startup.ask_before_start(options, run_env, layers, screen.console, first=first)
+    keep = screen.keep_draft
+    layers = startup.ask_before_start(options, run_env, layers, screen.console, first=first, keep=keep)
     session = front_end(options, run_env, layers, screen, first=first)
     try:
         return session.run(" ".join(options.prompt))

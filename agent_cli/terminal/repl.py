@@ -86,9 +86,15 @@ class LineScreen:
         """Raises UsageError for an unknown theme."""
         plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
         color = has_color(settings.color, os.environ, plain=plain)
+        # What was typed at a question before the start that is no answer: the draft of the first message.
+        self.draft = ""
         self.colors = Colors(settings.terminal.theme, os.environ, home, color=color)
         self.stream = ThemedStream(sys.stdout, self.colors)
         self.console = make_console(settings.color, os.environ, plain=plain, file=self.stream)
+
+    def keep_draft(self, text: str) -> None:
+        """Add a line to the draft of the first message."""
+        self.draft = f"{self.draft}\n{text}".strip()
 
 
 class Repl(Dialogs):
@@ -189,6 +195,7 @@ class Repl(Dialogs):
             self._greet()
             greet_resumed(self)
         self._resume_waiting()
+        first = first or self._screen.draft
         if first.strip():
             self.say(f"> {first}")
             self.run_turn(first)
@@ -368,8 +375,10 @@ class Repl(Dialogs):
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_new_session(self) -> None:
-        """Start a new session with the same options. Raises UsageError."""
+        """Start a new session with the same options, model and mode. Raises UsageError."""
+        before = self.agent
         self._change_session("clear")
+        self._keep_choices(before)
         self.agent.conversation.mark_cleared()
 
     def resume(self, session_id: str) -> None:
@@ -382,11 +391,15 @@ class Repl(Dialogs):
         """Continue in a copy of this session, in the same mode; return the old ID. Raises UsageError."""
         before, old = self.agent, self.agent.header.session_id
         self._change_session(resume=old, fork_session=True)
+        self._keep_choices(before)
+        return old
+
+    def _keep_choices(self, before: Agent) -> None:
+        """Take over the mode and the model that the user chose in another session."""
         self.switch_mode(before.policy.mode)
         label = before.conversation.options.label
         if label != self.agent.conversation.options.label:
             self.switch_model(label)
-        return old
 
     def _change_session(self, why: str = "other", **changes: Any) -> None:
         """Switch to another session with the same options, except those that select a session.

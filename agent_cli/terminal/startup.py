@@ -98,13 +98,19 @@ def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
 
 
 def ask_before_start(
-    options: RunOptions, run_env: RunEnvironment, layers: Layers, console: Console, *, first: bool
+    options: RunOptions,
+    run_env: RunEnvironment,
+    layers: Layers,
+    console: Console,
+    *,
+    first: bool,
+    keep: Callable[[str], None] | None = None,
 ) -> Layers:
     """Ask the necessary questions before a session begins, if a user is present; return the updated settings.
 
-    first: it is the user's first session. Raises UsageError.
+    first: it is the user's first session. keep: takes a message that is typed in place of an answer. Raises UsageError.
     """
-    dialogs = LineDialogs(console, read_line)
+    dialogs = LineDialogs(console, read_line, keep=keep)
     if os.isatty(0):
         layers = ask_for_trust(options, run_env, layers, dialogs)
         ask_about_addresses(run_env, layers, dialogs)

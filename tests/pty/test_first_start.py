@@ -30,6 +30,20 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
         screen.leave()
 
 
+def test_a_task_typed_at_the_first_question_is_kept_as_the_draft(work: Path) -> None:
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
+    with Drawn([], work, **keys) as screen:
+        screen.wait("Enter to decide later]")
+        screen.line("fix the failing tests")
+        screen.wait("Kept as the draft of your first message")
+        screen.line("openai")
+        screen.wait("saved as `model`")
+        screen.ready()
+        screen.until(lambda: "fix the failing tests" in screen.input_line(), "the draft")
+        screen.type("\x15")
+        screen.leave()
+
+
 @pytest.mark.parametrize(("answer", "unasked"), [("1", True), ("2", False), ("", None)])
 def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, unasked: bool | None) -> None:
     if reason := missing("bubblewrap"):

@@ -138,6 +138,87 @@ def test_several_are_marked_with_space_and_taken_with_enter() -> None:
     play(story)
 
 
+@pytest.mark.parametrize(("keys", "answer"), [("13\r", "Red, Green"), ("313\r", "Red"), ("2\r", "Blue")])
+def test_numbers_mark_several_choices_and_nothing_reaches_the_model(keys: str, answer: str) -> None:
+    options = [{"label": "Red"}, {"label": "Blue"}, {"label": "Green"}]
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, question_dialog({"question": "Which?", "options": options, "multiSelect": True}))
+        later(stage, 5)
+        for key in keys[:-1]:
+            stage.press(key)
+            stage.settle()
+            stage.now += 1.0
+        stage.press(keys[-1])
+        stage.until(lambda: found == [answer])
+        assert stage.session.sent == ["go"] and not stage.session.inbox
+
+    play(story)
+
+
+@pytest.mark.parametrize("typed", ["1,3", "1 3", "13", "3, 1"])
+def test_numbers_typed_as_a_line_are_the_answer(typed: str) -> None:
+    options = [{"label": "Red"}, {"label": "Blue"}, {"label": "Green"}]
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, question_dialog({"question": "Which?", "options": options, "multiSelect": True}))
+        stage.live.line.set_text(typed)  # typed before the question was there to be answered
+        later(stage, 5)
+        stage.press("\x1b[C")
+        stage.settle()
+        stage.now += 5
+        stage.press("\r")
+        stage.until(lambda: found == ["Red, Green"])
+        assert stage.session.sent == ["go"] and not stage.session.inbox
+
+    play(story)
+
+
+def test_a_held_key_does_not_join_a_command() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage, 5)
+        stage.press("2")
+        stage.until(lambda: stage.live.questions.guard.held is not None)
+        stage.press("/")
+        stage.has("2/")
+        stage.press("todos")
+        stage.has("2/todos")
+        stage.now += 5
+        stage.press("\r")
+        stage.until(lambda: stage.session.asides == ["/todos"])
+        assert not found and stage.session.sent == ["go"] and not stage.session.inbox
+        stage.press("\x1b")
+        stage.until(lambda: found == [Reject()])
+
+    play(story)
+
+
+@pytest.mark.parametrize("lines", ["one\rtwo\rthree", "one\rtwo\rthree\r", "one\r\rtwo and more\r", "a\nbcd\nefg\n"])
+def test_a_paste_without_brackets_sends_nothing(lines: str) -> None:
+    def story(stage: Stage) -> None:
+        stage.press(lines)
+        text = lines.replace("\r", "\n")
+        stage.until(lambda: stage.live.line.buffer.text.strip("\n") == text.strip("\n"))
+        stage.settle()
+        assert not stage.session.sent
+        stage.now += 5
+        stage.press("\r")
+        stage.until(lambda: [sent.strip() for sent in stage.session.sent] == [text.strip()])
+        stage.session.finish()
+
+    play(story)
+
+
+def test_one_line_and_its_enter_in_one_read_are_sent() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("hello there\r")
+        stage.until(lambda: stage.session.sent == ["hello there"])
+        stage.session.finish()
+
+    play(story)
+
+
 def test_own_words_are_the_last_entry_of_a_question() -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, question_dialog({"question": "Which?", "options": [{"label": "Red"}]}))

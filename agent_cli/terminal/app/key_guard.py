@@ -16,6 +16,8 @@ from agent_tools.record import Value
 HOLD_SECONDS, MAX_HOLD_SECONDS, LASTING_HOLD_SECONDS = 0.35, 1.0, 1.0
 # Keys with a shorter gap were pasted; a longer pause is not part of the typing rhythm.
 PASTE_GAP, THINKING_PAUSE = 0.02, 1.5
+# So many keys behind an Enter, read together with it, are the next lines of a paste.
+_MIN_PASTED_KEYS = 3
 # An answer letter typed within this time after a question, before the next, is no message.
 STRAY_SECONDS = 2.0
 # Number of pauses stored, and needed to determine the user's typing rhythm.
@@ -71,6 +73,7 @@ class KeyGuard:
         # When the previous question was closed, and whether the line was empty then.
         self._closed_at, self._closed_empty = 0.0, False
         self._used = self._looking = False
+        self._line_pasted_at = 0.0
         self.held: HeldKey | None = None
 
     def open(self, view: QuestionView) -> None:
@@ -115,6 +118,19 @@ class KeyGuard:
         """True if text follows that was read together with the current key: both are part of a paste."""
         waiting = self._screen.app.key_processor.input_queue
         return any(press.data.isprintable() or press.key in ("c-m", "c-j") for press in waiting)
+
+    @property
+    def pasting_lines(self) -> bool:
+        """True if the current key, Enter, is within or at the end of many keys that came together: a paste.
+
+        Not at the end of one line, which programs type together with its Enter.
+        """
+        waiting = self._screen.app.key_processor.input_queue
+        text = sum(press.data.isprintable() or press.key in ("c-m", "c-j") for press in waiting)
+        now = self._clock()
+        within = text >= _MIN_PASTED_KEYS or (self._line_pasted_at > 0 and now - self._line_pasted_at < PASTE_GAP)
+        self._line_pasted_at = now if within else 0.0
+        return within
 
     def drop_key(self) -> None:
         """Drop the current key: it is part of a paste, and not inserted."""

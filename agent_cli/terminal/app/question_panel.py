@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -137,7 +138,7 @@ class QuestionPanel:
 
     def may_answer(self, key: str) -> bool:
         """Return True if a key acts on the question immediately: one that decides nothing and begins no sentence."""
-        shows = key in (EXPLAIN, MARK) and self._is_answer(key)
+        shows = self._is_answer(key) and (key in (EXPLAIN, MARK) or self._marks(key))
         return shows and self.guard.is_over and not self._screen.line.buffer.text
 
     def may_hold(self, key: str) -> bool:
@@ -148,6 +149,10 @@ class QuestionPanel:
             return True
         shows = key in (EXPLAIN, VIEW, MARK)
         return not self._screen.line.buffer.text if shows else self.guard.is_at_start
+
+    def _marks(self, key: str) -> bool:
+        """Return True for a number where several choices may be taken: it marks one, and Enter takes them."""
+        return self.ask is not None and self.ask.dialog.several is not None and key.isdecimal()
 
     def _is_answer(self, key: str) -> bool:
         if self.ask is None or self._screen.line.replying or len(key) != 1:
@@ -167,6 +172,9 @@ class QuestionPanel:
             self._explain()
         elif key == MARK:
             view.mark()
+        elif self._marks(key):
+            view.highlight(key)
+            view.mark()
         else:
             self._choose(self.ask.dialog.by_key(key))
         self._screen.draw_soon()
@@ -185,6 +193,15 @@ class QuestionPanel:
         if not text:
             self.guard.press(ENTER)
             return True
+        if (marked := self._numbers(text)) and self.ask.dialog.several is not None and self.guard.is_seen:
+            self._screen.line.clear()
+            self.guard.mark_used()
+            self._close_with(self.ask.dialog.several(marked))
+            return True
+        if text[1:2] == "/" and self._is_answer(text[0]):
+            # A key that was held until a command was typed.
+            self._screen.line.set_text(text[1:])
+            return False
         choice = self.ask.dialog.by_name(text)
         if len(text) > 1 and choice is not None and self.guard.is_typing_message and self.guard.is_seen:
             self._screen.line.clear()
@@ -193,6 +210,14 @@ class QuestionPanel:
             self._screen.draw_soon()
             return True
         return self._clear_lone_letter(text)
+
+    def _numbers(self, text: str) -> tuple[int, ...]:
+        """Return the indices of the choices that a text such as "1,3", "1 3" or "13" names; () for any other text."""
+        assert self.ask is not None
+        count = sum(choice.key.isdecimal() for choice in self.ask.dialog.choices)
+        pieces = re.findall(r"\d" if count < 10 else r"\d+", text) if re.fullmatch(r"[\d,; ]+", text) else []
+        found = sorted({int(piece) - 1 for piece in pieces})
+        return tuple(found) if found and found[0] >= 0 and found[-1] < count else ()
 
     def _pasted_enter(self, text: str) -> bool:
         """Handle an Enter that came together with other text: a paste, which answers nothing, or delayed keys.
@@ -207,7 +232,9 @@ class QuestionPanel:
             self.guard.drop_key()
             return True
         held, choice = self.guard.held, self.ask.dialog.by_name(text)
-        if held is not None:
+        if self.ask.dialog.several is not None and self._numbers(text):
+            self._screen.hint_for("Press Enter again to answer the question", 3.0)
+        elif held is not None:
             self.guard.hold_line(held.key)
         elif len(text) > 1 and choice is not None and self.guard.is_typing_message and self.guard.is_seen:
             self.guard.hold_line(choice.key)

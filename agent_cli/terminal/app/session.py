@@ -137,7 +137,9 @@ class AppRepl(Repl):
         foreign: Any = Sink(self.live.bridge, foreign=True)
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         greet_resumed(self)
-        if left := self._drafts().recovered(resumed=self.agent.restored is not None):
+        if self._screen.draft:
+            self.live.line.set_text(self._screen.draft)
+        elif left := self._drafts().recovered(resumed=self.agent.restored is not None):
             self.live.line.set_text(left)
             self.keep(left, ())
             self.say("  your unsent input is in the line again")

@@ -147,9 +147,17 @@ class LineDialogs(Dialogs):
 
     aside: runs the slash commands allowed here, so that the plan can be changed while a turn waits; then the question
     is asked again.
+    keep: takes a text that is no answer but looks like a message; None if it is not kept.
     """
 
-    def __init__(self, console: Console, read_line: ReadLine, aside: RunCommand = lambda words: False) -> None:
+    def __init__(
+        self,
+        console: Console,
+        read_line: ReadLine,
+        aside: RunCommand = lambda words: False,
+        keep: Callable[[str], None] | None = None,
+    ) -> None:
+        self._keep = keep
         self._console = console
         self._read_line = read_line
         self._aside = aside
@@ -176,6 +184,8 @@ class LineDialogs(Dialogs):
         drafts: dict[str, InEditor] = {}
         while True:
             words = self._read_words(label, dialog)
+            if dialog.yes_or_no and dialog.by_name(words) is None and self._kept(words):
+                continue
             try:
                 answer = self._answer(dialog, words, drafts)
             except ValueError as problem:
@@ -250,10 +260,20 @@ class LineDialogs(Dialogs):
             found = starts or [n for n, name in enumerate(names) if words.lower() in name]
             if len(found) == 1:
                 return found[0]
+            if not found and self._kept(words):
+                continue
             self.say(f"{one_line(words)} fits {'several of them' if found else 'none of them'}.")
             if not os.isatty(0):
                 break  # the next line of a pipe does not answer this question
         return None
+
+    def _kept(self, words: str) -> bool:
+        """Keep a text that looks like a message, and say so; return False for any other."""
+        if self._keep is None or len(words.split()) < 2:
+            return False
+        self._keep(words)
+        self.say("Kept as the draft of your first message. This question is open:")
+        return True
 
     def _read_words(self, label: str, dialog: Dialog) -> str:
         """Read a line that is not a slash command."""
