@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,11 @@ def test_a_mode_without_questions_is_warned_about_at_the_start(work: Path, mode:
     done = agent(["--model", model, "--permission-mode", mode], work, {"IS_SANDBOX": "1"})
     warned = "warning: bypassPermissions: commands and edits run without asking" in done.stderr
     assert warned == (mode == "bypassPermissions")
+
+
+def test_a_new_session_keeps_the_model_and_the_mode(work: Path) -> None:
+    first, second = (script(work.parent / f"{name}.toml", [{"text": f"{name} answers."}]) for name in ("one", "two"))
+    typed = f"/mode acceptEdits\n/model {second}\n/clear\n/status\nhello\n"
+    done = agent(["--plain", "--model", first], work, stdin=typed)
+    assert done.returncode == 0 and "two answers." in done.stdout
+    assert re.search(r"mode +acceptEdits", done.stdout) and "one answers." not in done.stdout
