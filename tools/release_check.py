@@ -62,7 +62,9 @@ def built(folder: Path) -> tuple[Path, Path]:
     sdist = build(ROOT, "sdist", folder / "sdist")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-        archive.extractall(folder / "unpacked", filter="data")
+        if hasattr(tarfile, "data_filter"):  # missing in the first releases of Python 3.11
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(folder / "unpacked")
     if missing := [name for name in NEEDED if name not in names]:
         raise ReleaseError(f"the sdist lacks {', '.join(missing)}")
     [source] = (folder / "unpacked").iterdir()

@@ -70,7 +70,9 @@ def test_only_whole_equal_lines_are_replaced_or_nothing(content: str, old: str, 
         return
     assert len(edited.splices) == 1 or everywhere
     assert edited.content == spliced(content, edited)
-    for splice in edited.splices if edited.note else ():
+    # Parts of lines match when folded, too, at one place.
+    whole = edited.note and "ignoring typographic" not in edited.note
+    for splice in edited.splices if whole else ():
         before, after = content[: splice.start], content[splice.end :]
         assert not before or before.endswith("\n")
         assert not after or after.startswith(("\n", "\r\n")) or content[: splice.end].endswith("\n")
