@@ -35,7 +35,7 @@ def test_a_task_typed_at_the_first_question_is_kept_as_the_draft(work: Path) -> 
     with Drawn([], work, **keys) as screen:
         screen.wait("Enter to decide later]")
         screen.line("fix the failing tests")
-        screen.wait("Kept as the draft of your first message")
+        screen.wait("is the draft of the first message now")
         screen.line("openai")
         screen.wait("saved as `model`")
         screen.ready()

@@ -194,7 +194,12 @@ def test_a_held_key_does_not_join_a_command() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("lines", ["one\rtwo\rthree", "one\rtwo\rthree\r", "one\r\rtwo and more\r", "a\nbcd\nefg\n"])
+LINE = "a line of a text that was copied elsewhere"
+
+
+@pytest.mark.parametrize(
+    "lines", [f"{LINE}\r{LINE}\r{LINE}", f"{LINE}\r{LINE}\rend\r", f"{LINE}\r\r{LINE}\r", f"a\n{LINE}\n{LINE}\n"]
+)
 def test_a_paste_without_brackets_sends_nothing(lines: str) -> None:
     def story(stage: Stage) -> None:
         stage.press(lines)

@@ -16,8 +16,8 @@ from agent_tools.record import Value
 HOLD_SECONDS, MAX_HOLD_SECONDS, LASTING_HOLD_SECONDS = 0.35, 1.0, 1.0
 # Keys with a shorter gap were pasted; a longer pause is not part of the typing rhythm.
 PASTE_GAP, THINKING_PAUSE = 0.02, 1.5
-# So many keys behind an Enter, read together with it, are the next lines of a paste.
-_MIN_PASTED_KEYS = 3
+# So many keys behind an Enter, read together with it, are the next lines of a paste; fewer are typed ahead.
+_MIN_PASTED_KEYS = 24
 # An answer letter typed within this time after a question, before the next, is no message.
 STRAY_SECONDS = 2.0
 # Number of pauses stored, and needed to determine the user's typing rhythm.

@@ -184,7 +184,7 @@ class LineDialogs(Dialogs):
         drafts: dict[str, InEditor] = {}
         while True:
             words = self._read_words(label, dialog)
-            if dialog.yes_or_no and dialog.by_name(words) is None and self._kept(words):
+            if dialog.yes_or_no and dialog.by_name(words) is None and self._kept(words, least=3):
                 continue
             try:
                 answer = self._answer(dialog, words, drafts)
@@ -267,12 +267,12 @@ class LineDialogs(Dialogs):
                 break  # the next line of a pipe does not answer this question
         return None
 
-    def _kept(self, words: str) -> bool:
-        """Keep a text that looks like a message, and say so; return False for any other."""
-        if self._keep is None or len(words.split()) < 2:
+    def _kept(self, words: str, least: int = 2) -> bool:
+        """Keep a text of at least so many words, which looks like a message, and say so; return False for any other."""
+        if self._keep is None or len(words.split()) < least:
             return False
         self._keep(words)
-        self.say("Kept as the draft of your first message. This question is open:")
+        self.say("Your text is the draft of the first message now. This question is still open:")
         return True
 
     def _read_words(self, label: str, dialog: Dialog) -> str:
