@@ -136,10 +136,9 @@ def test_what_is_typed_meanwhile_goes_to_the_next_step_in_order(work: Path) -> N
     model = script(work / "s.toml", [first, {"text": "Both heard.", "expect": "and the second"}])
     with Drawn(["--model", model, "go"], work) as screen:
         screen.wait("two")
-        screen.line("the first")
-        screen.line("and the second")
-        screen.line("not this")
-        screen.wait("queued: not this")
+        for typed in ("the first", "and the second", "not this"):
+            screen.line(typed)
+            screen.wait(f"queued: {typed}")  # lines in one read would be a paste
         screen.type("\x1b[A")
         screen.wait("> not this")
         screen.type("\x15")
