@@ -16,14 +16,17 @@ def test_a_thousand_keys_during_a_stream_arrive_as_they_were_typed(work: Path) -
     stream = {"text": "word " * 6_000, "pause": 0.002}
     model = script(work / "s.toml", [stream, {"text": "Heard."}])
     lines = ["".join(chr(33 + (7 * n + row) % 90) for n in range(99)).replace("\\", "x") for row in range(10)]
-    with Drawn(["--model", model, "go"], work) as screen:
+    with Drawn(["--model", model, "go"], work, columns=120) as screen:
         screen.wait("word word")
         for line in lines:
             # In pieces, as fast hands and slow lines send them.
             for start in range(0, len(line), 7):
                 screen.type(line[start : start + 7])
                 screen.read(0.002)
+            # The next line in the same read as the Enter would be a paste.
+            screen.until(lambda typed=line: typed[-20:] in screen.input_line(), "a line")  # type: ignore[misc]
             screen.type("\r")
+            screen.until(lambda typed=line: typed[-20:] not in screen.input_line(), "its end")  # type: ignore[misc]
         screen.wait("more are queued")
         assert b"word" in screen.raw
         screen.type("\x03")
