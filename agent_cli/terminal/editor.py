@@ -115,21 +115,37 @@ def discard_typed_ahead(guard: float = GUARD_SECONDS) -> None:
     Returns `guard` seconds after the question or the last key, so that a line being typed cannot answer; at once if the
     input is not a terminal. Raises KeyboardInterrupt on Ctrl-C.
     """
+    _read_keys(guard, termios.TCSAFLUSH)
+
+
+def read_rest_of_paste(guard: float = GUARD_SECONDS) -> str:
+    """Return what came with the last line, or is typed within `guard` seconds of it or of the last key.
+
+    "" if the input is not a terminal. Raises KeyboardInterrupt on Ctrl-C.
+    """
+    return escape_controls(_read_keys(guard, termios.TCSANOW).decode(errors="replace"))
+
+
+def _read_keys(guard: float, when: int) -> bytes:
+    """Read keys until none comes for `guard` seconds. when: TCSAFLUSH drops those that came before it."""
+    found = b""
     try:
         before = termios.tcgetattr(0)
     except (OSError, termios.error):
-        return
+        return found
     quiet = termios.tcgetattr(0)
     # Read each key at once and without echo: otherwise an unsent line would go unnoticed.
     quiet[3] &= ~(termios.ICANON | termios.ECHO)
     try:
-        termios.tcsetattr(0, termios.TCSAFLUSH, quiet)
+        termios.tcsetattr(0, when, quiet)
         while select.select([0], [], [], guard)[0]:
-            if not os.read(0, 1024):
-                return  # the terminal is gone
+            if not (data := os.read(0, 1024)):
+                break  # the terminal is gone
+            found += data if when == termios.TCSANOW else b""
     except (OSError, termios.error):
-        return
+        pass
     finally:
         # If the terminal is gone, the next read reports it.
         with suppress(OSError, termios.error):
             termios.tcsetattr(0, termios.TCSAFLUSH, before)
+    return found

@@ -44,6 +44,23 @@ def test_a_task_typed_at_the_first_question_is_kept_as_the_draft(work: Path) -> 
         screen.leave()
 
 
+def test_a_line_of_a_pasted_task_does_not_answer_the_question_of_trust(work: Path) -> None:
+    (work / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
+    with Drawn([], work, ANTHROPIC_API_KEY="sk-ant-none") as screen:
+        screen.wait("Trust this folder?")
+        screen.rest()
+        screen.type("please do this now\ry\rand then y")
+        screen.wait("is the draft of the first message now")
+        screen.wait("[y/N] please do this now")
+        screen.line("n")
+        screen.wait("Not trusted")
+        screen.ready()
+        screen.wait("> please do this now")
+        screen.until(lambda: screen.input_line().strip() == "and then y", "the last line of the draft")
+        screen.type("\x03")
+        screen.leave()
+
+
 @pytest.mark.parametrize(("answer", "unasked"), [("1", True), ("2", False), ("", None)])
 def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, unasked: bool | None) -> None:
     if reason := missing("bubblewrap"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import agent_cli.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
 from agent_cli.core.decisions import Approve, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ToolRequested, ToolStarted, Warned
 from agent_cli.core.run_environment import UsageError
@@ -190,6 +191,64 @@ def test_a_held_key_does_not_join_a_command() -> None:
         assert not found and stage.session.sent == ["go"] and not stage.session.inbox
         stage.press("\x1b")
         stage.until(lambda: found == [Reject()])
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [("1,3\r", "Red, Green"), ("1 3\r", "Red, Green"), ("3,1\r", "Red, Green"), ("1 3 2\r", "Red, Blue, Green"),
+     ("1  2\r", "Blue")],
+)  # fmt: skip
+def test_a_separator_between_numbers_does_not_drop_the_first(keys: str, answer: str) -> None:
+    options = [{"label": "Red"}, {"label": "Blue"}, {"label": "Green"}]
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, question_dialog({"question": "Which?", "options": options, "multiSelect": True}))
+        later(stage, 5)
+        for key in keys:
+            stage.settle()
+            stage.now += 1.0
+            stage.press(key)
+        stage.until(lambda: found == [answer])
+        assert stage.session.sent == ["go"] and not stage.session.inbox
+
+    play(story)
+
+
+def test_numbers_typed_before_the_question_is_seen_stay_in_the_line() -> None:
+    options = [{"label": "Red"}, {"label": "Blue"}, {"label": "Green"}]
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, question_dialog({"question": "Which?", "options": options, "multiSelect": True}))
+        for key in "13":
+            stage.settle()
+            stage.now += 0.1
+            stage.press(key)
+        stage.has("13")
+        stage.now += 0.1
+        stage.press("\r")
+        stage.until(lambda: "Press Enter again" in stage.live.hint)
+        assert not found and not stage.session.inbox and stage.live.line.buffer.text == "13"
+        later(stage)
+        stage.press("\r")
+        stage.until(lambda: found == ["Red, Green"])
+
+    play(story)
+
+
+@pytest.mark.parametrize("text", ["1/2 of the users", "n/a", "y/n is not enough"])
+def test_a_text_that_begins_like_a_held_key_and_a_command_stays_whole(text: str) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage, 5)
+        for key in text:
+            stage.press(key)
+        stage.has(text)
+        stage.now += 5
+        stage.press("\r")
+        stage.until(lambda: stage.live.queued == [text])
+        assert not found and stage.live.questions.ask is not None
 
     play(story)
 

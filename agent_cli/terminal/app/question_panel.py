@@ -32,6 +32,7 @@ from agent_cli.terminal.dialogs.model import (
 from agent_cli.terminal.dialogs.questions import RewrittenPlan
 from agent_cli.terminal.editor import edit_and_parse
 from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.slash import find_command
 from agent_tools.text import one_line
 
 
@@ -175,6 +176,7 @@ class QuestionPanel:
         elif self._marks(key):
             view.highlight(key)
             view.mark()
+            view.numbered = True
         else:
             self._choose(self.ask.dialog.by_key(key))
         self._screen.draw_soon()
@@ -193,13 +195,16 @@ class QuestionPanel:
         if not text:
             self.guard.press(ENTER)
             return True
-        if (marked := self._numbers(text)) and self.ask.dialog.several is not None and self.guard.is_seen:
-            self._screen.line.clear()
+        if self.ask.dialog.several is not None and (numbers := self._numbers(text)):
             self.guard.mark_used()
-            self._close_with(self.ask.dialog.several(marked))
+            if self.guard.is_seen:
+                self._screen.line.clear()
+                self._close_with(self.ask.dialog.several(tuple(sorted({*numbers, *self.ask.view.marked}))))
+            else:
+                self._screen.hint_for("Press Enter again to answer the question", 3.0)
             return True
-        if text[1:2] == "/" and self._is_answer(text[0]):
-            # A key that was held until a command was typed.
+        if text[1:2] == "/" and self._is_answer(text[0]) and find_command(text[2:].partition(" ")[0]) is not None:
+            # A key that was held until a command was typed; "1/2" and "n/a" are the user's text.
             self._screen.line.set_text(text[1:])
             return False
         choice = self.ask.dialog.by_name(text)
@@ -212,7 +217,7 @@ class QuestionPanel:
         return self._clear_lone_letter(text)
 
     def _numbers(self, text: str) -> tuple[int, ...]:
-        """Return the indices of the choices that a text such as "1,3", "1 3" or "13" names; () for any other text."""
+        """Return the indices of the choices that a text such as "1,3", "1 3", "13" or ",3" names; () for any other."""
         assert self.ask is not None
         count = sum(choice.key.isdecimal() for choice in self.ask.dialog.choices)
         pieces = re.findall(r"\d" if count < 10 else r"\d+", text) if re.fullmatch(r"[\d,; ]+", text) else []

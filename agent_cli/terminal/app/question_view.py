@@ -37,6 +37,8 @@ class QuestionView:
         self.dialog = dialog
         self.chosen = 0
         self.marked: set[int] = set()
+        # A number was pressed last, so that a space behind it separates it from the next one.
+        self.numbered = False
         self.explained = False
         self.folded = False
         self._cached: dict[tuple[int, bool], tuple[list[Text], list[Text]]] = {}
@@ -56,17 +58,21 @@ class QuestionView:
 
     def move(self, step: int) -> None:
         """Move the highlight."""
+        self.numbered = False
         self.chosen = (self.chosen + step) % max(len(self.dialog.listed), 1)
 
     def highlight(self, key: str) -> None:
         """Highlight the choice of a key, if it is in the list."""
+        self.numbered = False
         choice = self.dialog.by_key(key)
         if choice in self.dialog.listed:
             self.chosen = self.dialog.listed.index(choice)
 
     def mark(self) -> None:
         """Mark or unmark the highlighted choice; only numbered ones can be combined."""
-        if self.choice is not None and self.choice.key.isdecimal():
+        if self.numbered:
+            self.numbered = False
+        elif self.choice is not None and self.choice.key.isdecimal():
             self.marked ^= {self.chosen}
 
     def whole(self, console: Console) -> str:

@@ -137,11 +137,11 @@ class AppRepl(Repl):
         foreign: Any = Sink(self.live.bridge, foreign=True)
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         greet_resumed(self)
-        if self._screen.draft:
-            self.live.line.set_text(self._screen.draft)
-        elif left := self._drafts().recovered(resumed=self.agent.restored is not None):
-            self.live.line.set_text(left)
-            self.keep(left, ())
+        left = self._drafts().recovered(resumed=self.agent.restored is not None)
+        if draft := "\n".join(filter(None, (left, self._screen.draft))):
+            self.live.line.set_text(draft)
+            self.keep(draft, ())
+        if left:
             self.say("  your unsent input is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         ended: list[int] = []

@@ -29,7 +29,7 @@ from agent_cli.terminal.dialogs.model import (
     Verbatim,
 )
 from agent_cli.terminal.dialogs.questions import Dialogs
-from agent_cli.terminal.editor import discard_typed_ahead, edit_and_parse
+from agent_cli.terminal.editor import discard_typed_ahead, edit_and_parse, read_rest_of_paste
 from agent_cli.terminal.render.code import Highlighter, display_lines
 from agent_cli.terminal.render.console import hanging, prose, styled
 from agent_tools.cancel import CancelledError
@@ -271,7 +271,8 @@ class LineDialogs(Dialogs):
         """Keep a text of at least so many words, which looks like a message, and say so; return False for any other."""
         if self._keep is None or len(words.split()) < least:
             return False
-        self._keep(words)
+        # The other lines of a paste are no answers to the question that stays open.
+        self._keep("\n".join([words, *read_rest_of_paste().splitlines()]))
         self.say("Your text is the draft of the first message now. This question is still open:")
         return True
 
