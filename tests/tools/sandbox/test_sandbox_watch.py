@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -443,36 +443,6 @@ def test_a_name_is_the_same_in_any_case_where_the_file_system_ignores_it(reposit
     watching._tops[repository.root] = 1
     assert watching._is_of_interest(1, repository.root, ".VSCode")
     assert not watching._is_of_interest(1, repository.root, "src")
-
-
-@pytest.mark.parametrize("made", [lambda p: p.mkdir(0o1555), lambda p: os.mknod(p, 0o140600)], ids=["folder", "socket"])
-def test_leftovers_of_older_versions_are_removed(
-    repository: SandboxTester, state: Path, made: Callable[[Path], None]
-) -> None:
-    for name in (".agentrc", ".vscode"):
-        made(repository.root / name)
-    assert repository("ls -A").out.split() == [".git", "a.txt"]
-    assert files(repository.root) == {"a.txt"} and moved(state) == set()
-
-
-def test_an_empty_folder_of_the_user_is_no_leftover(repository: SandboxTester) -> None:
-    (repository.root / ".vscode").mkdir()
-    (repository.root / ".idea").mkdir(0o555)
-    assert "Read-only" in repository("touch .vscode/x; ls -A").out
-    assert {".vscode", ".idea"} <= files(repository.root)
-
-
-def test_leftovers_that_an_older_version_still_uses_stay(repository: SandboxTester) -> None:
-    import fcntl
-
-    (repository.root / ".vscode").mkdir(0o1555)
-    holder = os.open(repository.root, os.O_RDONLY)
-    fcntl.flock(holder, fcntl.LOCK_SH)
-    try:
-        assert repository("chmod 755 .vscode; echo evil > .vscode/tasks.json").code == 0
-        assert not (repository.root / ".vscode/tasks.json").exists()
-    finally:
-        os.close(holder)
 
 
 def test_nothing_is_watched_once_the_last_command_has_ended(repository: SandboxTester) -> None:
