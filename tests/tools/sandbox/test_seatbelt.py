@@ -200,7 +200,7 @@ def test_caches_are_written_only_if_commands_share_them(tmp_path: Path) -> None:
     cache.mkdir()
     profile = Profile((tmp_path / "work",), covered=(tmp_path,), shown=(cache,), caches=(cache,))
     for caches in ("session", "shared"):
-        session = LoopbackSession(profile.caches, SandboxLimits(caches=caches), {})  # type: ignore[arg-type]
+        session = LoopbackSession(profile.caches, SandboxLimits(caches=caches), {})
         rules = rules_of(profile, session.shared(network=False))
         assert rules.reads(f"{cache}/x") and rules.writes(f"{cache}/x") == (caches == "shared")
 
