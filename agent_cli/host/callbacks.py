@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.host_servers import HostServers
@@ -64,7 +64,7 @@ class RemoteApprover(ABC):
     def approve(self, request: ApprovalRequested) -> Answer:
         """Ask about a call (an approver)."""
         if self._chosen.pop(request.call_id, None) == request.arguments:
-            return Approve()
+            return take_decision(request, UserDecision(request.call_id, "", "approve"))
         fields = {
             "tool_name": request.tool,
             "input": request.arguments,
