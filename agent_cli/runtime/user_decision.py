@@ -154,8 +154,12 @@ def _approve_call(
     asked: ApprovalRequested, decision: UserDecision, change: EditedCall | None, user: str
 ) -> Approve | EditedCall:
     """Return the approval of a call. change: with what the user changed; None to run it as it was asked about."""
-    if decision.rule and decision.rule not in (asked.always, asked.exact):
-        raise DecisionRefusedError("rule: only the rules that the question offers can be added with an approval.")
+    offered = [rule for rule in (asked.always, asked.exact) if rule]
+    if decision.rule and decision.rule not in offered:
+        known = f": {'; '.join(map(one_line, offered))}" if offered else ", and it offers none"
+        raise DecisionRefusedError(
+            f"rule: only the rules that the question offers can be added with an approval{known}."
+        )
     if decision.scope == "project" and not decision.rule:
         raise DecisionRefusedError("scope: there is no rule to save for the project.")
     if decision.scope == "project" and not asked.keeps:
