@@ -41,7 +41,8 @@ def test_git_works_inside(repository: SandboxTester) -> None:
     assert done.out.startswith(" M a.txt\n2\n")
     repository.git("status")
     left = {p for p in tree(repository.root) - before if not p.startswith((".git/logs/", ".git/refs/"))}
-    assert left <= {f".git/{name}" for name in ("COMMIT_EDITMSG", "ORIG_HEAD", "packed-refs", "info/refs", "AUTO_MERGE")}
+    names = ("COMMIT_EDITMSG", "ORIG_HEAD", "packed-refs", "info/refs", "AUTO_MERGE")
+    assert left <= {f".git/{name}" for name in names}
 
 
 def test_what_a_commit_would_contain_is_what_was_there(repository: SandboxTester) -> None:
