@@ -162,7 +162,7 @@ def test_a_repository_in_the_workspace_opens_nothing_else(tmp_path: Path) -> Non
     (tmp_path / ".git/modules").mkdir(parents=True)
     writable, protected = git_directories(tmp_path)
     assert writable == [] and {p.name for p in protected} == {
-        "config", "config.worktree", "hooks", "info", "commondir", "modules",
+        "config", "config.worktree", "hooks", "exclude", "attributes", "commondir", "modules",
     }  # fmt: skip
 
 

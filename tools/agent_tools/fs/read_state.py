@@ -40,7 +40,7 @@ class KnownVersion(Value):
 
     version: the `fingerprint` of its bytes.
     lines: the lines seen; None for all of them.
-    total: number of its lines, if not all were seen.
+    total: number of its lines, if not all were seen; 0 if unknown.
     """
 
     version: str
@@ -183,9 +183,14 @@ def forget(path: Path, ctx: ToolContext) -> None:
 
 
 def forget_lines(path: str, total: int, ctx: ToolContext) -> None:
-    """Note that the model knows the version of a file, but may have seen none of its lines, `total` in number."""
+    """Note that the model knows the version of a file, but has none of its lines. total: their number; 0 if unknown."""
     if (mark := ctx.seen.get(path)) is not None:
-        ctx.seen[path] = _known(KnownVersion.from_mark(mark).version, (), total).mark()
+        ctx.seen[path] = KnownVersion(KnownVersion.from_mark(mark).version, (), total).mark()
+
+
+def forget_searches(ctx: ToolContext) -> None:
+    """Note that the model has no lines that searches showed."""
+    ctx.owner.state(ReadState).searched.clear()
 
 
 def look_up(path: Path, data: bytes, content: str, ctx: ToolContext) -> Sight:
@@ -197,7 +202,7 @@ def look_up(path: Path, data: bytes, content: str, ctx: ToolContext) -> Sight:
     current = known.version == version
     if current and known.lines is None:
         return Sight(True, True, (), len(lines))
-    total = known.total if current else len(lines)
+    total = (known.total if current else 0) or len(lines)
     seen = (*_carried(path, version, lines, ctx), *_searched(path, ctx))
     return Sight(True, current, _missing(seen, total), total)
 

@@ -214,8 +214,8 @@ def _first_link(path: Path, covered: Iterable[Path]) -> Path | None:
 # Protected names that are directories; all others are files.
 DIRECTORY_NAMES = protected_names.DIRECTORY_NAMES | {"hooks", "info"}
 _COMMON = "commondir"
-# An empty file has no effect.
-_WORKTREE_CONFIG = "config.worktree"
+# Without effect if they are empty.
+_EMPTY_FILES = ("config.worktree", "exclude", "attributes")
 _LOCK_SECONDS = 1.0
 _NOT_WRITABLE = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT, errno.ENOTDIR)
 
@@ -298,7 +298,7 @@ def _missing(path: Path) -> tuple[Path, bool] | None:
 def _create_placeholder(name: str, folder: bool, directory: int) -> None:
     if folder:
         os.mkdir(name, 0o1555, dir_fd=directory)
-    elif name == _WORKTREE_CONFIG:
+    elif name in _EMPTY_FILES:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o1444, dir_fd=directory))
     elif name != _COMMON:
         os.mknod(name, stat.S_IFSOCK | 0o600, dir_fd=directory)

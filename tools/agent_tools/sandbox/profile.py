@@ -108,7 +108,7 @@ SYSTEM_SECRET_PATHS = tuple(
 
 
 # `commondir` decides where the others are read from. Folders in `worktrees` and `modules` have the same parts.
-GIT_PARTS = ("config", "config.worktree", "hooks", "info", "commondir")
+GIT_PARTS = ("config", "config.worktree", "hooks", "info/exclude", "info/attributes", "commondir")
 NESTED_GIT_FOLDERS = ("worktrees", "modules")
 _MAX_GIT_FILE_BYTES = 1_000_000
 
