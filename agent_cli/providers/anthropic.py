@@ -37,7 +37,6 @@ from agent_cli.providers.errors import error_in_stream
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
-from agent_tools.results import Media
 
 
 class MessageReader:
@@ -170,9 +169,6 @@ _MARKS = {
     "5m": b',"cache_control":{"type":"ephemeral"}}',
     "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
 }
-
-# Where an error says that the fault is: in which message, block, and block of a result.
-_PLACE = r"messages\.(\d+)\.content\.(\d+)(?:\.(?:tool_result\.)?content\.(\d+))?"
 
 # Options that may be left out when the API rejects them, and the notice about it.
 _OPTIONAL = {
@@ -334,20 +330,6 @@ class AnthropicClient(HttpModelClient):
                 return f"{request.model} {advice}."
         return None
 
-    def _named_media(self, request: Request, error: ModelError) -> tuple[Media, ...]:
-        found = re.search(_PLACE, error.failure.message)
-        if found is None:
-            return ()
-        wanted, block = int(found[1]), int(found[2])
-        number, role, first = -1, "", 0
-        for message, (its_role, blocks) in zip(request.messages, self._forms(request), strict=True):
-            if blocks and its_role != role:
-                number, role, first = number + 1, its_role, 0
-            if number == wanted and first <= block < first + len(blocks):
-                return _media_at(message, block - first, found[3])
-            first += len(blocks)
-        return ()
-
     def _forms(self, request: Request) -> list[tuple[str, list[bytes]]]:
         return (self._claude if "claude" in request.model else self._other).of(request.messages)
 
@@ -404,18 +386,6 @@ class AnthropicClient(HttpModelClient):
         return b",".join(
             b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}" for role, blocks in groups
         )
-
-
-def _media_at(message: Message, block: int, inner: str | None) -> tuple[Media, ...]:
-    """Return the media of a message in one of its blocks. inner: the number of the block within a result's content."""
-    if isinstance(message, AssistantMessage):
-        return ()
-    if isinstance(message, UserMessage):
-        return message.media[block : block + 1]
-    if inner is None:
-        return message.media
-    at = int(inner) - bool(message.text.strip())
-    return message.media[at : at + 1] if at >= 0 else ()
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
