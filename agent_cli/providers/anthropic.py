@@ -55,6 +55,8 @@ class MessageReader:
         self._calls = 0
         # For each open block that is a call: our index, and its arguments if they came in one piece.
         self._open: dict[int, tuple[int, Any]] = {}
+        # The last call that was closed without arguments.
+        self._bare: int | None = None
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """Yield the chunks of one JSON object. Raises ModelError for an `error` object."""
@@ -79,7 +81,9 @@ class MessageReader:
             raise error_in_stream(event.get("error"), provider=self._provider, model=self._model)
 
     def end(self) -> Iterator[Chunk]:
-        """Yield the last chunk, after everything was read."""
+        """Yield the last chunks, after everything was read."""
+        for index in list(self._open):
+            yield from self._close(index)
         yield message_stop(self._raw, calls=bool(self._calls), provider=self._provider)
 
     def _whole(self, message: dict[str, Any]) -> Iterator[Chunk]:
@@ -99,7 +103,7 @@ class MessageReader:
     def _block(self, index: int, block: dict[str, Any]) -> Iterator[Chunk]:
         kind = block.get("type")
         if kind == "tool_use":
-            self._open[index] = (self._calls, block.get("input"))
+            self._open[index] = (self._calls, block.get("input") or {})
             yield ToolCallStart(self._calls, str(block.get("id") or ""), str(block.get("name") or ""))
             self._calls += 1
         elif kind == "text" and block.get("text"):
@@ -115,12 +119,14 @@ class MessageReader:
             if text := delta.get("text"):
                 yield TextChunk(text)
         elif kind == "input_json_delta":
+            # Some gateways send the arguments under another index than the call, or after its end.
             if (text := delta.get("partial_json")) and self._open:
-                # Some gateways send the arguments under another index than the call.
                 at = index if index in self._open else next(reversed(self._open))
                 number, _ = self._open[at]
                 self._open[at] = (number, None)
                 yield ToolCallDelta(number, text)
+            elif text and self._bare is not None:
+                yield ToolCallDelta(self._bare, text)
         elif kind == "thinking_delta":
             if text := delta.get("thinking"):
                 yield ThinkingChunk(text)
@@ -128,9 +134,12 @@ class MessageReader:
             yield ThinkingChunk(signature=delta["signature"])
 
     def _close(self, index: int) -> Iterator[Chunk]:
-        number, whole = self._open.pop(index, (0, None))
+        if index not in self._open:
+            return
+        number, whole = self._open.pop(index)
         if whole:
             yield ToolCallDelta(number, encode_json(whole).decode())
+        self._bare = number if whole is not None and not whole else None
 
     def _usage(self, report: dict[str, Any] | None) -> Iterator[Chunk]:
         if not report:
