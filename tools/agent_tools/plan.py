@@ -83,13 +83,19 @@ def _with_text(named: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in named.items() if name in SECTIONS and value}
     others = {name: value for name, value in named.items() if name not in SECTIONS and name != "plan"}
     parts = ["\n".join(map(_flat, plan)) if isinstance(plan, list) else plan or ""]
-    if not isinstance(parts[0], str) or not any((kept, others, parts[0])):
+    if not isinstance(parts[0], str) or not any((kept, others, parts[0])) or not all(map(_is_prose, others.values())):
         return named
     for name, value in others.items():
         lines = [_flat(_as_text(name, item)) for item in value] if isinstance(value, list) else []
         text = "\n".join(f"- {line}" for line in lines if line) if lines else _flat(value)
         parts += [f"## {name.replace('_', ' ').capitalize()}\n{text}"] if text else []
     return {**kept, "plan": "\n\n".join(filter(None, parts))}
+
+
+def _is_prose(value: Any) -> bool:
+    """Return True for text, and for lists and tables of it."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, str | dict | list) and all(map(_is_prose, inner))
 
 
 def _as_texts(name: str, value: Any) -> Any:
