@@ -321,7 +321,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
         if more := more or (yield from turn_end.failing_check(turn, answer.text)):
-            return more
+            return turn_end.for_whole_answer(turn, more)
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
         if asked and (more := (yield from turn_end.ask(turn, answer))):
@@ -330,7 +330,8 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
         return more
     if gates is not None and (more := (yield from gates.before_end(turn))):
         return more
-    return (yield from _run_end_checks(turn, answer))
+    more = yield from _run_end_checks(turn, answer)
+    return turn_end.for_whole_answer(turn, more) if more else None
 
 
 def _complete(

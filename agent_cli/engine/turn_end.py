@@ -221,16 +221,29 @@ def _remind_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event
     return more
 
 
-# Words for a failure, for one that is over, and for one that is not.
+# Words for a failure, for what only sounds like one, for one that is over, and for one that is not.
 _FAILURE = re.compile(
-    r"\bfail|\berrors?\b|\bbroken\b|\b(?:do|does|did)(?:n['\u2019]t| not) (?:pass|build|compile)\b|\bred\b"
-    r"|\bexit(?:ed|s)?(?: with)?(?: (?:code|status))? [1-9]|fehl(?:er|schl|geschl)"
-    r"|\b\u00e9cho|\bfalla|\bfallo|\u5931\u6557|\u5931\u8d25",
+    r"\bfail|\berrors?\b|\bbroken\b|\bbreaks\b|\bred\b|\bunsuccessful|\bcrash|\btime[sd]? out\b|\bcomplain"
+    r"|\b(?:do|does|did|not|never|cannot|can['\u2019]t|could(?:n['\u2019]t)?)\b.{0,20}\b(?:pass|build|compile)\b"
+    r"|\b(?:do|does|did)n['\u2019]t (?:pass|build|compile)\b|\bnot (?:green|passing)\b"
+    r"|\b(?:exit(?:ed|s)?|return(?:ed|s)?)(?: with)?(?: (?:code|status))? [1-9]|\breports? [1-9]\d* "
+    # In German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Chinese, Japanese and Korean.
+    r"|fehl(?:er|schl|geschl)|\bschl[a\u00e4]g\w+ .{0,40}fehl|\b\u00e9cho|\bfall[aoi]|\bno pasan?\b|\bfalh"
+    r"|\bn\u00e3o passa|\b(?:slaag\w*|slagen) niet|\bfa(?:alt|len)\b|\bnie (?:przecho|powi)"
+    r"|\u043d\u0435 \u043f\u0440\u043e\u0445\u043e\u0434|\u043f\u0430\u0434\u0430[\u0435\u044e]\u0442"
+    r"|\u5931[\u6557\u8d25]|(?:\u6ca1\u6709|\u672a)\u901a\u8fc7|\u901a(?:\u308a\u307e\u305b\u3093|\u3089\u306a)"
+    r"|\uc2e4\ud328",
+    re.IGNORECASE,
+)
+_NO_FAILURE = re.compile(
+    r"\b(?:error|failure|fail(?:ed|ing)?|exit code \d+)[ -](?:handl\w+|messages?|paths?|cases?|codes?|logging|requests?"
+    r"|links?|pages?|types?|class(?:es)?|responses?|states?|modes?|reports?)\b"
+    r"|\b(?:rais|throw|return|log|catch|handl|show|print)\w* (?:\w+ ){0,3}?(?:errors?|failures?)\b",
     re.IGNORECASE,
 )
 _OVER = re.compile(
-    r"\b(?:fix(?:ed|es)?|repaired|resolved|mended|corrected|no longer|now pass(?:es)?|behoben)\b"
-    r"|\b(?:no|zero|0|without(?: any)?|any)\s+(?:\w+\s+)?(?:fail|error|fehler)",
+    r"\b(?:fix(?:ed|es)?|repaired|resolved|mended|corrected|replaced|removed|no longer|now pass(?:es)?|behoben)\b"
+    r"|\b(?:no|zero|0|without(?: any)?|any|keine?|sans|ohne|sin)\s+(?:\w+\s+)?(?:fail|error|fehler|erreur)",
     re.IGNORECASE,
 )
 _REMAINS = re.compile(
@@ -239,7 +252,7 @@ _REMAINS = re.compile(
     re.IGNORECASE,
 )
 _NAMED_FAILURE = re.compile(r"(?m)(?:\bFAILED|\bFAIL:?|\bERROR:?|\bnot ok \d+ -|[\u2715\u2717\u00d7])\s+(\S{4,})")
-WHOLE_ANSWER = " Then give your whole answer again: only your last message is shown."
+WHOLE_ANSWER = "Then give your whole answer again: only your last message is shown."
 
 
 def failing_check(turn: Turn, answer: str) -> Generator[Event, None, str | None]:
@@ -257,13 +270,15 @@ def failing_check(turn: Turn, answer: str) -> Generator[Event, None, str | None]
     yield Noted(f"The last check failed: `{check.command}` ({check.ending}); asking the model about it.")
     return (
         f"<reminder>\nThe last check you ran, {check}. Find the cause, fix it and run the check again. If this is "
-        f"expected or cannot be fixed here, say so plainly in your answer.{whole_answer(turn)}\n</reminder>"
+        f"expected or cannot be fixed here, say so plainly in your answer.\n</reminder>"
     )
 
 
-def whole_answer(turn: Turn) -> str:
-    """Return a request for the whole answer, if only the last message of the turn is shown; else ""."""
-    return "" if turn.deps.attended and not turn.deps.depth else WHOLE_ANSWER
+def for_whole_answer(turn: Turn, message: str) -> str:
+    """Return a message that continues the turn after an answer, and asks for that again if only the last is shown."""
+    if turn.deps.attended and not turn.deps.depth:
+        return message
+    return re.sub(r"(\n</\w+>)?\s*\Z", lambda end: f"\n{WHOLE_ANSWER}{end[1] or ''}", message, count=1)
 
 
 def names_failure(answer: str, history: Iterable[Message]) -> bool:
@@ -271,7 +286,7 @@ def names_failure(answer: str, history: Iterable[Message]) -> bool:
     results = [m.text for m in history if isinstance(m, ToolMessage)][-3:]
     failed = {name.rpartition("::")[2].rstrip(":,") for text in results for name in _NAMED_FAILURE.findall(text)}
     for sentence in re.split(r"(?<=[.!?\u3002;])\s+|\n", answer):
-        says = _FAILURE.search(sentence) or any(name in sentence for name in failed)
+        says = _FAILURE.search(_NO_FAILURE.sub(" ", sentence)) or any(name in sentence for name in failed)
         if says and (not _OVER.search(sentence) or _REMAINS.search(sentence)):
             return True
     return False
@@ -314,7 +329,7 @@ def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
     turn.nudges[_AFTER_TURN] = times + 1
     return (
         f"<hook_feedback>\nFiles were changed in this turn, so `{command}` was run. It {how}:\n\n{output}\n\n"
-        f"Fix what it found. If that cannot be done here, say plainly why.{whole_answer(turn)}\n</hook_feedback>"
+        f"Fix what it found. If that cannot be done here, say plainly why.\n</hook_feedback>"
     )
 
 
