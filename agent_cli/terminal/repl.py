@@ -375,7 +375,7 @@ class Repl(Dialogs):
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_new_session(self) -> None:
-        """Start a new session with the same options, model and mode. Raises UsageError."""
+        """Start a new session with the same options and choices. Raises UsageError."""
         before = self.agent
         self._change_session("clear")
         self._keep_choices(before)
@@ -388,18 +388,20 @@ class Repl(Dialogs):
         self._resume_waiting()
 
     def fork(self) -> str:
-        """Continue in a copy of this session, in the same mode; return the old ID. Raises UsageError."""
+        """Continue in a copy of this session with the same choices; return the old ID. Raises UsageError."""
         before, old = self.agent, self.agent.header.session_id
         self._change_session(resume=old, fork_session=True)
         self._keep_choices(before)
         return old
 
     def _keep_choices(self, before: Agent) -> None:
-        """Take over the mode and the model that the user chose in another session."""
+        """Take over what the user chose in the session before: mode, model, effort, rules and grants."""
         self.switch_mode(before.policy.mode)
-        label = before.conversation.options.label
-        if label != self.agent.conversation.options.label:
-            self.switch_model(label)
+        self.agent.policy.keep_session_rules(before.policy)
+        chosen, conversation = before.conversation.options, self.agent.conversation
+        if chosen.label != conversation.options.label:
+            self.switch_model(chosen.label)
+        conversation.options = conversation.options.replace(effort=chosen.effort)
 
     def _change_session(self, why: str = "other", **changes: Any) -> None:
         """Switch to another session with the same options, except those that select a session.
