@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import select
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input.typeahead import clear_typeahead
 from rich.console import Console
 
 from agent_cli.core.events import ApprovalRequested
@@ -82,6 +84,9 @@ class IdleSession:
     def knows(self, command: str) -> bool:
         return command == "/rewind"
 
+    def is_command(self, text: str) -> bool:
+        return self.may_aside(text) or (text[:1] in ("!", "#") and not text[1:2].isspace())
+
     def may_aside(self, text: str) -> bool:
         return text.startswith("/todos")
 
@@ -92,12 +97,12 @@ class IdleSession:
         self.token.cancel()
 
     def queue(self, text: str) -> None:
-        if not text.startswith("/"):
+        if not text.startswith("/") and not self.is_command(text):
             self.inbox.append(text)
 
     def unqueue(self, text: str) -> bool:
         if text not in self.inbox:
-            return text.startswith("/")
+            return text.startswith("/") or self.is_command(text)
         self.inbox.remove(text)
         return True
 
@@ -128,7 +133,23 @@ class Stage:
         self.now = 1_000.0
 
     def press(self, text: str) -> None:
+        """Keys in one burst of their own, as by hand or from a program."""
+        self.until(self._is_quiet)
         self._keys.send_text(text)
+
+    def _is_quiet(self) -> bool:
+        """Whether all that was pressed has been read, and the burst is over."""
+        reader, quiet = self.live.app.reader, threading.Event()
+        looked = threading.Event()
+
+        def look() -> None:
+            if not select.select([reader], [], [], 0)[0] and reader.between_bursts:
+                quiet.set()
+            looked.set()
+
+        self.live.soon(look)
+        looked.wait(0.1)
+        return quiet.is_set()
 
     def answer(self, key: str) -> None:
         """Press a key that answers, and let the time pass in which more would make it a sentence."""
@@ -183,7 +204,7 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
             line,
             screen,
             Colors("dark", {}, color=True),
-            source=keys,
+            terminal=keys.stdin,
             clock=lambda: stages[0].now if stages else 0.0,
         )
         stage = Stage(live, session, screen, keys)
@@ -203,6 +224,7 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
         thread.start()
         live.run()
         thread.join(PATIENCE)
+        clear_typeahead(live.app.reader)  # the descriptor of the pipe may be that of the next one
     if errors:
         raise errors[0]
     return stage
