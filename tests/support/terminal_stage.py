@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.typeahead import clear_typeahead
 from rich.console import Console
 
@@ -27,6 +26,7 @@ from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TodoItem
+from tests.support.pipe_terminal import PipeTerminal
 
 PATIENCE = 10.0
 
@@ -128,7 +128,7 @@ class IdleSession:
 class Stage:
     """The application while it runs on this thread; the story of a test runs on another."""
 
-    def __init__(self, live: TerminalApp, session: IdleSession, screen: Screen, keys: Any) -> None:
+    def __init__(self, live: TerminalApp, session: IdleSession, screen: Screen, keys: PipeTerminal) -> None:
         self.live, self.session, self.screen, self._keys = live, session, screen, keys
         self.now = 1_000.0
 
@@ -195,7 +195,7 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
         lambda: ("a.txt",),
     )
     errors: list[BaseException] = []
-    with create_pipe_input() as keys:
+    with PipeTerminal() as keys:
         stages: list[Stage] = []
         transcript = Transcript(console, kept)
         live = TerminalApp(

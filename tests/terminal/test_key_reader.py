@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from typing import Any, TextIO, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,34 +12,23 @@ from prompt_toolkit.keys import Keys
 
 from agent_cli.terminal.app.key_reader import LONG_QUIET_SECONDS, QUIET_SECONDS, KeyReader
 from tests.support.hypothesis_examples import examples
+from tests.support.pipe_terminal import PipeTerminal
 
 
 class Typist:
     """A terminal whose bytes come as a test says, and the reader of it."""
 
-    encoding = "utf-8"
-
-    def __init__(self) -> None:
-        self._ear, self._mouth = os.pipe()
+    def __init__(self, terminal: PipeTerminal) -> None:
+        self.send_text = terminal.send_text
         self.now = 100.0
-        self.reader = KeyReader(cast(TextIO, self), lambda: self.now)
-
-    def fileno(self) -> int:
-        return self._ear
-
-    def isatty(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        os.close(self._ear)
-        os.close(self._mouth)
+        self.reader = KeyReader(terminal.stdin, lambda: self.now)
 
     def burst(self, *reads: str, after: float = 1.0) -> list[tuple[str, str]]:
         """What arrives in one burst, so many seconds after the one before, in these reads."""
         self.now += after
         found: list[tuple[str, str]] = []
         for data in reads:
-            os.write(self._mouth, data.encode())
+            self.send_text(data)
             found += self._events(self.reader.read_keys())
         return [*found, *self._events(self.reader.flush_keys())]
 
@@ -60,9 +48,8 @@ class Typist:
 
 @pytest.fixture
 def typist() -> Iterator[Typist]:
-    made = Typist()
-    yield made
-    made.close()
+    with PipeTerminal() as terminal:
+        yield Typist(terminal)
 
 
 def keys(text: str) -> list[tuple[str, str]]:
@@ -137,10 +124,10 @@ def test_what_follows_a_paste_does_not_send_it(typist: Typist) -> None:
 
 
 def test_a_long_paste_may_stand_still_for_longer(typist: Typist) -> None:
-    os.write(typist._mouth, b"a")
+    typist.send_text("a")
     typist.reader.read_keys()
     assert typist.reader.quiet_seconds == QUIET_SECONDS
-    os.write(typist._mouth, b"a" * 100)
+    typist.send_text("a" * 100)
     typist.reader.read_keys()
     assert typist.reader.quiet_seconds == LONG_QUIET_SECONDS
     typist.reader.flush_keys()
@@ -190,11 +177,8 @@ def test_no_character_is_lost_or_doubled(data: st.DataObject) -> None:
     wanted = "".join(CHARACTERS.get(piece, "" if piece.startswith("\x1b") else piece) for piece in pieces)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)), max_size=8)))
     reads = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    typist = Typist()
-    try:
-        found = typist.burst(*reads, after=data.draw(st.sampled_from([0.05, 1.0, 30.0])))
-    finally:
-        typist.close()
+    with PipeTerminal() as terminal:
+        found = Typist(terminal).burst(*reads, after=data.draw(st.sampled_from([0.05, 1.0, 30.0])))
     got = "".join("\r" if kind.startswith("enter") else text for kind, text in found if not text.startswith("\x1b"))
     assert got == wanted
     # An Enter of a burst that began no line by hand is the last of it.
