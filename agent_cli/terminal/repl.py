@@ -42,7 +42,7 @@ from agent_cli.terminal.dialogs.approval import AskingSubagents, ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
-from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.line_input import is_line_waiting, read_line, read_rest_of_paste
 from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import abbreviate_home, make_console, print_prose
 from agent_cli.terminal.render.events import EventRenderer
@@ -86,15 +86,20 @@ class LineScreen:
         """Raises UsageError for an unknown theme."""
         plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
         color = has_color(settings.color, os.environ, plain=plain)
-        # What was typed at a question before the start that is no answer: the draft of the first message.
+        # What was typed where no message was read, or pasted: the draft of the next message.
         self.draft = ""
         self.colors = Colors(settings.terminal.theme, os.environ, home, color=color)
         self.stream = ThemedStream(sys.stdout, self.colors)
         self.console = make_console(settings.color, os.environ, plain=plain, file=self.stream)
 
     def keep_draft(self, text: str) -> None:
-        """Add a line to the draft of the first message."""
+        """Add text to the draft of the next message."""
         self.draft = f"{self.draft}\n{text}".strip()
+
+    def take_draft(self, line: str = "") -> str:
+        """Return the draft with a line behind it; nothing of it is left."""
+        text, self.draft = f"{self.draft}\n{line}".strip(), ""
+        return text
 
 
 class Repl(Dialogs):
@@ -159,7 +164,7 @@ class Repl(Dialogs):
         return ask_approval(request, self.put, change, for_whom=self.subagents.label(request.call_id))
 
     def put(self, dialog: Dialog) -> Any:
-        return LineDialogs(self._console, read_line, self._run_at_question).put(dialog)
+        return LineDialogs(self._console, read_line, self._run_at_question, self._screen.keep_draft).put(dialog)
 
     def _run_at_question(self, words: str) -> bool:
         """Run a slash command while a question is open, if that is allowed; return False if it is not a command."""
@@ -195,17 +200,17 @@ class Repl(Dialogs):
             self._greet()
             greet_resumed(self)
         self._resume_waiting()
-        first = first or self._screen.draft
         if first.strip():
             self.say(f"> {first}")
             self.run_turn(first)
         while True:
             try:
-                text = read_line(mark).strip()
+                text = self._read_message(mark)
                 if text:
                     self.handle_input(text)
             except KeyboardInterrupt:
-                self.say("(Ctrl-D or /exit leaves)")
+                dropped = self._screen.take_draft()
+                self.say("The draft is dropped." if dropped else "(Ctrl-D or /exit leaves)")
             except (EOFError, ExitRequestedError):
                 break
             except UsageError as mistake:
@@ -213,6 +218,24 @@ class Repl(Dialogs):
         with self._stderr_if_piped():
             self._farewell()
         return 0
+
+    def _read_message(self, mark: str) -> str:
+        """Return a line, or the draft with a line: only Enter at the prompt sends it. A paste joins the draft."""
+        screen = self._screen
+        while True:
+            if screen.draft:
+                self.say("  Your draft:")
+                for line in screen.draft.split("\n"):
+                    self.say(f"    {line}")
+                self.say("  Enter sends it, with the line that you add to it; Ctrl-C drops it.")
+            ahead = is_line_waiting()
+            line = read_line(mark).strip()
+            if not ahead and (rest := read_rest_of_paste()):
+                screen.keep_draft(f"{line}\n{rest}")
+            elif is_slash(as_command(line)) or is_bang(line):
+                return line
+            else:
+                return screen.take_draft(line)
 
     @contextmanager
     def _stderr_if_piped(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_cli.session.summary import SessionSummary, age, size
 from agent_cli.terminal.app.key_reader import KeyReader
-from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.line_input import read_line
 from agent_cli.terminal.render.ansi import truncate_cells
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line, parse_number
