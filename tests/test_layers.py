@@ -53,7 +53,7 @@ DOORS = {
     "litellm": {"agent_cli/providers/litellm_worker.py"},
     "prompt_toolkit": {
         *(f"{_TERMINAL}/app/{name}.py" for name in (
-            "output", "input_line", "layout", "keys", "app", "question_panel", "playback")),
+            "output", "input_line", "key_reader", "layout", "keys", "app", "question_panel", "playback")),
         f"{_TERMINAL}/dialogs/session_picker.py",
         f"{_TERMINAL}/render/ansi.py",
     },

@@ -189,6 +189,10 @@ class Policy:
             raise ValueError(rule.source)
         self._rules.remove(rule)
 
+    def keep_session_rules(self, before: Policy) -> None:
+        """Take over the rules and grants that the user added in the session before this one."""
+        self._rules += [rule for rule in before.rules if rule.source == SESSION and rule not in self._rules]
+
     def add_temporary(self, texts: Iterable[str], source: str, *, from_user: bool) -> list[Rule]:
         """Allow the rules in `texts` until `remove_temporary`; skip invalid ones. Return the rules added."""
         rules = []

@@ -39,7 +39,7 @@ from agent_cli.terminal.dialogs.approval import NO, YES
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
-from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.line_input import read_line
 from agent_cli.terminal.render.ansi import cells, truncate_cells
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.writer import Writer

@@ -287,7 +287,11 @@ def test_history_is_kept_for_the_project_and_for_the_person_alone(work: Path) ->
     model = script(work / "s.toml", [{"text": "One."}])
     with Drawn(["--model", model, "--permission-mode", "plan"], work) as screen:
         screen.ready()
-        screen.line("first\\\rsecond")
+        screen.type("first\\")
+        screen.wait("> first\\")
+        screen.type("\r")
+        screen.gone("> first\\")
+        screen.line("second")
         screen.wait("One.")
         screen.leave()
     (kept,) = (work.parent / "home").rglob("input.history")

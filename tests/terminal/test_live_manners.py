@@ -342,7 +342,8 @@ def test_waiting_for_the_first_token_is_not_called_thinking() -> None:
 
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
     def story(stage: Stage) -> None:
-        stage.press("one\rtwo\r")
+        stage.press("one\r")
+        stage.press("two\r")
         stage.until(lambda: stage.session.sent == ["one"] and stage.live.queued == ["two"])
         first = stage.live.marker._timer
         stage.session.finish()

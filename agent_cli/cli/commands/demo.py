@@ -38,7 +38,7 @@ from agent_cli.runtime.builder import build_agent
 from agent_cli.terminal.app.playback import LOOK_SECONDS, WORD_SECONDS, Pace, PlayedSession
 from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.line_input import read_line
 from agent_cli.terminal.render.console import make_console, prose, styled
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.cancel import CancelToken
