@@ -37,6 +37,8 @@ with lazy_imports():
         command_reads,  # with the shell analysis
         explain,  # only for a question
         impact,  # with the shell analysis
+        masked_lines,  # with the shell analysis
+        masks,  # with the shell analysis
         sandbox_needs,  # with the shell analysis
     )
     from agent_cli.permissions import commands as permissions_commands
@@ -148,6 +150,7 @@ class Policy:
         self.answered = answered
         # The rules change during a session.
         self._filter: SearchFilter | None = None
+        self._masks: masks.WorkspaceMasks | None = None
         self._filter_rules: list[Rule] = []
 
     @property
@@ -207,7 +210,7 @@ class Policy:
         """Return a policy of the same mode, rules and grants for a sub-agent with its own directory and variables."""
         other = self._copy()
         other._parent = self
-        other._workspace, other._carried, other._filter = workspace, carried, None
+        other._workspace, other._carried, other._filter, other._masks = workspace, carried, None, None
         return other
 
     def _copy(self) -> Policy:
@@ -264,12 +267,21 @@ class Policy:
         # A command that is allowed only because it is sandboxed gets no network.
         alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
+        keeper = evaluator.keeper
         if self._runs_read_only(evaluator):
-            masked = evaluator.unreadable_files()
-            return RunConditions(evaluator.hardening, vouched=False, read_only=True, masked=masked or ())
-        return RunConditions(
+            kept = keeper.all_unreadable() if keeper is not None else ()
+            return RunConditions(evaluator.hardening, vouched=False, read_only=True, kept=kept)
+        conditions = RunConditions(
             evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
         )
+        if keeper is None or not evaluator.runs_masked:
+            return conditions
+        # Only a user can have answered such a question.
+        asked = any(v.level is Level.ASK and (v.final or not alone) for v in verdicts)
+        kept = keeper.kept(
+            evaluator.analysis, vouched=vouched or asked, may_open=lambda p, w: asked or evaluator.rule_names(p, w)
+        )
+        return conditions.replace(kept=kept, missing=keeper.missing)
 
     def _runs_read_only(self, evaluator: CommandEvaluator) -> bool:
         """Return True if a command runs in a read-only sandbox because plan mode cannot know that it only reads."""
@@ -448,4 +460,11 @@ class Policy:
             self._variables,
             self._env,
         )
-        return permissions_commands.CommandEvaluator(matcher, command, context)
+        return permissions_commands.CommandEvaluator(matcher, command, context, self._keeper(matcher))
+
+    def _keeper(self, matcher: Matcher) -> masked_lines.Keeper | None:
+        if self._confined is None:
+            return None
+        if self._masks is None:
+            self._masks = masks.WorkspaceMasks(self._env, self._git_use)
+        return masked_lines.Keeper(self._masks, matcher, self._workspace, self._confined)

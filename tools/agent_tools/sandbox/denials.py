@@ -6,11 +6,12 @@ few are kept.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from agent_tools.sandbox.conditions import Kind
+from agent_tools.sandbox.conditions import Kept, Kind
 from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
 from agent_tools.text import one_line, sanitize_output
 
@@ -41,6 +42,11 @@ _AUTHENTICATION = (
 
 
 _MISSING_FILE = "No such file|Cannot connect"
+# What is said of a file that cannot be opened, moved or replaced: by git, for which it has changed, and by the system.
+_KEPT = (
+    r"unsupported file type|can only add regular files|would be overwritten by|not uptodate|local modifications"
+    r"|unable to unlink|failed to remove|[Ii]nvalid cross-device link|\bEXDEV\b"
+)
 _SIGNS = {
     "keys": re.compile(f"{_SIGNING}|{_AUTHENTICATION}"),
     "read-only": re.compile(_READ_ONLY),
@@ -53,23 +59,32 @@ _SIGNS = {
     "local": _LOCAL,
     "call": re.compile(_BLOCKED_CALL),
     "permission": re.compile(_NO_PERMISSION),
+    "kept": re.compile(_KEPT),
 }
 _ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
 
 
 class Signs:
-    """The lines of an output that name a refusal, by the kind of it."""
+    """The lines of an output that name a refusal, by the kind of it.
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    kept: names of files that are kept from the command; None for none.
+    named: those of them that any line has, each with the number of lines that say that it was refused.
+    """
+
+    def __init__(self, lines: Iterable[str], kept: re.Pattern[str] | None = None) -> None:
         self.counts = dict.fromkeys(_SIGNS, 0)
         self.last_line = ""
+        self.named: dict[str, int] = {}
         self._first: dict[str, list[str]] = {name: [] for name in _SIGNS}
         self._last: dict[str, deque[str]] = {name: deque(maxlen=_MAX_LAST) for name in _SIGNS}
         for line in lines:
             if not line.isspace():
                 self.last_line = line
-            if _ANY_SIGN.search(line):
+            refused = _ANY_SIGN.search(line)
+            if refused:
                 self._add(line)
+            for found in kept.finditer(line) if kept is not None else ():
+                self.named[found[0]] = self.named.get(found[0], 0) + bool(refused)
 
     def _add(self, line: str) -> None:
         for name, sign in _SIGNS.items():
@@ -99,6 +114,7 @@ def explain_refusal(
     hosts: Sequence[str] = (),
     hides: Callable[[str], bool] = lambda path: False,
     was_there_before: Callable[[str], bool] = lambda path: False,
+    kept: Sequence[Kept] = (),
 ) -> str:
     """Return a line for the model if the sandbox made, or may have made, a command fail; else "".
 
@@ -108,13 +124,16 @@ def explain_refusal(
     hosts: hosts that the sandbox's proxy refused while it ran.
     hides: returns True if a path exists but is invisible inside.
     was_there_before: returns True if a path in a temporary directory is read-only because it is not the session's.
+    kept: what the command was kept from.
     """
     if kind == "none" or code == 0:
         return ""
-    signs = Signs(lines)
+    signs = Signs(lines, _names_of(kept))
     if reason := _setup_error(signs.last_line, code):
         what = "call again with dangerouslyDisableSandbox, or continue without it"
         return f"[the sandbox could not be set up: {reason}; {what}]"
+    if blamed := _explain_kept(signs, kept):
+        return blamed
     if hosts:
         named = ", ".join(dict.fromkeys(hosts))
         return _refusal_line("refused", f"{named}: not in the user's setting sandbox.domains", 0)
@@ -138,6 +157,38 @@ def explain_refusal(
             "refused", "the socket of a service; the user's setting sandbox.sockets can allow it", count
         )
     return _explain_network(kind, signs, code, network=network)
+
+
+def _names_of(kept: Sequence[Kept]) -> re.Pattern[str] | None:
+    names = "|".join(re.escape(name) for name in sorted({each.path.name for each in kept}, key=len, reverse=True))
+    return re.compile(rf"(?<![\w.-])(?:[\w./-]*/)?(?:{names})(?![\w-]|\.\w)") if names else None
+
+
+def kept_note(kept: Sequence[Kept]) -> str:
+    """Return a line for a command that failed without saying that a file was kept from it; "" if none was."""
+    if not kept:
+        return ""
+    more = f" and {len(kept) - 1:,} more" if len(kept) > 1 else ""
+    return (
+        f"[the sandbox keeps {kept[0].path.name}{more} from commands, because of a rule or as a likely secret; if it "
+        "failed for that, call again with dangerouslyDisableSandbox]"
+    )
+
+
+def _explain_kept(signs: Signs, kept: Sequence[Kept]) -> str:
+    """Return the line about a file that is kept from the command, if the output names one and a refusal."""
+    if not signs.named or not signs.count("permission", "read-only", "busy", "absent", "kept"):
+        return ""
+    text = max(signs.named, key=signs.named.__getitem__)
+    same_name = [each for each in kept if each.path.name == os.path.basename(text)]
+    found = next((each for each in same_name if f"{each.path}".endswith(f"/{text.lstrip('./')}")), same_name[0])
+    what = f"{found.path} {'cannot be opened' if found.closed else 'can only be read'} in it, because "
+    if found.why:
+        what += f"of the rule {found.why}"
+    else:
+        what += f"it looks like it holds secrets; the user's rule Read({found.path.name}) would allow it"
+    count = signs.named[text]
+    return _refusal_line("refused" if count else "may have refused", what, count)
 
 
 def _explain_network(kind: Kind, signs: Signs, code: int, *, network: bool) -> str:
