@@ -21,7 +21,7 @@ from agent_cli.permissions.masks import MAX_MASKS, MAX_NAMES, FoundMasks, Mask, 
 from agent_cli.permissions.path_policy import Matcher
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.fs.workspace import Workspace, real_path
-from agent_tools.sandbox.conditions import Confined, Kept
+from agent_tools.sandbox.conditions import Confined, MaskedPath
 
 _GIT_VALUED = frozenset(("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path"))
 # Subcommands that leave the work tree alone, apart from those that only read.
@@ -34,7 +34,7 @@ _BRANCH_VALUED = frozenset(("-b", "-B", "-c", "-C", "--create", "--force-create"
 _GIT_SECONDS = 1.5
 
 
-class Keeper:
+class LineMasks:
     """The sandbox's masks, for the command lines that a policy decides on."""
 
     def __init__(self, files: WorkspaceMasks, matcher: Matcher, workspace: Workspace, confined: Confined) -> None:
@@ -46,34 +46,35 @@ class Keeper:
         return self._files.find(self._matcher, self._workspace) if self.confined.holds() else FoundMasks()
 
     @property
-    def keeps_any(self) -> bool:
+    def exist(self) -> bool:
+        """True if there are any."""
         return bool(self._found.masks)
 
     @property
     def excess(self) -> str:
-        """Why the files to be kept from a command cannot all be masked; "" if they can."""
+        """Why not all of them can be in force; "" if they can."""
         held = [mask for mask in self._found.masks if mask.holds(vouched=False)]
         if len(held) <= MAX_MASKS:
             return ""
         first = os.path.relpath(held[0].path, self._workspace.root)
         what = "files that rules deny or that look like they hold secrets"
-        return f"cannot be kept from {len(held):,} {what} ({first}, ...): the sandbox keeps {MAX_MASKS} at most"
+        return f"needs masks for {len(held):,} {what} ({first}, ...), of which the sandbox has {MAX_MASKS} at most"
 
     @property
     def gap(self) -> str:
         """Why the sandbox does not hold all that rules say about files; "" if it does."""
         if broad := next(iter(self._found.broad), ""):
-            return f"cannot be held to the rule {broad} by the sandbox"
-        return f"has more than {MAX_NAMES:,} files in reach, too many to look for secrets" * self._found.unseen
+            return f"may do what the rule {broad} denies, which the sandbox does not prevent"
+        return f"may read secrets among more than {MAX_NAMES:,} files, which are not all masked" * self._found.unseen
 
-    def all_unreadable(self) -> tuple[Kept, ...]:
+    def all_unreadable(self) -> tuple[MaskedPath, ...]:
         """Return everything that rules keep from being read, or that looks like it holds secrets."""
-        return tuple(mask.kept for mask in self._found.masks if mask.closed)
+        return tuple(mask.place for mask in self._found.masks if mask.closed)
 
-    def kept(
+    def of_line(
         self, analysis: Analysis, *, vouched: bool, may_open: Callable[[SimpleCommand, str], bool]
-    ) -> tuple[Kept, ...]:
-        """Return what is kept from a command line.
+    ) -> tuple[MaskedPath, ...]:
+        """Return what a command line must not use.
 
         vouched: a user or a rule allowed it.
         may_open: returns True if a user or a rule let a part use what a word of it names.
@@ -88,7 +89,7 @@ class Keeper:
         if held:
             by_git = {mask.path for part in analysis.parts for mask in self.touched_by_git(part)}
             held = [mask for mask in held if mask.path not in by_git]
-        return tuple(mask.kept for mask in held)
+        return tuple(mask.place for mask in held)
 
     @property
     def missing(self) -> tuple[tuple[Path, str], ...]:

@@ -24,12 +24,12 @@ from agent_cli.core.rules import Rule
 from agent_cli.memory.files import FOREIGN_FOLDERS
 from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read
 from agent_cli.permissions.path_globs import comparable
-from agent_cli.permissions.path_policy import Matcher, is_kept_secret, secret, secret_folder, secret_name
+from agent_cli.permissions.path_policy import Matcher, is_closed_secret, secret, secret_folder, secret_name
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
-from agent_tools.sandbox.conditions import Kept
+from agent_tools.sandbox.conditions import MaskedPath
 from agent_tools.sandbox.profile import find_repository
 
 # Each is a mount; with more of them, commands would start too slowly.
@@ -69,14 +69,14 @@ class Mask(Value):
     tracked: bool = False
 
     def holds(self, *, vouched: bool) -> bool:
-        """Return True if it is kept from a command. vouched: a user or a rule allowed that command."""
+        """Return True if it is in force for a command. vouched: a user or a rule allowed that command."""
         if self.tracked:
             return self.closed and self.own and not self.asks
         return not (self.asks and vouched)
 
     @property
-    def kept(self) -> Kept:
-        return Kept(Path(self.path), self.closed, self.why)
+    def place(self) -> MaskedPath:
+        return MaskedPath(Path(self.path), self.closed, self.why)
 
 
 class FoundMasks(Value):
@@ -104,7 +104,7 @@ class _Folder(NamedTuple):
 
 
 class _Judge:
-    """Decides by the rules which names are kept from commands."""
+    """Decides by the rules which names are masked."""
 
     def __init__(self, matcher: Matcher, workspace: Workspace) -> None:
         self._matcher, self._workspace = matcher, workspace
@@ -124,7 +124,7 @@ class _Judge:
         return self.of_path(path) if hit else iter(())
 
     def of_link(self, entry: os.DirEntry[str]) -> Iterator[Mask]:
-        """Yield what is kept of the target of a link, for its name; inside the workspace, that has its own name."""
+        """Yield the mask of what a link leads to, for its name; inside the workspace, that has its own name."""
         folder, name = os.path.split(entry.path)
         if masks := [m for m in self.of_file(folder, name, among_secrets=False) if m.closed]:
             real = real_path(entry.path)
@@ -132,11 +132,11 @@ class _Judge:
                 yield masks[0].replace(path=real)
 
     def of_path(self, path: str, *, whole: bool = False) -> Iterator[Mask]:
-        """Yield what is kept of a path: one mask against reading, and one against writing."""
+        """Yield the masks of a path: one mask against reading, and one against writing."""
         for kind in ("read", "write"):
             effect = Effect(kind, path)  # type: ignore[arg-type]
             rule = self._first("deny", effect)
-            if rule is None and kind == "read" and is_kept_secret(self._matcher, self._workspace, effect):
+            if rule is None and kind == "read" and is_closed_secret(self._matcher, self._workspace, effect):
                 yield Mask(path, True, whole=whole)
             elif (rule := rule or self._first("ask", effect)) is not None:
                 asks = rule.list == "ask"

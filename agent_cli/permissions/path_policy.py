@@ -338,14 +338,14 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
         return by_rule(target, Level.ASK, rule, final=True)
-    if effect.kind == "read" and is_kept_secret(matcher, workspace, effect, tool):
+    if effect.kind == "read" and is_closed_secret(matcher, workspace, effect, tool):
         return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
     if rule := matcher.first("allow", tool, effect):
         return by_rule(target, Level.ALLOW, rule)
     return _default_verdict(workspace, effect, tool)
 
 
-def is_kept_secret(matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "") -> bool:
+def is_closed_secret(matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "") -> bool:
     """Return True if the file of a read looks like it holds secrets, and no rule that names it allows the read."""
     path = Path(effect.target)
     if not matcher.is_secret(path, workspace):

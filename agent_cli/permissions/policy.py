@@ -267,21 +267,20 @@ class Policy:
         # A command that is allowed only because it is sandboxed gets no network.
         alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
-        keeper = evaluator.keeper
         if self._runs_read_only(evaluator):
-            kept = keeper.all_unreadable() if keeper is not None else ()
-            return RunConditions(evaluator.hardening, vouched=False, read_only=True, kept=kept)
+            masked = evaluator.masks.all_unreadable() if evaluator.masks is not None else ()
+            return RunConditions(evaluator.hardening, vouched=False, read_only=True, masked=masked)
         conditions = RunConditions(
             evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
         )
-        if keeper is None or not evaluator.runs_masked:
+        if evaluator.masks is None or not evaluator.runs_masked:
             return conditions
         # Only a user can have answered such a question.
         asked = any(v.level is Level.ASK and (v.final or not alone) for v in verdicts)
-        kept = keeper.kept(
+        masked = evaluator.masks.of_line(
             evaluator.analysis, vouched=vouched or asked, may_open=lambda p, w: asked or evaluator.rule_names(p, w)
         )
-        return conditions.replace(kept=kept, missing=keeper.missing)
+        return conditions.replace(masked=masked, missing=evaluator.masks.missing)
 
     def _runs_read_only(self, evaluator: CommandEvaluator) -> bool:
         """Return True if a command runs in a read-only sandbox because plan mode cannot know that it only reads."""
@@ -460,11 +459,11 @@ class Policy:
             self._variables,
             self._env,
         )
-        return permissions_commands.CommandEvaluator(matcher, command, context, self._keeper(matcher))
+        return permissions_commands.CommandEvaluator(matcher, command, context, self._line_masks(matcher))
 
-    def _keeper(self, matcher: Matcher) -> masked_lines.Keeper | None:
+    def _line_masks(self, matcher: Matcher) -> masked_lines.LineMasks | None:
         if self._confined is None:
             return None
         if self._masks is None:
             self._masks = masks.WorkspaceMasks(self._env, self._git_use)
-        return masked_lines.Keeper(self._masks, matcher, self._workspace, self._confined)
+        return masked_lines.LineMasks(self._masks, matcher, self._workspace, self._confined)

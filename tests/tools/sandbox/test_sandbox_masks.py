@@ -66,9 +66,9 @@ def state(root: Path) -> tuple[str, ...]:
         "python3 -c \"print(open('.env').read())\"",
         "python3 -c \"import os; print(os.read(os.open('./.env', os.O_RDONLY), 99))\"",
         "node -e \"console.log(require('fs').readFileSync('.env', 'utf8'))\"",
-        "printf 'run:\\n\\tcat .env\\n' > /tmp/m; make -f /tmp/m",
-        "printf 'while read -r line; do echo $line; done < .env' > /tmp/m; bash /tmp/m",
-        "echo 'awk 1 .en*; cp .env x; cat x; mv .env y; cat y; ln .env z; cat z' > /tmp/m; bash /tmp/m",
+        "printf 'run:\\n\\tcat .env\\n' > m; make -f m",
+        "printf 'while read -r line; do echo $line; done < .env' > m; bash m",
+        "echo 'awk 1 .en*; cp .env x; cat x; mv .env y; cat y; ln .env z; cat z' > m; bash m",
         "echo X=1 >> .env",
     ],
 )
@@ -92,8 +92,8 @@ def test_a_program_that_hides_why_it_failed_is_reported_once(house: SandboxedBen
         "os.environ['PASSWORD']\n"
     )
     shown = house("python3 app.py")
-    assert "KeyError" in shown and "[the sandbox keeps .env from commands" in shown
-    assert "the sandbox keeps" not in house("python3 app.py")
+    assert "KeyError" in shown and "[the sandbox protects .env from commands" in shown
+    assert "the sandbox protects" not in house("python3 app.py")
     assert "exit code 0" in house("python3 app.py", dangerouslyDisableSandbox=True)
 
 

@@ -20,10 +20,10 @@ OUTSIDE_SANDBOX = "outside the sandbox"
 Caches = Literal["session", "shared", "off"]
 
 
-class Kept(Value):
-    """A file, or a folder with everything below, that the sandbox keeps from a command.
+class MaskedPath(Value):
+    """A file, or a folder with everything below, that a command in the sandbox must not use.
 
-    closed: it can be neither read nor written; otherwise it can only be read.
+    closed: for reading and writing; otherwise it can only be read.
     why: the rule that says so; "" if it looks like it holds secrets.
     """
 
@@ -40,7 +40,7 @@ class RunConditions(Value):
     vouched: a user or a rule allowed it, not only the sandbox.
     outside: why it runs outside the sandbox; "" for inside.
     read_only: it may only run in bubblewrap, where it can write nothing but temporary files.
-    kept: what the sandbox keeps from it.
+    masked: what it must not use in bubblewrap.
     missing: paths that it must not create, each as a directory of the workspace and a path below it.
     """
 
@@ -49,7 +49,7 @@ class RunConditions(Value):
     vouched: bool = True
     outside: str = ""
     read_only: bool = False
-    kept: tuple[Kept, ...] = ()
+    masked: tuple[MaskedPath, ...] = ()
     missing: tuple[tuple[Path, str], ...] = ()
 
 

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from agent_tools.sandbox.conditions import Kept, Kind
+from agent_tools.sandbox.conditions import Kind, MaskedPath
 from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
 from agent_tools.text import one_line, sanitize_output
 
@@ -43,7 +43,7 @@ _AUTHENTICATION = (
 
 _MISSING_FILE = "No such file|Cannot connect"
 # What is said of a file that cannot be opened, moved or replaced: by git, for which it has changed, and by the system.
-_KEPT = (
+_MASKED = (
     r"unsupported file type|can only add regular files|would be overwritten by|not uptodate|local modifications"
     r"|unable to unlink|failed to remove|[Ii]nvalid cross-device link|\bEXDEV\b"
 )
@@ -59,7 +59,7 @@ _SIGNS = {
     "local": _LOCAL,
     "call": re.compile(_BLOCKED_CALL),
     "permission": re.compile(_NO_PERMISSION),
-    "kept": re.compile(_KEPT),
+    "masked": re.compile(_MASKED),
 }
 _ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
 
@@ -67,11 +67,11 @@ _ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values(
 class Signs:
     """The lines of an output that name a refusal, by the kind of it.
 
-    kept: names of files that are kept from the command; None for none.
+    names: of files that are masked; None for none.
     named: those of them that any line has, each with the number of lines that say that it was refused.
     """
 
-    def __init__(self, lines: Iterable[str], kept: re.Pattern[str] | None = None) -> None:
+    def __init__(self, lines: Iterable[str], names: re.Pattern[str] | None = None) -> None:
         self.counts = dict.fromkeys(_SIGNS, 0)
         self.last_line = ""
         self.named: dict[str, int] = {}
@@ -83,7 +83,7 @@ class Signs:
             refused = _ANY_SIGN.search(line)
             if refused:
                 self._add(line)
-            for found in kept.finditer(line) if kept is not None else ():
+            for found in names.finditer(line) if names is not None else ():
                 self.named[found[0]] = self.named.get(found[0], 0) + bool(refused)
 
     def _add(self, line: str) -> None:
@@ -114,7 +114,7 @@ def explain_refusal(
     hosts: Sequence[str] = (),
     hides: Callable[[str], bool] = lambda path: False,
     was_there_before: Callable[[str], bool] = lambda path: False,
-    kept: Sequence[Kept] = (),
+    masked: Sequence[MaskedPath] = (),
 ) -> str:
     """Return a line for the model if the sandbox made, or may have made, a command fail; else "".
 
@@ -124,15 +124,15 @@ def explain_refusal(
     hosts: hosts that the sandbox's proxy refused while it ran.
     hides: returns True if a path exists but is invisible inside.
     was_there_before: returns True if a path in a temporary directory is read-only because it is not the session's.
-    kept: what the command was kept from.
+    masked: what the command must not use.
     """
     if kind == "none" or code == 0:
         return ""
-    signs = Signs(lines, _names_of(kept))
+    signs = Signs(lines, _names_of(masked))
     if reason := _setup_error(signs.last_line, code):
         what = "call again with dangerouslyDisableSandbox, or continue without it"
         return f"[the sandbox could not be set up: {reason}; {what}]"
-    if blamed := _explain_kept(signs, kept):
+    if blamed := _explain_mask(signs, masked):
         return blamed
     if hosts:
         named = ", ".join(dict.fromkeys(hosts))
@@ -159,28 +159,28 @@ def explain_refusal(
     return _explain_network(kind, signs, code, network=network)
 
 
-def _names_of(kept: Sequence[Kept]) -> re.Pattern[str] | None:
-    names = "|".join(re.escape(name) for name in sorted({each.path.name for each in kept}, key=len, reverse=True))
+def _names_of(masked: Sequence[MaskedPath]) -> re.Pattern[str] | None:
+    names = "|".join(re.escape(name) for name in sorted({each.path.name for each in masked}, key=len, reverse=True))
     return re.compile(rf"(?<![\w.-])(?:[\w./-]*/)?(?:{names})(?![\w-]|\.\w)") if names else None
 
 
-def kept_note(kept: Sequence[Kept]) -> str:
-    """Return a line for a command that failed without saying that a file was kept from it; "" if none was."""
-    if not kept:
+def mask_note(masked: Sequence[MaskedPath]) -> str:
+    """Return a line for a command that failed, though its output does not say that a mask is the reason."""
+    if not masked:
         return ""
-    more = f" and {len(kept) - 1:,} more" if len(kept) > 1 else ""
+    more = f" and {len(masked) - 1:,} more" if len(masked) > 1 else ""
     return (
-        f"[the sandbox keeps {kept[0].path.name}{more} from commands, because of a rule or as a likely secret; if it "
-        "failed for that, call again with dangerouslyDisableSandbox]"
+        f"[the sandbox protects {masked[0].path.name}{more} from commands, because of a rule or as a likely secret; if "
+        "this failed for that, call again with dangerouslyDisableSandbox]"
     )
 
 
-def _explain_kept(signs: Signs, kept: Sequence[Kept]) -> str:
-    """Return the line about a file that is kept from the command, if the output names one and a refusal."""
-    if not signs.named or not signs.count("permission", "read-only", "busy", "absent", "kept"):
+def _explain_mask(signs: Signs, masked: Sequence[MaskedPath]) -> str:
+    """Return the line about a masked file, if the output names one and a refusal."""
+    if not signs.named or not signs.count("permission", "read-only", "busy", "absent", "masked"):
         return ""
     text = max(signs.named, key=signs.named.__getitem__)
-    same_name = [each for each in kept if each.path.name == os.path.basename(text)]
+    same_name = [each for each in masked if each.path.name == os.path.basename(text)]
     found = next((each for each in same_name if f"{each.path}".endswith(f"/{text.lstrip('./')}")), same_name[0])
     what = f"{found.path} {'cannot be opened' if found.closed else 'can only be read'} in it, because "
     if found.why:

@@ -157,7 +157,7 @@ class SandboxRunner(ToolState):
     ) -> Wrapped:
         """Wrap a command; close the result afterwards. Raises ToolError if it must not run.
 
-        conditions: the network, and what it must not read or write; files are kept from it in bubblewrap only.
+        conditions: the network, and what it must not read or write; files are masked in bubblewrap only.
         keep: see `Sandbox.prepare`.
         """
         with self._lock:
@@ -243,7 +243,7 @@ class SandboxRunner(ToolState):
 
 def _under(profile: Profile, conditions: RunConditions) -> Profile:
     """Return the profile of one command: a closed folder is hidden, a closed file cannot be opened."""
-    shut = [each.path for each in conditions.kept if each.closed]
+    shut = [each.path for each in conditions.masked if each.closed]
     folders = tuple(path for path in shut if path.is_dir())
     closed = tuple(path for path in shut if path not in folders)
     profile = profile.replace(hidden=(*profile.hidden, *folders), closed=closed)
@@ -251,7 +251,7 @@ def _under(profile: Profile, conditions: RunConditions) -> Profile:
         # With nothing writable, nothing needs protection or placeholders.
         shown = (*profile.shown, *profile.writable)
         return profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown)
-    fixed = tuple(each.path for each in conditions.kept if not each.closed and os.path.lexists(each.path))
+    fixed = tuple(each.path for each in conditions.masked if not each.closed and os.path.lexists(each.path))
     return profile.replace(fixed=fixed, watched=(*profile.watched, *conditions.missing))
 
 

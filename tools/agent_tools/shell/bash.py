@@ -368,14 +368,14 @@ def _sandbox_notes(
             hosts=hosts,
             hides=sandbox.hides,
             was_there_before=sandbox.was_there_before,
-            kept=conditions.kept if wrapped.kind == "bubblewrap" else (),
+            masked=conditions.masked if wrapped.kind == "bubblewrap" else (),
         )
         if ending.cause == "exit"
         else ""
     )
     if conditions.read_only and text:
         text = f"[{_PLAN_NOTE}]"
-    if failed and not text and (note := denials.kept_note(conditions.kept)):
+    if failed and not text and (note := denials.mask_note(conditions.masked)):
         text = ctx.once(note)
     return [line for line in (text, sandbox.shortfall()) if line]
 
