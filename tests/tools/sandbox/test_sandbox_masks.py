@@ -32,6 +32,7 @@ def house(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SandboxedB
     (root / "sec").mkdir()
     (root / "sec/k").write_text("TRACKED SECRET\n")
     (root / "a.txt").write_text("a\n")
+    (root / "c.txt").write_text("c\n")
     (root / ".gitignore").write_text(".env\nnotes.txt\n")
     git(root, "add", ".")
     git(root, "commit", "-q", "-m", "first")
@@ -182,6 +183,7 @@ SCRIPTS = {
 @pytest.mark.parametrize(("command", "sign"), SCRIPTS.items())
 def test_git_inside_a_script_fails_whole_and_says_why(house: SandboxedBench, command: str, sign: str) -> None:
     house.govern(deny=["Read(sec/**)"])
+    (house.root / "c.txt").write_text("changed\n")
     before = state(house.root)
     (house.root / ".git/run.sh").write_text(f"{command}\n")
     shown = house("sh .git/run.sh")
