@@ -110,7 +110,7 @@ class TaskSteps:
             code = end.code
         else:
             try:
-                with sandbox.prepare(argv, cwd, env, network=False) as wrapped:
+                with sandbox.prepare(argv, cwd, env) as wrapped:
                     end = self._pool.run(wrapped.argv, cwd, wrapped.env, seconds, out=out, pass_fds=wrapped.pass_fds)
                     code = wrapped.code(end.code)
             finally:

@@ -30,8 +30,9 @@ from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.permissions.listed_files import echoes_known, with_listed
+from agent_cli.permissions.masked_lines import LineMasks
 from agent_cli.permissions.options import FileRead
-from agent_cli.permissions.path_policy import Matcher, SearchFilter, by_rule, contains_password, decide_path
+from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.readonly_services import SERVICES
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
@@ -50,7 +51,6 @@ with lazy_imports():
 
 # Effects by which a command is known to write.
 _WRITING = ("write", "into", "remove", "names", "unpack")
-_MAX_LOOKED = 20_000
 _CREATORS = frozenset(("mkdir", "touch", "rmdir"))
 
 
@@ -63,8 +63,10 @@ def _read_reason(words: Sequence[str]) -> str:
 class CommandEvaluator:
     """Evaluate one command line."""
 
-    def __init__(self, matcher: Matcher, command: str, context: CommandContext) -> None:
+    def __init__(self, matcher: Matcher, command: str, context: CommandContext, masks: LineMasks | None = None) -> None:
+        """masks: those of the sandbox; None without one."""
         self._matcher = matcher
+        self.masks = masks
         self._context = context
         self.analysis: Analysis = analyse(command, str(context.workspace.cwd), context.home)
         self._command = command
@@ -87,7 +89,7 @@ class CommandEvaluator:
         # The files a program reads are checked against the rules even if the program itself is allowed.
         read = {part: self._reads.verdicts(part) for part in parts}
         named = [v for found in read.values() for v in found if v.rule]
-        effects = {part: self._effects.of(part) for part in parts}
+        effects = {part: [*self._effects.of(part), *self._masked_from(part)] for part in parts}
         ruled = [f.verdict for found in effects.values() for f in found if f.verdict.rule]
         named += ruled
         denied += [v for v in named if v.level is Level.DENY]
@@ -103,6 +105,8 @@ class CommandEvaluator:
             only_read = {part: self._only_reads(part, read[part]) for part in parts}
             allowed = all(v.level is Level.ALLOW for v in touched)
             self.reads_only = not asked and not writes and allowed and not any(only_read.values())
+        if self.masks and not self.reads_only and (excess := self.masks.excess) and self.runs_masked:
+            asked.append(Verdict(self._command, Level.ASK, excess, final=True))
         final = [f.verdict for found in effects.values() for f in found if f.verdict.final]
         if whole is not None:
             kept = [] if whole.spec else final
@@ -113,6 +117,27 @@ class CommandEvaluator:
             return [Verdict(self._command, Level.ALLOW, "runs nothing")]
         found = [self._part(part, only_read[part], read[part], effects[part]) for part in parts]
         return [*asked, *touched, *found]
+
+    @property
+    def runs_masked(self) -> bool:
+        """True if masks are in force for this command line: it runs in the sandbox, and is not known to only read."""
+        return self.masks is not None and not self.reads_only and not self.outside_reason(self.masks.confined)
+
+    def _masked_from(self, part: SimpleCommand) -> Iterator[EffectFinding]:
+        """Yield a finding if git could stage, move or rewrite what is masked."""
+        if part.program != "git" or self.masks is None or not self.masks.exist or not self.runs_masked:
+            return
+        if touched := self.masks.touched_by_git(part):
+            first, more = touched[0], f" and {len(touched) - 1} more" if len(touched) > 1 else ""
+            named = os.path.relpath(first.path, self._context.workspace.root)
+            why = first.why or "it looks like it holds secrets"
+            text = f"git may stage, move or rewrite {named}{more}, which the sandbox otherwise protects ({why})"
+            yield EffectFinding(Verdict(part.text, Level.ASK, text, first.why, final=True), named)
+
+    def rule_names(self, part: SimpleCommand, word: str) -> bool:
+        """Return True if a rule that allows a part, or the whole line, names a word of it."""
+        whole = self._matcher.for_command("allow", self._command)
+        return bool(whole and whole.spec) or any(names_word(spec, word) for spec in self._rules_for(part))
 
     def _hidden_from_deny(self) -> Verdict | None:
         """Return an ASK verdict if a deny rule may cover something that cannot be determined."""
@@ -168,21 +193,7 @@ class CommandEvaluator:
         if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or dangers(self.analysis):
             return False
         writes = any(t.kind in _WRITING for part in self.analysis.parts for t in effects_of(part) if not t.word.why)
-        return not writes and not self.written and self.unreadable_files() is not None
-
-    def unreadable_files(self) -> tuple[Path, ...] | None:
-        """Return the files of the workspace that hold secrets or that rules keep from being read; None for too many."""
-        readable = SearchFilter(self._matcher, self._context.workspace)
-        found: list[Path] = []
-        looked = 0
-        for root in self._context.workspace.roots:
-            for here, folders, names in os.walk(root):
-                looked += len(folders) + len(names)
-                if looked > _MAX_LOOKED:
-                    return None
-                folders[:] = [name for name in folders if name not in (".git", "node_modules")]
-                found += [Path(here, name) for name in names if not readable(os.path.join(here, name))]
-        return tuple(found)
+        return not writes and not self.written and not (self.masks and (self.masks.excess or self.masks.gap))
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
         """Return why a command line needs approval even in the sandbox; "" if it does not."""
@@ -192,7 +203,7 @@ class CommandEvaluator:
         reaching = (part for part in self.analysis.parts if needs_network(part))
         if beyond := next((part for part in reaching if not hosts_allowed(part, confined.domains)), None):
             return f"needs the network, which the sandbox blocks unless you allow it: {beyond.text}"
-        return ""
+        return self.masks.gap if self.masks is not None and not self.reads_only else ""
 
     def narrow(self, verdict: Verdict) -> Verdict:
         """Downgrade an allow by rule to ASK if the command destroys something that the rule does not name."""

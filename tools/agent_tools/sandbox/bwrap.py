@@ -136,7 +136,7 @@ def prepare_bubblewrap(
             ours, theirs = socket.socketpair()
             given.append(theirs.detach())
             argv = [argv[0], "--noprofile", "--norc", "-p", str(_KEEP), str(given[-1]), *argv]
-        guarded = (*profile.protected, *profile.personal)
+        guarded = (*profile.protected, *profile.personal, *profile.fixed)
         there = {*placeholders.paths, *(path for path in guarded if os.path.lexists(path))}
         plan = plan_mounts(profile, there, shared.caches)
         entry = shared.enter(plan) if shared.enter else SpaceEntry()

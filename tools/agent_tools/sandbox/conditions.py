@@ -20,6 +20,18 @@ OUTSIDE_SANDBOX = "outside the sandbox"
 Caches = Literal["session", "shared", "off"]
 
 
+class MaskedPath(Value):
+    """A file, or a folder with everything below, that a command in the sandbox must not use.
+
+    closed: for reading and writing; otherwise it can only be read.
+    why: the rule that says so; "" if it looks like it holds secrets.
+    """
+
+    path: Path
+    closed: bool = True
+    why: str = ""
+
+
 class RunConditions(Value):
     """How a command must run.
 
@@ -28,7 +40,8 @@ class RunConditions(Value):
     vouched: a user or a rule allowed it, not only the sandbox.
     outside: why it runs outside the sandbox; "" for inside.
     read_only: it may only run in bubblewrap, where it can write nothing but temporary files.
-    masked: files of the workspace that it must not read then.
+    masked: what it must not use in bubblewrap.
+    missing: paths that it must not create, each as a directory of the workspace and a path below it.
     """
 
     env: dict[str, str] = {}  # noqa: RUF012 - never changed
@@ -36,7 +49,8 @@ class RunConditions(Value):
     vouched: bool = True
     outside: str = ""
     read_only: bool = False
-    masked: tuple[Path, ...] = ()
+    masked: tuple[MaskedPath, ...] = ()
+    missing: tuple[tuple[Path, str], ...] = ()
 
 
 class SandboxLimits(Value):

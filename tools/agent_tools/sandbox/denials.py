@@ -6,11 +6,12 @@ few are kept.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from agent_tools.sandbox.conditions import Kind
+from agent_tools.sandbox.conditions import Kind, MaskedPath
 from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
 from agent_tools.text import one_line, sanitize_output
 
@@ -41,6 +42,11 @@ _AUTHENTICATION = (
 
 
 _MISSING_FILE = "No such file|Cannot connect"
+# What is said of a file that cannot be opened, moved or replaced: by git, for which it has changed, and by the system.
+_MASKED = (
+    r"unsupported file type|can only add regular files|would be overwritten by|not uptodate|local modifications"
+    r"|unable to unlink|failed to remove|[Ii]nvalid cross-device link|\bEXDEV\b"
+)
 _SIGNS = {
     "keys": re.compile(f"{_SIGNING}|{_AUTHENTICATION}"),
     "read-only": re.compile(_READ_ONLY),
@@ -53,6 +59,7 @@ _SIGNS = {
     "local": _LOCAL,
     "call": re.compile(_BLOCKED_CALL),
     "permission": re.compile(_NO_PERMISSION),
+    "masked": re.compile(_MASKED),
 }
 # By exit code, how the line begins; sandbox-exec ends so if it cannot read the rules, or not apply them.
 _SETUP_ERRORS = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX, 65: "sandbox-exec: ", 71: "sandbox-exec: "}
@@ -61,18 +68,26 @@ _ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values(
 
 
 class Signs:
-    """The lines of an output that name a refusal, by the kind of it."""
+    """The lines of an output that name a refusal, by the kind of it.
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    names: of files that are masked; None for none.
+    named: those of them that any line has, each with the number of lines that say that it was refused.
+    """
+
+    def __init__(self, lines: Iterable[str], names: re.Pattern[str] | None = None) -> None:
         self.counts = dict.fromkeys(_SIGNS, 0)
         self.last_line = ""
+        self.named: dict[str, int] = {}
         self._first: dict[str, list[str]] = {name: [] for name in _SIGNS}
         self._last: dict[str, deque[str]] = {name: deque(maxlen=_MAX_LAST) for name in _SIGNS}
         for line in lines:
             if not line.isspace():
                 self.last_line = line
-            if _ANY_SIGN.search(line):
+            refused = _ANY_SIGN.search(line)
+            if refused:
                 self._add(line)
+            for found in names.finditer(line) if names is not None else ():
+                self.named[found[0]] = self.named.get(found[0], 0) + bool(refused)
 
     def _add(self, line: str) -> None:
         for name, sign in _SIGNS.items():
@@ -102,6 +117,7 @@ def explain_refusal(
     hosts: Sequence[str] = (),
     hides: Callable[[str], bool] = lambda path: False,
     was_there_before: Callable[[str], bool] = lambda path: False,
+    masked: Sequence[MaskedPath] = (),
 ) -> str:
     """Return a line for the model if the sandbox made, or may have made, a command fail; else "".
 
@@ -111,13 +127,16 @@ def explain_refusal(
     hosts: hosts that the sandbox's proxy refused while it ran.
     hides: returns True if a path exists but is invisible inside.
     was_there_before: returns True if a path in a temporary directory is read-only because it is not the session's.
+    masked: what the command must not use.
     """
     if kind == "none" or code == 0:
         return ""
-    signs = Signs(lines)
+    signs = Signs(lines, _names_of(masked))
     if reason := _setup_error(signs.last_line, code):
         what = "call again with dangerouslyDisableSandbox, or continue without it"
         return f"[the sandbox could not be set up: {reason}; {what}]"
+    if blamed := _explain_mask(signs, masked):
+        return blamed
     if hosts:
         named = ", ".join(dict.fromkeys(hosts))
         return _refusal_line("refused", f"{named}: not in the user's setting sandbox.domains", 0)
@@ -141,6 +160,38 @@ def explain_refusal(
             "refused", "the socket of a service; the user's setting sandbox.sockets can allow it", count
         )
     return _explain_network(kind, signs, code, network=network)
+
+
+def _names_of(masked: Sequence[MaskedPath]) -> re.Pattern[str] | None:
+    names = "|".join(re.escape(name) for name in sorted({each.path.name for each in masked}, key=len, reverse=True))
+    return re.compile(rf"(?<![\w.-])(?:[\w./-]*/)?(?:{names})(?![\w-]|\.\w)") if names else None
+
+
+def mask_note(masked: Sequence[MaskedPath]) -> str:
+    """Return a line for a command that failed, though its output does not say that a mask is the reason."""
+    if not masked:
+        return ""
+    more = f" and {len(masked) - 1:,} more" if len(masked) > 1 else ""
+    return (
+        f"[the sandbox protects {masked[0].path.name}{more} from commands, because of a rule or as a likely secret; if "
+        "this failed for that, call again with dangerouslyDisableSandbox]"
+    )
+
+
+def _explain_mask(signs: Signs, masked: Sequence[MaskedPath]) -> str:
+    """Return the line about a masked file, if the output names one and a refusal."""
+    if not signs.named or not signs.count("permission", "read-only", "busy", "absent", "masked"):
+        return ""
+    text = max(signs.named, key=signs.named.__getitem__)
+    same_name = [each for each in masked if each.path.name == os.path.basename(text)]
+    found = next((each for each in same_name if f"{each.path}".endswith(f"/{text.lstrip('./')}")), same_name[0])
+    what = f"{found.path} {'cannot be opened' if found.closed else 'can only be read'} in it, because "
+    if found.why:
+        what += f"of the rule {found.why}"
+    else:
+        what += f"it looks like it holds secrets; the user's rule Read({found.path.name}) would allow it"
+    count = signs.named[text]
+    return _refusal_line("refused" if count else "may have refused", what, count)
 
 
 def _explain_network(kind: Kind, signs: Signs, code: int, *, network: bool) -> str:

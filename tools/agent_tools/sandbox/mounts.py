@@ -108,26 +108,34 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     for path in profile.writable:
         add("bind", path)
     own = tuple(target for target, source in caches.items() if target == source)
+    unchanged = [path for path in guarded if path not in plan and is_within(path, profile.writable)]
     for path in filter(shown, profile.hidden):
         for between in directories_between(path, (*profile.writable, *own)):
-            plan.setdefault(between, ("bind", between, between))
+            if not is_within(between, unchanged):
+                plan.setdefault(between, ("bind", between, between))
     for path in reachable_sockets(profile):
         if shown(path):
             guards[path] = ("closed", path, path)
         elif inside := _temporary_name(path, profile):
             guards[inside] = ("closed", inside, inside)
-    for path in guarded:
-        if path in plan or not is_within(path, profile.writable):
-            continue
+
+    def pin(path: Path) -> None:
+        """Mount the directories that contain a path, so that it is not moved with one of them."""
         for between in directories_between(path, profile.writable):
-            if between not in plan:
+            if between not in plan and not is_within(between, unchanged) and between.is_dir():
                 guards.setdefault(between, ("bind", between, between))
+
+    for path in unchanged:
+        pin(path)
         guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
+    for path in profile.closed:
+        if shown(path) and path not in plan and not is_within(path, profile.hidden) and os.path.lexists(path):
+            pin(path)
+            guards[path] = ("closed", path, path)
     for folder, name in profile.watched:
         # No directory on the way to a name that is watched for may be replaced by a link.
-        for between in directories_between(folder / name, profile.writable) if "/" in name else ():
-            if between not in plan and between.is_dir():
-                guards.setdefault(between, ("bind", between, between))
+        if "/" in name:
+            pin(folder / name)
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
 
 

@@ -203,6 +203,8 @@ class Profile(Value):
     watched: missing paths that no command may create, each as a directory of the workspace and a path below it.
     covered: directories that appear empty except for `shown` paths.
     hidden: invisible paths.
+    closed: files that exist, but cannot be opened.
+    fixed: read-only paths in writable directories, in addition to `protected`.
     shown: paths visible in a covered directory or a temporary one.
     caches: directories of the home folder that are temporarily writable.
     temp: directories for temporary files; without them, /tmp is an empty one for each command.
@@ -221,6 +223,8 @@ class Profile(Value):
     temp: tuple[TemporaryMount, ...] = ()
     network: bool = False
     sockets: tuple[Path, ...] = ()
+    closed: tuple[Path, ...] = ()
+    fixed: tuple[Path, ...] = ()
 
     def is_readable(self, path: Path) -> bool:
         """Return True if a path is readable inside, or would be if it existed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent_tools.base import ToolState
 from agent_tools.lazy import lazy_imports
-from agent_tools.sandbox.conditions import SandboxLimits
+from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.conditions import Wrapped
@@ -164,27 +164,24 @@ class SandboxRunner(ToolState):
         argv: list[str],
         cwd: Path,
         env: dict[str, str],
+        conditions: RunConditions = RunConditions(),  # noqa: B008 - never changed
         *,
-        network: bool,
-        read_only: bool = False,
-        masked: tuple[Path, ...] = (),
         keep: bool = False,
     ) -> Wrapped:
         """Wrap a command; close the result afterwards. Raises ToolError if it must not run.
 
-        read_only: it may write to its temporary folder and to caches only.
-        masked: more files that are hidden.
+        conditions: the network, and what it must not read or write; files are masked in bubblewrap only.
         keep: see `Sandbox.prepare`.
         """
         with self._lock:
             session = self._shared()
-            files = self._temporary_files() if self.is_boundary and not read_only else None
+            only = conditions.read_only
+            files = self._temporary_files() if self.is_boundary and not only else None
             if files is not None:
                 files.enter()
             try:
-                wrapped = self._wrap(
-                    argv, cwd, env, session, network=network, read_only=read_only, masked=masked, keep=keep
-                )
+                profile = _under(self._current_profile(network=conditions.network, read_only=only), conditions)
+                wrapped = self._wrap(argv, cwd, env, session, profile, keep=keep)
             except BaseException:  # the caller reports the error
                 if files is not None:
                     files.leave()
@@ -199,18 +196,11 @@ class SandboxRunner(ToolState):
         cwd: Path,
         env: dict[str, str],
         session: SandboxSession | LoopbackSession | None,
+        profile: Profile,
         *,
-        network: bool,
-        read_only: bool,
-        masked: tuple[Path, ...],
         keep: bool,
     ) -> Wrapped:
-        profile, sandbox = self._current_profile(network=network, read_only=read_only), self.sandbox
-        if read_only:
-            # With nothing writable, nothing needs protection or placeholders.
-            shown = (*profile.shown, *profile.writable)
-            hidden = (*profile.hidden, *masked)
-            profile = profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown, hidden=hidden)
+        sandbox = self.sandbox
         if session is None:
             return sandbox.prepare(argv, cwd, env, profile, keep=keep)
         env = env | session.environment(network=profile.network)
@@ -266,6 +256,20 @@ class SandboxRunner(ToolState):
         for folder in self._folders:
             folder.close()
         self._folders = []
+
+
+def _under(profile: Profile, conditions: RunConditions) -> Profile:
+    """Return the profile of one command: a closed folder is hidden, a closed file cannot be opened."""
+    shut = [each.path for each in conditions.masked if each.closed]
+    folders = tuple(path for path in shut if path.is_dir())
+    closed = tuple(path for path in shut if path not in folders)
+    profile = profile.replace(hidden=(*profile.hidden, *folders), closed=closed)
+    if conditions.read_only:
+        # With nothing writable, nothing needs protection or placeholders.
+        shown = (*profile.shown, *profile.writable)
+        return profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown)
+    fixed = tuple(each.path for each in conditions.masked if not each.closed and os.path.lexists(each.path))
+    return profile.replace(fixed=fixed, watched=(*profile.watched, *conditions.missing))
 
 
 def _opened(profile: Profile) -> tuple[Path, ...]:

@@ -216,7 +216,7 @@ def _run_foreground(
     if job is not None:
         _open_ports(job, conditions, ctx)
         lines += filter(None, closed_ports(job, ctx)[:1])
-    lines += _sandbox_notes(wrapped, buffer, ending, ctx, network=conditions.network, read_only=conditions.read_only)
+    lines += _sandbox_notes(wrapped, buffer, ending, ctx, conditions, failed=failed)
     moved = moved_notes(wrapped)
     lines += moved
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
@@ -324,9 +324,7 @@ def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext
         if (temporary := _temporary_files(args.command, ctx)) is not None:
             wrapped.on_close(temporary.follow(args.command))
         return wrapped
-    cwd, only, masked = ctx.workspace.cwd, conditions.read_only, conditions.masked
-    network, keep = conditions.network, not args.pty
-    return sandbox.prepare(argv, cwd, env, network=network, read_only=only, masked=masked, keep=keep)
+    return sandbox.prepare(argv, ctx.workspace.cwd, env, conditions, keep=not args.pty)
 
 
 def _sandbox_of(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> SandboxRunner | None:
@@ -359,7 +357,7 @@ def _wrap_with_terminal(
 
 
 def _sandbox_notes(
-    wrapped: Wrapped, buffer: HeadTail, ending: ExitInfo, ctx: ToolContext, *, network: bool, read_only: bool
+    wrapped: Wrapped, buffer: HeadTail, ending: ExitInfo, ctx: ToolContext, conditions: RunConditions, *, failed: bool
 ) -> list[str]:
     """Return notes on how the sandbox affected the result of a command."""
     sandbox = ctx.supplied(SandboxRunner)
@@ -372,16 +370,19 @@ def _sandbox_notes(
             wrapped.kind,
             output,
             ending.code,
-            network=network,
+            network=conditions.network,
             hosts=hosts,
             hides=sandbox.hides,
             was_there_before=sandbox.was_there_before,
+            masked=conditions.masked if wrapped.kind == "bubblewrap" else (),
         )
         if ending.cause == "exit"
         else ""
     )
-    if read_only and text:
+    if conditions.read_only and text:
         text = f"[{_PLAN_NOTE}]"
+    if failed and not text and (note := denials.mask_note(conditions.masked)):
+        text = ctx.once(note)
     return [line for line in (text, sandbox.shortfall()) if line]
 
 
