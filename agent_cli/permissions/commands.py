@@ -23,19 +23,20 @@ from agent_cli.permissions.command_reads import (
     tainted_variable,
 )
 from agent_cli.permissions.command_rules import for_part, may_deny, names_word
-from agent_cli.permissions.destructive import Danger, dangers, unnamed
-from agent_cli.permissions.effects.lookup import effects_of, opens_known_files
-from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
+from agent_cli.permissions.destructive import dangers, unnamed
+from agent_cli.permissions.effect_verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
-from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.permissions.listed_files import echoes_known, with_listed
-from agent_cli.permissions.options import FileRead
 from agent_cli.permissions.path_policy import Matcher, SearchFilter, by_rule, contains_password, decide_path
-from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
-from agent_cli.permissions.readonly_services import SERVICES
+from agent_cli.permissions.programs.danger import Danger
+from agent_cli.permissions.programs.effects import FileRead
+from agent_cli.permissions.programs.git_reads import enters_submodules, prints_urls
+from agent_cli.permissions.programs.invocation import invocation
+from agent_cli.permissions.programs.reads import BUILTINS, asks_service, is_reader, reads_of
+from agent_cli.permissions.programs.table import ROWS, row_of
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
-from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
+from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import Analysis, Redirect, SimpleCommand, is_plain_assignment
 from agent_cli.permissions.unseen import hidden_programs
@@ -49,13 +50,13 @@ with lazy_imports():
     from agent_cli.permissions import sandbox_needs  # only with a sandbox
 
 # Effects by which a command is known to write.
-_WRITING = ("write", "into", "remove", "names", "unpack")
+_WRITING = ("write", "into", "remove", "attributes", "names", "unpack")
 _MAX_LOOKED = 20_000
 _CREATORS = frozenset(("mkdir", "touch", "rmdir"))
 
 
 def _read_reason(words: Sequence[str]) -> str:
-    if words[:1] and words[0] in SERVICES:
+    if words[:1] and asks_service(words[0]):
         return f"only asks {words[0]} for what it shows, with your login"
     return "only reads inside the workspace" if words else "runs nothing by itself"
 
@@ -167,7 +168,9 @@ class CommandEvaluator:
         open_ = [verdict for verdict in verdicts if verdict.level is not Level.ALLOW]
         if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or dangers(self.analysis):
             return False
-        writes = any(t.kind in _WRITING for part in self.analysis.parts for t in effects_of(part) if not t.word.why)
+        writes = any(
+            t.kind in _WRITING for part in self.analysis.parts for t in invocation(part).touches if not t.word.why
+        )
         return not writes and not self.written and self.unreadable_files() is not None
 
     def unreadable_files(self) -> tuple[Path, ...] | None:
@@ -206,7 +209,8 @@ class CommandEvaluator:
         danger = unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
         if danger is None:
             return verdict
-        text = f"destroys, which {verdict.rule} does not name ({' '.join(danger.names)})"
+        verb = "may lose work" if danger.kind == "unknown" else "destroys"
+        text = f"{verb}, which {verdict.rule} does not name ({' '.join(danger.names)})"
         return Verdict(danger.part.text, Level.ASK, text, final=True)
 
     @property
@@ -331,8 +335,8 @@ class CommandEvaluator:
     def _not_reading(self, part: SimpleCommand) -> str:
         """Return why a literal command is not read-only; "" if it is."""
         context, name = self._context, part.program
-        patterns = {w.text for w in part.words if w.pattern}
-        found = reads_of((name, *part.texts[1:]), patterns)
+        patterns = [w.text for w in part.words if w.pattern]
+        found = reads_of(name, part.words[1:])
         if isinstance(found, str):
             return found if name in BUILTINS or name == "git" else f"{name} ({found})"
         if odd := next((w.text for w in part.assigns if not is_plain_assignment(w.text)), ""):
@@ -341,7 +345,7 @@ class CommandEvaluator:
             return f"an earlier command exported {odd}, which may change what programs do"
         if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):
             return f"file names may take the place of options: {odd}"
-        if name in SERVICES and context.git_use == "unknown":
+        if asks_service(name) and context.git_use == "unknown":
             return f"{name} in a workspace that is not trusted"
         return self._changed(part) or (self._not_reading_git(part) if name in ("git", "gh") else "")
 
@@ -460,7 +464,8 @@ def _found_by(part: SimpleCommand) -> SimpleCommand | None:
 
 def _is_followed(part: SimpleCommand) -> bool:
     """Return True if it is known of a program which files it opens, or that it runs another."""
-    return part.program in READERS or opens_known_files(part.program) or part.program in WRAPPERS
+    row = row_of(part.program)
+    return is_reader(part.program) or row.wraps is not None or (part.program in ROWS and not row.partly)
 
 
 def _configurations(root: Path, home: str) -> list[Path]:

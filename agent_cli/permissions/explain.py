@@ -26,8 +26,9 @@ from agent_cli.permissions.git_reader import GitReader
 from agent_cli.permissions.git_use import Use
 from agent_cli.permissions.impact import describe_losses
 from agent_cli.permissions.path_policy import protected, secret
+from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.sandbox_needs import uses_network
-from agent_cli.permissions.shell.analysis import RUNNERS, WRAPPERS, analyse
+from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace, real_path
@@ -214,13 +215,6 @@ def _relative(path: str, cwd: str) -> str:
     return os.path.relpath(path, cwd) if path.startswith(f"{cwd}/") else path
 
 
-# Programs whose arguments are programs: a prefix rule for them would allow anything.
-INTERPRETERS = frozenset(
-    "python python2 python3 pypy pypy3 ipython node nodejs deno bun ruby perl php lua luajit Rscript R julia java "
-    "scala groovy kotlin swift tclsh wish awk gawk mawk nawk sed ed ex vi vim nvim emacs osascript powershell "
-    "pwsh bash sh dash zsh fish ksh psql mysql sqlite3 mongo mongosh redis-cli gdb lldb irb ghci erl elixir iex "
-    "sbcl racket guile npx pnpx bunx uvx pipx".split()
-)
 # Those whose first argument is the file of a program: with one, the exact command says what is run.
 _SCRIPT_INTERPRETERS = frozenset(
     "python pypy node nodejs bun ruby perl php lua luajit Rscript julia tclsh elixir bash sh dash".split()
@@ -311,9 +305,9 @@ def _for_part(part: SimpleCommand) -> list[str]:
             rules.append(rule_for("run", f"{' '.join(prefix)}:*"))
             break
     names = {name for word in (part.words[0], outer[0]) for name in _program_names(word.text)}
-    runs_others = any(layer.kind == "gated" for layer in part.layers) or bool(names & RUNNERS)
-    runs_others |= bool(names & INTERPRETERS) and not _runs_script(outer)
-    if part.words[0].text in WRAPPERS or (runs_others and not rules):
+    runs_others = any(layer.kind == "gated" for layer in part.layers) or any(row_of(name).hides for name in names)
+    runs_others |= any(row_of(name).interprets for name in names) and not _runs_script(outer)
+    if row_of(part.words[0].text).wraps is not None or (runs_others and not rules):
         return rules
     assigns = [] if part.layers else [w.text for w in part.assigns]
     for text in (" ".join((*assigns, *part.texts)), " ".join((*assigns, shlex.join(part.texts)))):

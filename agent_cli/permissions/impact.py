@@ -13,11 +13,12 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from agent_cli.permissions.destructive import Danger, dangers
+from agent_cli.permissions.destructive import dangers
 from agent_cli.permissions.git_reader import GitReader, GitUnavailableError
 from agent_cli.permissions.git_use import Use
 from agent_cli.permissions.lost_files import acted_on, cleaned_files, removed_files, uncommitted_changes, walk
 from agent_cli.permissions.operands import MAX_MATCHES
+from agent_cli.permissions.programs.danger import Danger
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
 from agent_tools.text import counted

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from agent_cli.permissions.destructive import Danger
 from agent_cli.permissions.find_run import found_by
 from agent_cli.permissions.git_reader import Changes, GitReader
 from agent_cli.permissions.operands import resolve_operand
+from agent_cli.permissions.programs.danger import Danger
 from agent_tools.record import Value
 
 _FIND_SECONDS = 0.3

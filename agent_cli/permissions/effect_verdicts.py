@@ -1,7 +1,7 @@
 """Determine what a command would do to files and what else it would run, and the verdicts on that.
 
-`effects.table` has the usual programs; those with a language of their own are in `effects.programs`. For a program in
-neither nothing is known. If several interpretations are possible, the one that does more counts.
+What a command touches is that of its `Invocation`; for a program without a row nothing is known. If several
+interpretations are possible, the one that does more counts.
 
 The verdicts are independent of the rules that allow the programs: a rule for a program does not cover files that rules
 deny, that are protected or outside the workspace, nor options that run something else, unless it names them.
@@ -19,14 +19,14 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, repository
-from agent_cli.permissions.destructive import recursive
-from agent_cli.permissions.effects.git import files_of_list, files_of_patch, members
-from agent_cli.permissions.effects.lookup import effects_of, is_known_program
 from agent_cli.permissions.operands import OperandPath, resolve_operand, widest_paths
-from agent_cli.permissions.options import REMOTE, FileRead, Touch
 from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, contains_protected, decide_path, secret
-from agent_cli.permissions.readonly_programs import BUILTINS, READERS
+from agent_cli.permissions.programs.archives import files_of_list, members
+from agent_cli.permissions.programs.effects import REMOTE, FileRead, Touch
+from agent_cli.permissions.programs.invocation import invocation
+from agent_cli.permissions.programs.patches import files_of_patch
+from agent_cli.permissions.programs.reads import BUILTINS, is_reader
 from agent_cli.permissions.secret_places import secret_place_below
 from agent_cli.permissions.shell.possible import fill_in
 from agent_cli.permissions.shell.words import SimpleCommand, Word
@@ -44,7 +44,6 @@ _EVERYTHING = re.compile(r"(?:\./)*(?:\.|\*|\.\*|\.\.(?:/.*)?)?/*")
 _INPUTS = re.compile(r"/dev/(?:stdin|fd/\d\d?)")
 _READING = ("read", "tree", "maybe")
 _MAX_FILES_BELOW = 10_000
-_ATTRIBUTES = frozenset(("chmod", "chown", "chgrp", "setfacl"))
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
 # Programs for which an operation on a directory applies to everything below it.
@@ -85,7 +84,7 @@ class EffectVerdicts:
 
     def of(self, part: SimpleCommand) -> list[EffectFinding]:
         """Return findings for effects that are denied or need approval."""
-        found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
+        found = [f for touch in invocation(part).touches for f in self._about(part, touch) if f.verdict.level]
         found += self._patterns_as_options(part)
         if self._unread and not self._followed(part):
             found += self._names_unread(part)
@@ -93,7 +92,7 @@ class EffectVerdicts:
 
     def _patterns_as_options(self, part: SimpleCommand) -> Iterator[EffectFinding]:
         """Yield findings for globs that file names such as --checkpoint-action=exec=x turn into options."""
-        if not is_known_program(part):
+        if not invocation(part).is_known:
             return
         texts = part.texts
         before = part.words[: texts.index("--")] if "--" in texts else part.words
@@ -104,9 +103,9 @@ class EffectVerdicts:
 
     def _followed(self, part: SimpleCommand) -> bool:
         """Return True if it is known which files a command reads."""
-        if part.program in READERS:
+        if is_reader(part.program):
             return self._reads.knows(part)
-        return is_known_program(part) or part.program in BUILTINS
+        return invocation(part).is_known or part.program in BUILTINS
 
     def _names_unread(self, part: SimpleCommand) -> Iterator[EffectFinding]:
         """Yield findings for unreadable files among the words of an unknown program."""
@@ -176,9 +175,9 @@ class EffectVerdicts:
     def _path(self, part: SimpleCommand, touch: Touch, place: OperandPath) -> Iterator[Verdict]:
         kind, text, path = touch.kind, part.text, place.path
         if kind in ("read", "tree"):
-            if part.program in READERS and self._reads.knows(part):
+            if is_reader(part.program) and self._reads.knows(part):
                 # Evaluated as a read-only program; but a rule for it does not cover files with secrets.
-                if kind == "read":
+                if kind == "read" or os.path.isfile(path):  # noqa: PTH113
                     found = decide_path(self._matcher, self._context.workspace, Effect("read", path))
                     yield from [found.replace(text=text, reason=f"{found.reason}: {path}")] if found.final else []
                 elif held := self._secret_place_below(Path(path)):
@@ -202,7 +201,7 @@ class EffectVerdicts:
         serious: Iterator[Verdict] = iter(())
         if kind == "remove":
             serious = self._removed(part, touch, place)
-        elif part.program in _ATTRIBUTES and recursive(part) and self._holds_home(at):
+        elif kind == "attributes" and self._holds_home(at):
             why = f"changes everything below {at}, which is or holds the home folder"
             serious = iter([Verdict(text, Level.ASK, why, final=True)])
         if first := next(serious, None):
@@ -240,7 +239,7 @@ class EffectVerdicts:
 
     def _possible_targets(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         """Yield findings for a removal whose operand is unknown, but may be an important directory."""
-        changes = part.program in _ATTRIBUTES and recursive(part)
+        changes = touch.kind == "attributes"
         if (touch.kind != "remove" or touch.selective) and not changes:
             return
         for text in (*possible_texts(touch.word, self._context), *self._passed(touch.word)):
@@ -258,7 +257,7 @@ class EffectVerdicts:
         if not _POSITIONAL.search(word.text):
             return
         for part in self._parts:
-            for given in (*part.words[1:], *part.assigns) if not is_known_program(part) else ():
+            for given in (*part.words[1:], *part.assigns) if not invocation(part).is_known else ():
                 written = [given.text] if not given.why or given in part.assigns else []
                 texts = possible_texts(given, self._context) or written
                 pieces = (piece for text in texts for piece in re.split(r"[\s()=\"']+", text))
