@@ -74,7 +74,7 @@ def _needs(part: SimpleCommand, confined: Confined, workspace: Workspace, path: 
     why = ""
     if part.words:
         found = invocation(part)
-        why = git.outside_reason(part.words[1:], workspace.root) if name == "git" else found.outside_reason()
+        why = git.git_outside_reason(part.words[1:], workspace.root) if name == "git" else found.outside_reason()
         why = why or _reason_by_place(part, name, workspace, path)
     if why == SERVICE and any(os.path.basename(s).startswith(name[:6]) for s in confined.sockets):
         why = ""

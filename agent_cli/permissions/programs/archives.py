@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import REMOTE, Touch
-from agent_cli.permissions.programs.row import Row, expand_rows, reader
+from agent_cli.permissions.programs.row import Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
 
@@ -224,6 +224,6 @@ ARCHIVE_ROWS = expand_rows({
     "cpio": Row("", write="-O -F --file", read="-I", starts="--rsh-command",
         act="-i --extract -p --pass-through", into="-D --directory", effects=_cpio),
     "7z 7za 7zz": Row("", own=True, subcommands=1, effects=_seven),
-    "zcat bzcat xzcat zstdcat": reader("content", "fvq"),
+    "zcat bzcat xzcat zstdcat": reading_row("content", "fvq"),
     "jar": Row("", own=True, subcommands=1, effects=_tar),
 })  # fmt: skip

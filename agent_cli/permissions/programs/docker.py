@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
-from agent_cli.permissions.programs.row import SERVICE, Row, expand_rows, reader
+from agent_cli.permissions.programs.row import SERVICE, Row, expand_rows, reading_row
 from agent_cli.permissions.programs.rows.network import by_verbs, copied_across, values_of
 from agent_cli.permissions.shell.words import Word
 
@@ -76,7 +76,7 @@ def _asks(verb: str, found: Arguments) -> str:
     return f"top {found.texts[-1]}" if verb == "top" and len(found.operands) > 1 else ""
 
 
-_LIST = reader("text", "aqlns", "f", "all quiet latest no-trunc digests size no-stream", "filter format last")
+_LIST = reading_row("text", "aqlns", "f", "all quiet latest no-trunc digests size no-stream", "filter format last")
 DOCKER_ROWS = expand_rows({
     "docker podman": Row(
         "", subcommands=2, partly=True, others="value", write="--iidfile --cidfile --metadata-file", run="-H --host "
@@ -84,11 +84,11 @@ DOCKER_ROWS = expand_rows({
         effects=_docker, versions="--version", network="*", outside=SERVICE, hides=True, asks=_asks,
         verbs=by_verbs({
             "ps, images, image ls, container ls, volume ls, network ls, context ls, stats": _LIST,
-            "version, info": reader("text", "", "f", "", "format"),
-            "top, port": reader("text"),
-            "system df": reader("text", "v", "", "verbose", "format"),
-            "compose ls": reader("text", "aq", "", "all quiet", "format filter"),
-            "compose version": reader("text", "", "f", "short", "format"),
+            "version, info": reading_row("text", "", "f", "", "format"),
+            "top, port": reading_row("text"),
+            "system df": reading_row("text", "v", "", "verbose", "format"),
+            "compose ls": reading_row("text", "aq", "", "all quiet", "format filter"),
+            "compose version": reading_row("text", "", "f", "short", "format"),
         }),
     ),
     "docker-compose podman-compose buildah nerdctl": Row("", partly=True, outside=SERVICE),

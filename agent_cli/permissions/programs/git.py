@@ -328,7 +328,7 @@ def _usual_pager(entry: str) -> bool:
     return key in ("core.pager", "core.editor", "sequence.editor") and bool(_USUAL_PROGRAM.fullmatch(value))
 
 
-def needs_network(words: Sequence[Word]) -> bool:
+def git_needs_network(words: Sequence[Word]) -> bool:
     """Return True if a git command cannot work without a network."""
     plain = [word.text for word in words if not word.text.startswith("-")]
     return bool(_NETWORK & set(plain[:1]))
@@ -338,7 +338,7 @@ _READS_REMOTES = frozenset(("-v", "--verbose", "show", "get-url"))
 _BRANCH = re.compile(r"-[dDmMcCut]+|--(?:delete|move|copy|track|set-upstream-to|unset-upstream|edit-description)\b.*")
 
 
-def outside_reason(words: Sequence[Word], root: Path) -> str:
+def git_outside_reason(words: Sequence[Word], root: Path) -> str:
     """Return why a git command has to run outside the sandbox; "" if it need not."""
     found = split_git(words)
     sub, rest = found.subcommand, found.texts

@@ -16,14 +16,15 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from agent_cli.permissions.programs.arguments import Arguments, parse_arguments
+from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.git import only_gets
-from agent_cli.permissions.programs.row import Row, reader
+from agent_cli.permissions.programs.parsing import parse_words
+from agent_cli.permissions.programs.row import Row, reading_row
 from agent_cli.permissions.shell.words import Word
 from agent_tools.process.guarded_git import GitError, GitRun
 from agent_tools.record import Value
 
-_HISTORY = reader("text", "puszwbiEFPqRacgtm", "nUSGL",
+_HISTORY = reading_row("text", "puszwbiEFPqRacgtm", "nUSGL",
     "oneline graph all decorate no-decorate stat shortstat numstat name-only name-status patch no-patch abbrev-commit "
     "no-abbrev-commit no-merges merges first-parent reverse follow cached staged no-color raw summary no-renames quiet "
     "check exit-code topo-order date-order author-date-order no-ext-diff no-textconv left-right cherry-pick "
@@ -41,7 +42,8 @@ _HISTORY = reader("text", "puszwbiEFPqRacgtm", "nUSGL",
     numbers=True, optional="MCB", strict=True,
 )  # fmt: skip
 _SUBCOMMANDS: dict[str, Row] = {
-    "status": reader("text", "sbvz", "", "short branch long verbose ahead-behind no-ahead-behind show-stash renames "
+    "status": reading_row("text", "sbvz", "", "short branch long verbose ahead-behind no-ahead-behind show-stash "
+        "renames "
         "no-renames null",
         "porcelain? untracked-files? ignored? column? find-renames? ignore-submodules?", optional="u",
     ),
@@ -49,44 +51,49 @@ _SUBCOMMANDS: dict[str, Row] = {
     "show": _HISTORY,
     "diff": _HISTORY,
     "rev-list": _HISTORY,
-    "shortlog": reader("text", "sne", "", "summary numbered email no-merges all", "since until author group format",
+    "shortlog": reading_row("text", "sne", "", "summary numbered email no-merges all", "since until author group "
+        "format",
                         strict=True),
-    "branch": reader("text", "arvi", "", "list all remotes verbose show-current ignore-case no-color no-abbrev",
+    "branch": reading_row("text", "arvi", "", "list all remotes verbose show-current ignore-case no-color no-abbrev",
         "contains no-contains merged? no-merged? points-at sort format color? column? abbrev?",
         strict=True,
     ),
-    "tag": reader("text", "li", "", "list ignore-case", "contains no-contains merged? no-merged? points-at sort format "
+    "tag": reading_row("text", "li", "", "list ignore-case", "contains no-contains merged? no-merged? points-at sort "
+        "format "
                    "color? column?", optional="n", strict=True),
-    "remote": reader("text", "v", "", "verbose"),
-    "rev-parse": reader("text", "q", "", "show-toplevel abbrev-ref verify is-inside-work-tree is-inside-git-dir "
+    "remote": reading_row("text", "v", "", "verbose"),
+    "rev-parse": reading_row("text", "q", "", "show-toplevel abbrev-ref verify is-inside-work-tree is-inside-git-dir "
         "is-bare-repository git-dir "
         "git-common-dir absolute-git-dir show-prefix show-cdup all symbolic symbolic-full-name quiet "
         "show-superproject-working-tree is-shallow-repository", "short? abbrev-ref? branches? tags? remotes? glob?",
     ),
-    "ls-files": reader("text", "cdmoiksuzt", "x", "cached deleted modified others ignored stage unmerged killed "
+    "ls-files": reading_row("text", "cdmoiksuzt", "x", "cached deleted modified others ignored stage unmerged killed "
         "exclude-standard full-name "
         "error-unmatch directory no-empty-directory eol deduplicate", "exclude abbrev?", strict=True,
     ),
-    "ls-tree": reader("text", "rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? "
+    "ls-tree": reading_row("text", "rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? "
         "format?"),
-    "blame": reader("text", "lstewcfnpbk", "L", "root show-stats show-name show-number show-email porcelain "
+    "blame": reading_row("text", "lstewcfnpbk", "L", "root show-stats show-name show-number show-email porcelain "
         "line-porcelain "
                      "incremental", "date abbrev since color-lines?", optional="CM", strict=True),
-    "describe": reader("text", "", "", "all tags always long exact-match first-parent contains", "abbrev "
+    "describe": reading_row("text", "", "", "all tags always long exact-match first-parent contains", "abbrev "
                         "candidates match exclude", strict=True),
-    "cat-file": reader("text", "tspe"),
-    "merge-base": reader("text", "a", "", "all octopus independent is-ancestor fork-point"),
-    "symbolic-ref": reader("text", "q", "", "short quiet no-recurse"),
-    "cherry": reader("text", "v", "", "verbose", "abbrev?"),
-    "diff-tree": reader("text", "rt", "", "name-only name-status stat numstat shortstat root no-commit-id no-renames"),
-    "name-rev": reader("text", "", "", "tags name-only always all no-undefined", "refs exclude", strict=True),
-    "show-ref": reader("text", "dsq", "", "head tags heads branches dereference verify quiet exists", "hash? abbrev?"),
-    "for-each-ref": reader("text", "", "", "ignore-case omit-empty include-root-refs", "count sort format points-at "
+    "cat-file": reading_row("text", "tspe"),
+    "merge-base": reading_row("text", "a", "", "all octopus independent is-ancestor fork-point"),
+    "symbolic-ref": reading_row("text", "q", "", "short quiet no-recurse"),
+    "cherry": reading_row("text", "v", "", "verbose", "abbrev?"),
+    "diff-tree": reading_row("text", "rt", "", "name-only name-status stat numstat shortstat root no-commit-id "
+        "no-renames"),
+    "name-rev": reading_row("text", "", "", "tags name-only always all no-undefined", "refs exclude", strict=True),
+    "show-ref": reading_row("text", "dsq", "", "head tags heads branches dereference verify quiet exists", "hash? "
+        "abbrev?"),
+    "for-each-ref": reading_row("text", "", "", "ignore-case omit-empty include-root-refs", "count sort format "
+        "points-at "
         "merged? "
                             "no-merged? contains? no-contains? color? exclude", strict=True),
-    "count-objects": reader("text", "vH", "", "verbose human-readable"),
-    "check-ignore": reader("text", "vnq", "", "verbose non-matching quiet no-index"),
-    "grep": reader("text", "IiwvhHEGFPnlLzocpWqa", "emABC", "cached untracked line-number ignore-case word-regexp "
+    "count-objects": reading_row("text", "vH", "", "verbose human-readable"),
+    "check-ignore": reading_row("text", "vnq", "", "verbose non-matching quiet no-index"),
+    "grep": reading_row("text", "IiwvhHEGFPnlLzocpWqa", "emABC", "cached untracked line-number ignore-case word-regexp "
         "invert-match extended-regexp basic-regexp fixed-strings perl-regexp files-with-matches name-only "
         "files-without-match count "
         "only-matching show-function function-context break heading full-name text column no-color all-match quiet "
@@ -98,10 +105,10 @@ _NESTED = {
     ("stash", "list"): _HISTORY,
     ("stash", "show"): _HISTORY,
     ("reflog", "show"): _HISTORY,
-    ("worktree", "list"): reader("text", "vz", "", "porcelain verbose"),
-    ("remote", "get-url"): reader("text", "", "", "push all"),
-    ("config", "--get"): reader("text"),
-    ("config", "--get-all"): reader("text"),
+    ("worktree", "list"): reading_row("text", "vz", "", "porcelain verbose"),
+    ("remote", "get-url"): reading_row("text", "", "", "push all"),
+    ("config", "--get"): reading_row("text"),
+    ("config", "--get-all"): reading_row("text"),
 }
 # Formats for which git runs gpg. A sign before a placeholder adds or removes a line feed or a space.
 _SIGNED = re.compile(r"%[-+ ]?G|signature")
@@ -178,7 +185,7 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
         options = _SUBCOMMANDS.get(name)
     if options is None:
         return f"git {name}"
-    read = parse_arguments(options, [Word(text) for text in queue])
+    read = parse_words(options, [Word(text) for text in queue])
     if read.odd:
         return f"the option {read.odd}"
     return GitCall(name, tuple(w for w in before if w == "--literal-pathspecs"), tuple(queue), options, read)

@@ -14,9 +14,10 @@ from itertools import pairwise
 from typing import Literal
 
 from agent_cli.permissions.programs import git
-from agent_cli.permissions.programs.arguments import Arguments, Option, parse_arguments
+from agent_cli.permissions.programs.arguments import Arguments, GivenOption
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.find import read_find
+from agent_cli.permissions.programs.parsing import parse_words
 from agent_cli.permissions.programs.reads import Reads, reads_of
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.table import find_row, program_name, row_of
@@ -74,7 +75,7 @@ class Invocation:
     @cached_property
     def arguments(self) -> Arguments:
         """The arguments, parsed by the row."""
-        return parse_arguments(self.row or row_of(""), self.words[1:])
+        return parse_words(self.row or row_of(""), self.words[1:])
 
     @cached_property
     def touches(self) -> tuple[Touch, ...]:
@@ -92,7 +93,7 @@ class Invocation:
         """
         if len(self.runner) > 1:
             row = row_of(self.runner[0].text)
-            yield from option_effects(parse_arguments(row, [*self.runner[1:], self.words[0]]).options, row)
+            yield from option_effects(parse_words(row, [*self.runner[1:], self.words[0]]).options, row)
 
     def _of_program(self) -> Iterator[Touch]:
         words, row = self.words[1:], self.row
@@ -137,7 +138,7 @@ class Invocation:
         name, words = os.path.basename(part.words[0].text), part.words[1:]
         if name in ("npx", "pnpx", "bunx") and _is_local(part):
             return ""
-        if name == "git" and git.needs_network(words):
+        if name == "git" and git.git_needs_network(words):
             return "yes"
         row = find_row(name) or row_of("")
         plain = [word.text for word in words if not word.text.startswith("-")]
@@ -207,7 +208,7 @@ def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return rest if size and rest and not (rest[0].why or rest[0].pattern) else words
 
 
-def option_effects(options: Sequence[Option], row: Row) -> Iterator[Touch]:
+def option_effects(options: Sequence[GivenOption], row: Row) -> Iterator[Touch]:
     """Yield the effects of options alone."""
     for option in options:
         if option.role in ("run", "act", "steer"):

@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import Literal
 
 from agent_cli.permissions.programs import git_reads
-from agent_cli.permissions.programs.arguments import Arguments, parse_arguments
+from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import FileRead
 from agent_cli.permissions.programs.find import PLAIN_GLOB, FindTerm, read_find
+from agent_cli.permissions.programs.parsing import parse_words
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.rows.network import PLAIN_OPERAND
 from agent_cli.permissions.programs.rows.reading import GIVE_PATTERN, SHOWING
@@ -123,7 +124,7 @@ def _asked(name: str, row: Row, words: tuple[Word, ...]) -> str:
     if not size:
         return f"{name} {' '.join(texts[:2])}".strip()
     verb = " ".join(texts[:size])
-    found = parse_arguments(row.verbs[verb], words[size:])
+    found = parse_words(row.verbs[verb], words[size:])
     if found.odd:
         return f"the option {found.odd}"
     if row.asks is not None and (why := row.asks(verb, found)):
@@ -133,7 +134,7 @@ def _asked(name: str, row: Row, words: tuple[Word, ...]) -> str:
 
 
 def _of_row(name: str, row: Row, words: tuple[Word, ...]) -> Reads:
-    found = parse_arguments(row, words)
+    found = parse_words(row, words)
     if found.odd:
         return f"the option {found.odd}"
     if row.check is not None and (why := row.check(found)):

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from agent_cli.permissions.programs.arguments import Arguments
+    from agent_cli.permissions.programs.arguments import Arguments, Role
     from agent_cli.permissions.programs.effects import Touch
     from agent_cli.permissions.shell.words import Word
 
@@ -20,7 +20,6 @@ Operands = Literal[
     "content", "names", "text", "none", "pattern",
     "", "read", "write", "remove", "copy", "move", "first", "second", "skip", "rewrite", "maybe",
 ]  # fmt: skip
-Role = Literal["flag", "value", "read", "steer", "write", "into", "run", "act", "chdir", "other", "maybe"]
 _READING = ("content", "names", "text", "none", "pattern")
 
 
@@ -130,7 +129,7 @@ def expand_rows(rows: Mapping[str, Row]) -> dict[str, Row]:
     return {name: row for names, row in rows.items() for name in names.split()}
 
 
-def reader(
+def reading_row(
     shows: Operands = "content", letters: str = "", valued: str = "", long: str = "", long_valued: str = "",
     *, optional: str = "", **more: object,
 ) -> Row:  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
-from agent_cli.permissions.programs.row import expand_rows, reader
+from agent_cli.permissions.programs.row import expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
 
 
@@ -167,10 +167,10 @@ def _check_awk(found: Arguments) -> str:
 
 
 SCRIPT_ROWS = expand_rows({
-    "sed gsed": reader("pattern", "nErszu", "l", "quiet silent regexp-extended separate posix",
+    "sed gsed": reading_row("pattern", "nErszu", "l", "quiet silent regexp-extended separate posix",
         "expression line-length", value="-e", act="-i? --in-place?", steer="-f --file", own=True, effects=_sed,
         check=_check_sed, interprets=True),
-    "awk gawk mawk nawk": reader("pattern", "", "Fv", "", "field-separator assign", value="-e --source",
+    "awk gawk mawk nawk": reading_row("pattern", "", "Fv", "", "field-separator assign", value="-e --source",
         starts="-f --file -i --include -l --load -E --exec -o -p -d -D -W --dump-variables --profile --pretty-print "
         "--debug", effects=_awk, check=_check_awk, versions="--version", interprets=True),
 })  # fmt: skip

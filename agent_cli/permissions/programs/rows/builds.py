@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
-from agent_cli.permissions.programs.row import HOOKS, INSTALLS, KEYS, Row, expand_rows, reader
+from agent_cli.permissions.programs.row import HOOKS, INSTALLS, KEYS, Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
 
 # Values of make variables that are plain words or paths, with no meaning to a shell.
@@ -335,7 +335,7 @@ BUILD_ROWS = expand_rows({
         value="-k -m -n -r -W --maxfail --tb --durations --ignore --deselect --cov --cov-fail-under --color "
         "--import-mode", own=True, effects=_pytest,
     ),
-    "jq": reader("pattern", "rMCcnesSajR", "",
+    "jq": reading_row("pattern", "rMCcnesSajR", "",
         "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
         "monochrome-output raw-input ascii-output", "indent", read="--rawfile", steer="-f --from-file -L",
         prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions=_VERSION),
@@ -366,7 +366,7 @@ BUILD_ROWS = expand_rows({
         "-p --print",
         value="--filter --target", effects=_any_operand, network="install add update x create publish",
         hosts=_NPM_HOSTS, outside_verbs={KEYS: "publish", INSTALLS: "-g"}, starts_after="x", interprets=True),
-    "pip pip3": reader(
+    "pip pip3": reading_row(
         "text", subcommands=1, write="--log --report", into="-t --target --prefix --root --cache-dir -d --dest -w "
         "--wheel-dir",
         starts="--python", steer="-r --requirement -c --constraint -e --editable",

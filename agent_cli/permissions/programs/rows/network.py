@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
-from agent_cli.permissions.programs.row import KEYS, Row, expand_rows, reader
+from agent_cli.permissions.programs.row import KEYS, Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
 
 # Neither an address nor a file of options.
@@ -155,12 +155,12 @@ def _placed_first(words: Sequence[Word]) -> list[Word]:
     return rest
 
 
-_GH_LIST = reader(
+_GH_LIST = reading_row(
     "text", "da", "LsSlABHqtjuwebc", "draft archived all failed-only",
     "limit state search label assignee base head author json jq template user workflow event branch commit status "
     "created milestone mention order sort app",
 )  # fmt: skip
-_GH_VIEW = reader(
+_GH_VIEW = reading_row(
     "text", "cvy", "qtja", "comments verbose exit-status log log-failed yaml required name-only patch",
     "json jq template job attempt color ref branch",
 )  # fmt: skip
@@ -230,25 +230,26 @@ NETWORK_ROWS = expand_rows({
     "kubectl": Row("", subcommands=2, partly=True, others="value", write="--profile-output", into="--cache-dir",
         run="-s --server --kubeconfig", effects=_kubectl, network="*", outside=KEYS, hides=True,
         asks=_asks_kubectl, prepare=_placed_first, verbs=by_verbs({
-            "get": reader("text", "Aw", "nloL",
+            "get": reading_row("text", "Aw", "nloL",
                 "all-namespaces show-labels no-headers ignore-not-found show-kind watch",
                 f"{_KUBECTL_SCOPE} output sort-by label-columns chunk-size"),
-            "top": reader("text", "A", "nl", "all-namespaces containers no-headers", f"{_KUBECTL_SCOPE} sort-by"),
-            "events": reader("text", "A", "n", "all-namespaces", f"{_KUBECTL_SCOPE} for types"),
-            "version": reader("text", "", "o", "client", "output context"),
-            "config current-context, config get-contexts, config get-clusters": reader("text", "", "o", "", "output"),
-            "api-resources, api-versions": reader("text", "", "o", "namespaced", "output api-group verbs context"),
-            "explain": reader("text", "", "", "recursive", "api-version context"),
-            "rollout status, rollout history": reader(
+            "top": reading_row("text", "A", "nl", "all-namespaces containers no-headers", f"{_KUBECTL_SCOPE} sort-by"),
+            "events": reading_row("text", "A", "n", "all-namespaces", f"{_KUBECTL_SCOPE} for types"),
+            "version": reading_row("text", "", "o", "client", "output context"),
+            "config current-context, config get-contexts, config get-clusters": reading_row("text", "", "o", "",
+            "output"),
+            "api-resources, api-versions": reading_row("text", "", "o", "namespaced", "output api-group verbs context"),
+            "explain": reading_row("text", "", "", "recursive", "api-version context"),
+            "rollout status, rollout history": reading_row(
                 "text", "w", "n", "watch", "namespace context revision timeout"),
         })),
     "helm": Row("", subcommands=2, partly=True, others="value", into="--output-dir -d --destination",
         starts="--post-renderer",
         run="--kubeconfig --kube-apiserver", effects=_helm, network="*", outside=KEYS, verbs=by_verbs({
-            "list, ls, history": reader("text", "aAqrd", "nomlf",
+            "list, ls, history": reading_row("text", "aAqrd", "nomlf",
                 "all all-namespaces short reverse date failed pending deployed",
                 "namespace output max kube-context filter selector"),
-            "version": reader("text", "", "", "short"),
+            "version": reading_row("text", "", "", "short"),
         })),
     "gh": Row("", subcommands=2, partly=True, others="value", write="-O", into="-D --dir", act="--show-token",
         effects=_gh,
@@ -256,6 +257,6 @@ NETWORK_ROWS = expand_rows({
             "pr list, issue list, run list, release list, workflow list, label list": _GH_LIST,
             "pr view, pr diff, pr checks, pr status, issue view, issue status": _GH_VIEW,
             "run view, release view, workflow view, repo view": _GH_VIEW,
-            "auth status": reader("text"),
+            "auth status": reading_row("text"),
         })),
 })  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
-from agent_cli.permissions.programs.row import PROCESSES, SERVICE, Row, expand_rows, reader
+from agent_cli.permissions.programs.row import PROCESSES, SERVICE, Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
 
 # Variables that say where something is, and no more.
@@ -77,9 +77,9 @@ def _search(recursive: str) -> Callable[[Arguments], Iterator[Touch]]:
     return effects
 
 
-_HEAD = reader("content", "qvz", "nc", "quiet silent verbose zero-terminated", "lines bytes", numbers=True)
+_HEAD = reading_row("content", "qvz", "nc", "quiet silent verbose zero-terminated", "lines bytes", numbers=True)
 _RECURSIVE = "-r -R --recursive --dereference-recursive"
-_GREP = reader(
+_GREP = reading_row(
     "pattern", "EFGPiyvwxcLlqsnHhbaIzTUor", "emABC",
     "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match word-regexp "
     "line-regexp count files-without-match files-with-matches quiet silent no-messages line-number with-filename "
@@ -88,23 +88,23 @@ _GREP = reader(
     "binary-files", numbers=True, read="-f --file", tree="-r --recursive",
     effects=_search(f"{_RECURSIVE} -d --directories"),
 )  # fmt: skip
-_SUM = reader("content", "btz", "", "binary text tag zero")
+_SUM = reading_row("content", "btz", "", "binary text tag zero")
 READING_ROWS = expand_rows({
-    "ls": reader(
+    "ls": reading_row(
         "names", "aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1", "",
         "all almost-all author escape directory classify file-type full-time human-readable si dereference inode "
         "numeric-uid-gid literal no-group quote-name reverse recursive size group-directories-first",
         "color? block-size format sort time time-style indicator-style hide ignore hyperlink? width tabsize", here=True,
     ),
-    "cat": reader("content", "AbeEnstTuv", "",
+    "cat": reading_row("content", "AbeEnstTuv", "",
         "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
     "head tail": _HEAD,
-    "nl": reader("content", "p", "bdfhilnsvw", "", "body-numbering number-width number-format number-separator"),
-    "tac": reader("content", "br", "s", "before regex", "separator"),
-    "rev": reader(),
-    "wc": reader("content", "clmLw", "", "bytes chars lines words max-line-length", "total"),
+    "nl": reading_row("content", "p", "bdfhilnsvw", "", "body-numbering number-width number-format number-separator"),
+    "tac": reading_row("content", "br", "s", "before regex", "separator"),
+    "rev": reading_row(),
+    "wc": reading_row("content", "clmLw", "", "bytes chars lines words max-line-length", "total"),
     "grep egrep fgrep": _GREP,
-    "rg": reader(
+    "rg": reading_row(
         "pattern", "inlcvwxFSsoHNIhUPpqa0u.", "ABCegtTmrMjd",
         "ignore-case line-number files-with-matches files-without-match count count-matches invert-match word-regexp "
         "line-regexp fixed-strings smart-case case-sensitive only-matching with-filename no-filename no-line-number "
@@ -116,7 +116,7 @@ READING_ROWS = expand_rows({
         read="-f --file", steer="--ignore-file", starts="--pre --hostname-bin", tree="*", here=True,
             effects=_search(""),
     ),
-    "ag": reader(
+    "ag": reading_row(
         "pattern", "iIclLnsvwQaHorRfuU0", "ABCmG",
         "ignore-case case-sensitive smart-case count files-with-matches files-without-matches filename nofilename "
         "literal fixed-strings hidden invert-match word-regexp only-matching nocolor color nogroup group column "
@@ -124,7 +124,7 @@ READING_ROWS = expand_rows({
         "after before context depth ignore ignore-dir file-search-regex max-count type", tree="*", here=True,
         steer="-p --path-to-ignore", starts="--pager", effects=_search(""),
     ),
-    "fd fdfind": reader(
+    "fd fdfind": reading_row(
         "names", "HIusigFalLp01", "dteEoSc",
         "hidden no-ignore no-ignore-vcs unrestricted case-sensitive ignore-case glob regex fixed-strings absolute-path "
         "list-details follow full-path print0 show-errors quiet no-ignore-parent prune strip-cwd-prefix",
@@ -132,7 +132,7 @@ READING_ROWS = expand_rows({
         "threads max-results path-separator", steer="--ignore-file --base-directory -C",
         starts="-x --exec -X --exec-batch", here=True,
     ),
-    "sort": reader(
+    "sort": reading_row(
         "content", "bdfghiMnRrVcCmsuz", "ktS",
         "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort month-sort "
         "numeric-sort reverse version-sort check merge stable unique zero-terminated",
@@ -142,13 +142,13 @@ READING_ROWS = expand_rows({
     "uniq": Row("second", shows="content", flags="-c -d -D -i -u -z --count --repeated --ignore-case --unique "
         "--zero-terminated", value="-f -s -w --skip-fields --skip-chars --check-chars", check=_at_most(1),
         counted=True),
-    "cut": reader("content", "nsz", "bcdf", "complement only-delimited zero-terminated",
+    "cut": reading_row("content", "nsz", "bcdf", "complement only-delimited zero-terminated",
         "bytes characters delimiter fields output-delimiter"),
-    "tr": reader("text", "cCdst", "", "complement delete squeeze-repeats truncate-set1"),
-    "comm": reader("content", "123iz", "", "check-order nocheck-order total", "output-delimiter"),
-    "join": reader("content", "iz", "aevjt12o", "check-order nocheck-order header zero-terminated ignore-case"),
-    "cmp": reader("content", "bls", "in", "print-bytes verbose quiet silent", "bytes ignore-initial"),
-    "diff": reader(
+    "tr": reading_row("text", "cCdst", "", "complement delete squeeze-repeats truncate-set1"),
+    "comm": reading_row("content", "123iz", "", "check-order nocheck-order total", "output-delimiter"),
+    "join": reading_row("content", "iz", "aevjt12o", "check-order nocheck-order header zero-terminated ignore-case"),
+    "cmp": reading_row("content", "bls", "in", "print-bytes verbose quiet silent", "bytes ignore-initial"),
+    "diff": reading_row(
         "content", "ucrqsiwbBNyadEptTZ", "UCWxI",
         "unified? context? recursive brief no-dereference report-identical-files ignore-case ignore-all-space "
         "ignore-space-change ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs "
@@ -157,69 +157,69 @@ READING_ROWS = expand_rows({
         "unified? context? color? width exclude ignore-matching-lines label tabsize", numbers=True, tree="*",
         read="--from-file --to-file -X --exclude-from",
     ),
-    "stat": reader("names", "Lft", "c", "dereference file-system terse", "format printf"),
-    "file": reader("content", "bhikLN0", "F", "brief mime mime-type mime-encoding no-dereference", steer="-m -f"),
-    "du": reader("names", "abchkmsxS0", "dt", "all apparent-size bytes total human-readable summarize",
+    "stat": reading_row("names", "Lft", "c", "dereference file-system terse", "format printf"),
+    "file": reading_row("content", "bhikLN0", "F", "brief mime mime-type mime-encoding no-dereference", steer="-m -f"),
+    "du": reading_row("names", "abchkmsxS0", "dt", "all apparent-size bytes total human-readable summarize",
         "max-depth exclude threshold time?", steer="--files0-from -X --exclude-from", here=True),
-    "df": reader("names", "ahHiklPTB", "", "all human-readable inodes local portability print-type total"),
-    "tree": reader("names", "adfhspugDFnCitrJ", "LIPHT", "dirsfirst noreport prune gitignore",
+    "df": reading_row("names", "ahHiklPTB", "", "all human-readable inodes local portability print-type total"),
+    "tree": reading_row("names", "adfhspugDFnCitrJ", "LIPHT", "dirsfirst noreport prune gitignore",
         "filelimit charset sort timefmt", apart=True, here=True, write="-o"),
-    "pwd": reader("none", "LP"),
-    "true false :": reader("text"),
-    "seq": reader("text", "w", "sf", "equal-width", "separator format"),
-    "basename": reader("text", "az", "s", "multiple zero", "suffix"),
-    "dirname": reader("text", "z", "", "zero"),
-    "realpath": reader("names", "eLmPqsz", "", "", "relative-to relative-base"),
-    "readlink": reader("names", "femnqsvz"),
-    "date": reader("text", "uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I",
+    "pwd": reading_row("none", "LP"),
+    "true false :": reading_row("text"),
+    "seq": reading_row("text", "w", "sf", "equal-width", "separator format"),
+    "basename": reading_row("text", "az", "s", "multiple zero", "suffix"),
+    "dirname": reading_row("text", "z", "", "zero"),
+    "realpath": reading_row("names", "eLmPqsz", "", "", "relative-to relative-base"),
+    "readlink": reading_row("names", "femnqsvz"),
+    "date": reading_row("text", "uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I",
         check=_check_date, counted=True, read="-f --file", value="-r --reference", act="-s --set"),
-    "uname": reader("none", "asnrvmpio", "", "all"),
-    "whoami groups": reader("none"),
-    "id": reader("none", "gGnruz"),
-    "which": reader("text", "a"),
-    "type": reader("text", "aftpP"),
-    "od": reader("content", "abcdfhilosxv", "AjNt"),
+    "uname": reading_row("none", "asnrvmpio", "", "all"),
+    "whoami groups": reading_row("none"),
+    "id": reading_row("none", "gGnruz"),
+    "which": reading_row("text", "a"),
+    "type": reading_row("text", "aftpP"),
+    "od": reading_row("content", "abcdfhilosxv", "AjNt"),
     "xxd": Row("second", shows="content", flags="-b -i -p -u -e", value="-c -g -l -s", other="-o", single=True,
         check=_at_most(1), counted=True, act="-r"),
-    "column": reader("content", "tx", "sco"),
-    "paste": reader("content", "sz", "d", "serial", "delimiters"),
-    "strings": reader("content", "a", "nt", check=_check_strings, counted=True),
-    "fold": reader("content", "bs", "w", "bytes spaces", "width"),
-    "fmt": reader("content", "cstu", "w", "crown-margin split-only uniform-spacing", "width"),
-    "expand unexpand": reader("content", "ia", "t", "initial all", "tabs"),
-    "base64 base32": reader("content", "di", "w", "decode ignore-garbage", "wrap"),
+    "column": reading_row("content", "tx", "sco"),
+    "paste": reading_row("content", "sz", "d", "serial", "delimiters"),
+    "strings": reading_row("content", "a", "nt", check=_check_strings, counted=True),
+    "fold": reading_row("content", "bs", "w", "bytes spaces", "width"),
+    "fmt": reading_row("content", "cstu", "w", "crown-margin split-only uniform-spacing", "width"),
+    "expand unexpand": reading_row("content", "ia", "t", "initial all", "tabs"),
+    "base64 base32": reading_row("content", "di", "w", "decode ignore-garbage", "wrap"),
     "iconv": Row("read", write="-o --output", value="-f -t --from-code --to-code"),
-    "nproc": reader("none", "", "", "all"),
-    "free": reader("none", "bkmghwt", "", "human mega giga wide total"),
-    "sleep": reader("text"),
-    "hostname": reader("none", "fsIi"),
-    "ps": reader("text", "eAfFljH", "opuCU", check=_check_ps, outside=PROCESSES),
-    "pgrep": reader("text", "aflxvncoi", "PgsU", outside=PROCESSES),
-    "ss": reader("none", "tulwxnpameois46H", outside=PROCESSES),
-    "lsof": reader("none", "nPt", "is", check=_check_lsof, outside=PROCESSES),
-    "netstat": reader("none", "tulnpaeirs", check=_check_netstat, outside=PROCESSES),
+    "nproc": reading_row("none", "", "", "all"),
+    "free": reading_row("none", "bkmghwt", "", "human mega giga wide total"),
+    "sleep": reading_row("text"),
+    "hostname": reading_row("none", "fsIi"),
+    "ps": reading_row("text", "eAfFljH", "opuCU", check=_check_ps, outside=PROCESSES),
+    "pgrep": reading_row("text", "aflxvncoi", "PgsU", outside=PROCESSES),
+    "ss": reading_row("none", "tulwxnpameois46H", outside=PROCESSES),
+    "lsof": reading_row("none", "nPt", "is", check=_check_lsof, outside=PROCESSES),
+    "netstat": reading_row("none", "tulnpaeirs", check=_check_netstat, outside=PROCESSES),
     "top htop": Row(outside=PROCESSES),
     "fuser": Row(act="-k --kill", outside=PROCESSES),
-    "uptime": reader("none", "ps", "", "pretty since"),
-    "hexdump hd": reader("content", "bcCdovx", "ns"),
-    "getconf": reader("text", "a"),
-    "lscpu": reader("none", "aeJpy", "", "all extended json parse"),
-    "lsblk": reader("none", "afilmnpSt", "o", "all fs list noheadings paths", "output"),
-    "locale": reader("none", "am", "", "all-locales charmaps"),
-    "cal": reader("text", "my13"),
-    "who": reader("none", "abdHlmqrstTu", "", "all boot heading count users"),
-    "w": reader("none", "hsfi"),
-    "whereis": reader("text", "bms"),
-    "ip": reader("text", "46csjo", "", "", "color?", check=_check_ip),
-    "ifconfig": reader("none", "a"),
-    "printenv": reader("text", check=_check_printenv),
-    "shasum": reader("content", "bt", "a"),
+    "uptime": reading_row("none", "ps", "", "pretty since"),
+    "hexdump hd": reading_row("content", "bcCdovx", "ns"),
+    "getconf": reading_row("text", "a"),
+    "lscpu": reading_row("none", "aeJpy", "", "all extended json parse"),
+    "lsblk": reading_row("none", "afilmnpSt", "o", "all fs list noheadings paths", "output"),
+    "locale": reading_row("none", "am", "", "all-locales charmaps"),
+    "cal": reading_row("text", "my13"),
+    "who": reading_row("none", "abdHlmqrstTu", "", "all boot heading count users"),
+    "w": reading_row("none", "hsfi"),
+    "whereis": reading_row("text", "bms"),
+    "ip": reading_row("text", "46csjo", "", "", "color?", check=_check_ip),
+    "ifconfig": reading_row("none", "a"),
+    "printenv": reading_row("text", check=_check_printenv),
+    "shasum": reading_row("content", "bt", "a"),
     "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum": _SUM,
-    "xmllint": reader("content", "", "", "noout format nonet recover huge", "xpath encoding",
+    "xmllint": reading_row("content", "", "", "noout format nonet recover huge", "xpath encoding",
         write="--output -o", steer="--schema --dtdvalid --relaxng --catalogs"),
-    "shellcheck hadolint yamllint": reader("content", "aC", "sefSd", "norc strict no-color",
+    "shellcheck hadolint yamllint": reading_row("content", "aC", "sefSd", "norc strict no-color",
         "shell exclude format severity color? enable", steer="--rcfile -c --config", act="-x --external-sources"),
-    "cloc tokei scc": reader("content", "", "", "quiet", "exclude-dir include-lang", tree="*", here=True),
+    "cloc tokei scc": reading_row("content", "", "", "quiet", "exclude-dir include-lang", tree="*", here=True),
     "journalctl": Row(flags="-f -e -x -r -k -b -a -q --no-pager --list-boots --follow --utc",
         value="-n -u -p -o -S -U -g -t --lines --unit --priority --output --since --until", read="--file",
         into="-D --directory", act="--vacuum-size --vacuum-time --vacuum-files --rotate --flush --sync",
