@@ -27,6 +27,7 @@ from agent_cli.permissions.destructive import dangers, unnamed
 from agent_cli.permissions.effect_verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
+from agent_cli.permissions.later_parts import LaterParts
 from agent_cli.permissions.listed_files import echoes_known, with_listed
 from agent_cli.permissions.path_policy import Matcher, SearchFilter, by_rule, contains_password, decide_path
 from agent_cli.permissions.programs.danger import Danger
@@ -71,8 +72,10 @@ class CommandEvaluator:
         self._command = command
         self._reads = CommandReads(matcher, context)
         self._effects = EffectVerdicts(matcher, context, self._reads, self.analysis.parts)
+        self._later = LaterParts(matcher, context, self.analysis.parts)
         self.reads_only = False
         self._whole_line_allowed = False
+        self._does_more: set[SimpleCommand] = set()
         self.written: list[Verdict] = []
 
     def verdicts(self) -> list[Verdict]:
@@ -89,6 +92,9 @@ class CommandEvaluator:
         read = {part: self._reads.verdicts(part) for part in parts}
         named = [v for found in read.values() for v in found if v.rule]
         effects = {part: self._effects.of(part) for part in parts}
+        for part in parts:
+            if (later := self._later.verdict(part)) is not None:
+                effects[part].append(EffectFinding(later, ""))
         ruled = [f.verdict for found in effects.values() for f in found if f.verdict.rule]
         named += ruled
         denied += [v for v in named if v.level is Level.DENY]
@@ -102,6 +108,7 @@ class CommandEvaluator:
         only_read: dict[SimpleCommand, str] = {}
         if not self.analysis.unclear:
             only_read = {part: self._only_reads(part, read[part]) for part in parts}
+            self._does_more = {part for part, why in only_read.items() if why}
             allowed = all(v.level is Level.ALLOW for v in touched)
             self.reads_only = not asked and not writes and allowed and not any(only_read.values())
         final = [f.verdict for found in effects.values() for f in found if f.verdict.final]
@@ -153,6 +160,19 @@ class CommandEvaluator:
         return sandbox_needs.outside_reason(
             self.analysis, confined, context.workspace, context.carried.get("PATH", context.path)
         )
+
+    def taken_along(self, confined: Confined) -> str:
+        """Return a part that does more than read and would leave the sandbox only because another part has to.
+
+        Leaving is a right of a part: a rule for one says nothing about where the others run.
+        """
+        context = self._context
+        path = context.carried.get("PATH", context.path)
+        if len(self.analysis.parts) < 2 or not self.outside_reason(confined):
+            return ""
+        acting = (p for p in self.analysis.parts if p in self._does_more or any(r.kind != "read" for r in p.redirects))
+        alone = (p for p in acting if not sandbox_needs.needs_outside(p, confined, context.workspace, path))
+        return next((part.text for part in alone), "")
 
     def sandbox_safe(self, confined: Confined) -> bool:
         """Return True if the command line can run in the sandbox with the hosts it allows."""
@@ -385,6 +405,8 @@ class CommandEvaluator:
 
     def _unsafe_with_others(self, part: SimpleCommand) -> str:
         """Return why a read-only part needs approval next to parts that do more; "" if it does not."""
+        if (later := self._later.verdict(part)) is not None:
+            return later.reason
         if with_listed(part, self.analysis, self._context.home) is not None:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
         if part.program == "git":

@@ -70,7 +70,9 @@ def _removed(found: Invocation) -> Iterator[Danger]:
         return
     plain = row.operands == "remove"
     deep = found.arguments.has("-r", "-R", "--recursive") if plain else True
-    flag = next((o.name for o in found.arguments.options if o.role == "act"), "")
+    removing = {touch.word for touch in gone}
+    options = found.arguments.options
+    flag = next((o.name for o in options if o.role == "act" or (o.value in removing and o.name)), "")
     flags = frozenset("d" if found.name == "rmdir" or found.arguments.has("-d", "--dir") else "")
     danger = Danger(part, "tree" if deep else "delete", (found.name, *([flag] if flag else [])), _words(gone))
     # rmdir only removes empty directories, and shred overwrites the file that a link leads to.

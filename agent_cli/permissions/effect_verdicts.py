@@ -27,6 +27,7 @@ from agent_cli.permissions.programs.effects import REMOTE, FileRead, Touch
 from agent_cli.permissions.programs.invocation import invocation
 from agent_cli.permissions.programs.patches import files_of_patch
 from agent_cli.permissions.programs.reads import BUILTINS, is_reader
+from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.secret_places import secret_place_below
 from agent_cli.permissions.shell.possible import fill_in
 from agent_cli.permissions.shell.words import SimpleCommand, Word
@@ -86,8 +87,8 @@ class EffectVerdicts:
         """Return findings for effects that are denied or need approval."""
         found = [f for touch in invocation(part).touches for f in self._about(part, touch) if f.verdict.level]
         found += self._patterns_as_options(part)
-        if self._unread and not self._followed(part):
-            found += self._names_unread(part)
+        if (self._unread or self._kept) and not self._followed(part):
+            found += self._names_kept(part)
         return found
 
     def _patterns_as_options(self, part: SimpleCommand) -> Iterator[EffectFinding]:
@@ -107,21 +108,33 @@ class EffectVerdicts:
             return self._reads.knows(part)
         return invocation(part).is_known or part.program in BUILTINS
 
-    def _names_unread(self, part: SimpleCommand) -> Iterator[EffectFinding]:
-        """Yield findings for unreadable files among the words of an unknown program."""
+    def _names_kept(self, part: SimpleCommand) -> Iterator[EffectFinding]:
+        """Yield findings for files that rules keep from being read or changed, among words of an unknown program."""
+        placed = part if part.cwds is not None else part.replace(cwds=(str(self._context.workspace.cwd),))
         for word in part.words[1:]:
             if word.why or not word.text:
                 continue
-            placed = part if part.cwds is not None else part.replace(cwds=(str(self._context.workspace.cwd),))
-            ends = dict.fromkeys((word.text, re.split(r"[=@:]", word.text)[-1]))
-            for named, place in (
-                (n, p) for n in ends if n for p in self._paths(placed, Touch("read", Word(n, "", word.pattern)))
-            ):
-                verdict = decide_path(self._matcher, self._context.workspace, Effect("read", place.path))
-                hidden = verdict.level is Level.ASK and verdict.final and of_process(verdict.text)
-                if verdict.level is Level.DENY or hidden:
-                    why = f"{verdict.reason}: {named}" if hidden else f"names {named}, whose reading {verdict.reason}"
-                    yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", final=True), word.text)
+            # A word may be an option with a file, or shell code.
+            names = dict.fromkeys(
+                (word.text, re.split(r"[=@:]", word.text)[-1], *re.split(r"[\s'\"=;&|<>()]+", word.text))
+            )
+            places = ((n, p) for n in names if n for p in self._paths(placed, Touch("read", Word(n, "", word.pattern))))
+            found = (v for named, place in places for v in self._kept_from(named, place.path))
+            yield from (EffectFinding(verdict.replace(text=part.text), word.text) for verdict in found)
+
+    def _kept_from(self, named: str, path: str) -> Iterator[Verdict]:
+        """Yield what rules say of a file that an unknown program may read or change."""
+        workspace = self._context.workspace
+        reading = decide_path(self._matcher, workspace, Effect("read", path))
+        hidden = reading.level is Level.ASK and reading.final and of_process(reading.text)
+        if reading.level is Level.DENY or hidden:
+            why = f"{reading.reason}: {named}" if hidden else f"names {named}, whose reading {reading.reason}"
+            yield reading.replace(level=Level.ASK, reason=why, by="rule", final=True)
+            return
+        change = decide_path(self._matcher, workspace, Effect("write", path))
+        if self._kept and change.level is Level.DENY:
+            why = f"names {named}, whose change {change.reason}"
+            yield change.replace(level=Level.ASK, reason=why, by="rule", final=True)
 
     def _about(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         word = touch.word
@@ -227,7 +240,11 @@ class EffectVerdicts:
         if touch.follows == "below" and (leading := self._link_outside(at)):
             why = f"follows links below {at}, of which {leading} leads to {real_path(leading)}"
             yield Verdict(part.text, Level.ASK, why, final=True)
-        if place.follows and not self._context.workspace.inside(Path(at)):
+        workspace = self._context.workspace
+        # As it is written it is in the workspace, but a link on the way leads out of it.
+        seems = any(Path(os.path.normpath(place.whole)).is_relative_to(root) for root in workspace.roots)
+        entry = not place.follows and Path(at) not in workspace.roots
+        if (place.follows or seems) and not workspace.inside(Path(at).parent if entry else Path(at)):
             yield Verdict(part.text, Level.ASK, f"removes {at}, outside the workspace{led}", final=True)
 
     def _link_outside(self, folder: str) -> str:
@@ -355,9 +372,7 @@ class EffectVerdicts:
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
         """Return True if the content is sent away, or shown although it may contain keys."""
         real = Path(real_path(path))
-        return self._matcher.is_secret(real, self._context.workspace) or part.program in (
-            "curl", "wget", "scp", "rsync", "sftp", "gh",
-        )  # fmt: skip
+        return self._matcher.is_secret(real, self._context.workspace) or "*" in row_of(part.program).network
 
     def _important_inside(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""

@@ -60,6 +60,11 @@ def outside_reason(analysis: Analysis, confined: Confined, workspace: Workspace,
     return next((why for part in analysis.parts if (why := _needs(part, confined, workspace, path))), "")
 
 
+def needs_outside(part: SimpleCommand, confined: Confined, workspace: Workspace, path: str) -> bool:
+    """Return True if a part has to run outside the sandbox, or the user's settings say that it does."""
+    return _excluded(part, confined.outside) or bool(_needs(part, confined, workspace, path))
+
+
 def _excluded(part: SimpleCommand, patterns: Iterable[str]) -> bool:
     rules = [
         read_rule("allow", rule_for("run", pattern), "the setting sandbox.outside", Path("/")) for pattern in patterns

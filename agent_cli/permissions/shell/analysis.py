@@ -116,10 +116,14 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
     why = why or next((w.why or "a pattern" for w in words[1:at] if w.why or w.pattern), "")
     if why or at >= len(words):
         # Without a command, or with one that cannot be located for certain, it is a part itself.
-        yield part.replace(why=part.why or why or ("" if at == len(words) else f"too few words for {name}"))
+        hides = f"{name}, which runs other commands," if wrapper.hides else part.hides
+        odd = why or ("" if at == len(words) else f"too few words for {name}")
+        # Of one that may do more, the command may be in an option or in one word.
+        yield part.replace(hides=hides) if wrapper.hides else part.replace(why=part.why or odd)
         return
     layer = Wrapper(words, _kind(part, wrapper), at)
-    inner = part.replace(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
+    hides = f"{name}, which runs other commands," if wrapper.hides else part.hides
+    inner = part.replace(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer), hides=hides)
     if folders:
         # The same as a `cd` before the command.
         yield inner.replace(words=(Word("cd"), Word(folders[-1])), assigns=())

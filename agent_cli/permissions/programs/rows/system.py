@@ -24,18 +24,28 @@ WRAPPER_ROWS = expand_rows({
     "sudo": Row(wraps=0, flags="-n -E -H -S -k -b --non-interactive", value="-u -g --user --group",
         chdir="-D --chdir", gated=True, outside=RIGHTS),
     "doas": Row(wraps=0, flags="-n", value="-u", gated=True, outside=RIGHTS),
+    # These may do more than run the command, which is judged all the same.
+    "flock": Row(wraps=1, flags="-s -x -e -n -u -F -o -v --shared --exclusive --nonblock --no-fork --close --verbose",
+        value="-w -E --timeout --wait --conflict-exit-code", gated=True, hides=True),
+    "watch": Row(wraps=0, flags="-d -t -b -e -g -c -p -x --differences --no-title --beep --errexit --chgexit --color "
+        "--precise --exec", value="-n --interval", gated=True, hides=True),
+    "strace ltrace": Row(wraps=0, flags="-f -ff -c -C -q -qq -v -t -tt -ttt -T -i -k -y -yy -r -S",
+        value="-e -s -a -p -u", gated=True, hides=True),
+    "taskset": Row(wraps=1, flags="-c --cpu-list", gated=True, hides=True),
+    "chronic unbuffer caffeinate xvfb-run eatmydata catchsegv setarch torsocks proxychains": Row(
+        wraps=0, gated=True, hides=True),
     "xargs": Row(wraps=0, flags="-0 --null -r --no-run-if-empty -t -x", value="-n -P -L -d -I -s", gated=True),
 })  # fmt: skip
 SYSTEM_ROWS = expand_rows({
     **WRAPPER_ROWS,
     # Programs that may run what their arguments, input or the network tell them to, in ways not followed here.
-    "parallel watch strace ltrace script expect at batch flock entr direnv mise asdf nix-shell guix proot "
+    "parallel script expect at batch entr direnv mise asdf nix-shell guix proot "
     "fakeroot source . trap enable alias sg newgrp run0 dbus-run-session xvfb-run torsocks proxychains chronic "
     "unbuffer "
-    "taskset chrt numactl prlimit setarch linux32 linux64 setpriv runcon capsh cgexec choom valgrind perf hyperfine "
-    "rlwrap faketime eatmydata catchsegv ld.so ts chpst softlimit setuidgid xdotool nodemon watchexec "
+    "chrt numactl prlimit linux32 linux64 setpriv runcon capsh cgexec choom valgrind perf hyperfine "
+    "rlwrap faketime ld.so ts chpst softlimit setuidgid xdotool nodemon watchexec "
     "compgen complete fc bind mapfile readarray firejail env.exe wsl run-parts start-stop-daemon dbus-launch logsave "
-    "dtach caffeinate adb vagrant screen tmux systemd-run xterm": _HIDES,
+    "dtach adb vagrant screen tmux systemd-run xterm": _HIDES,
     "busybox toybox": Row("", partly=True, hides=True, starts_after="*"),
     "gdb": Row("", partly=True, hides=True, interprets=True),
     "zsh ksh ash fish csh tcsh rbash mksh lksh posh yash nu xonsh elvish osh": Row(
