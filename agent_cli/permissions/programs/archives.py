@@ -158,6 +158,17 @@ def _seven(found: Arguments) -> Iterator[Touch]:
         yield from (Touch("tree", w) for w in operands[1:])
 
 
+def _ar(found: Arguments) -> Iterator[Touch]:
+    """`ar rcs lib.a x.o`: letters, the archive, its members."""
+    letters, archive, *rest = (*found.words, Word(""), Word(""))[: max(len(found.words), 2)]
+    action = letters.text.lstrip("-")[:1]
+    yield Touch("write" if action in "rqdms" else "read", archive)
+    if action in ("r", "q"):
+        yield from (Touch("read", w) for w in rest)
+    elif action == "x":
+        yield Touch("into", Word("."))
+
+
 def members(archive: str) -> list[str] | None:
     """Return the members of an archive and the targets of its links; only link targets may begin with a slash.
 
@@ -221,6 +232,7 @@ ARCHIVE_ROWS = expand_rows({
     "unzip": Row("", into="-d", value="-P -x", act="-:", effects=_unzip),
     "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd brotli": _PACKER,
     "lz4": Row("second"),
+    "ar": Row("", own=True, subcommands=1, effects=_ar),
     "cpio": Row("", write="-O -F --file", read="-I", starts="--rsh-command",
         act="-i --extract -p --pass-through", into="-D --directory", effects=_cpio),
     "7z 7za 7zz": Row("", own=True, subcommands=1, effects=_seven),

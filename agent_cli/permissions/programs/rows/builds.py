@@ -157,6 +157,18 @@ def _check_jq(found: Arguments) -> str:
     return f"the filter's {named[0]}" if named else ""
 
 
+def _check_yq(found: Arguments) -> str:
+    named = re.search(r"\b(?:env|strenv|envsubst|load\w*|eval|system)\b", "".join(found.texts[:1]))
+    return f"the expression's {named[0]}" if named else ""
+
+
+def _yq(found: Arguments) -> Iterator[Touch]:
+    for word in found.operands[1:]:
+        yield Touch("read", word)
+        if found.has("-i", "--inplace"):
+            yield Touch("write", word)
+
+
 def _compiler(found: Arguments) -> Iterator[Touch]:
     for option in found.options:
         if not _PASSED_ON.match(option.value.text):
@@ -339,6 +351,15 @@ BUILD_ROWS = expand_rows({
         "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
         "monochrome-output raw-input ascii-output", "indent", read="--rawfile", steer="-f --from-file -L",
         prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions=_VERSION),
+    "yq": reading_row("pattern", "rcCMnPNM", "Ip", "prettyPrint no-colors colors null-input unwrapScalar",
+        "indent output-format input-format", act="-i --inplace", write="-s --split-exp", steer="--from-file",
+        check=_check_yq, effects=_yq, versions=_VERSION),
+    "hg": _tool(into="--cwd", run="--config --ssh --remotecmd", steer="-R --repository",
+        network="push pull clone incoming outgoing identify", outside_verbs={KEYS: "push pull clone"}),
+    "svn": _tool(into="--config-dir", run="--editor-cmd --diff-cmd --diff3-cmd --config-option",
+        network="checkout co update up commit ci switch sw log ls list cat blame merge copy cp move mv delete rm "
+            "import "
+        "export info", outside_verbs={KEYS: "checkout co update up commit ci switch sw import"}),
     "npm": Row(
         "", subcommands=1, into="-C --prefix --cache", act="-g --global",
         run="--script-shell --node-options --userconfig --globalconfig --shell --git --editor --viewer --init-module "
