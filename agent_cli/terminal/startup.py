@@ -203,7 +203,7 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) ->
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
         return
-    if sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), run_env.env).kind != "bubblewrap":
+    if not sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), run_env.env).is_boundary:
         return
     question = "How should commands run? (/config sandbox.auto_allow changes it later)"
     chosen = dialogs.put(pick_dialog(question, _SANDBOX_OPTIONS, "decide later"))

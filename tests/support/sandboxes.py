@@ -19,7 +19,7 @@ from agent_tools.sandbox.bwrap import find_bwrap
 from agent_tools.sandbox.conditions import Confined, Kind, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
+from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock, try_seatbelt
 from agent_tools.sandbox.temporary import STANDARD, TemporaryMount
 from agent_tools.shell.process import run_process
 from agent_tools.text import HeadTail
@@ -133,6 +133,8 @@ def sandbox_of(kind: Kind) -> Sandbox:
 @cache
 def missing(kind: Kind) -> str:
     """Why a kind of sandbox does not work here; "" where it does."""
+    if kind == "seatbelt":
+        return try_seatbelt(Profile(())) if sys.platform == "darwin" else "this is not macOS"
     if sys.platform != "linux":
         return "this is not Linux"
     if kind == "landlock":

@@ -94,11 +94,6 @@ def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
     assert ready.argv == ["ls"] and ready.code(139) == 139
 
 
-def test_macos_is_reported_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert "none for macOS yet" in select_sandbox("require", Profile(()), {}).text()
-
-
 @pytest.mark.parametrize(
     ("output", "code", "network", "text"),
     [

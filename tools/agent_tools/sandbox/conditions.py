@@ -43,12 +43,14 @@ class SandboxLimits(Value):
     """The user's sandbox settings that are not in the profile.
 
     landlock: use it if bubblewrap does not work.
+    seatbelt: use it on macOS.
     caches: where writes to caches of the home folder go: a layer of the session, the caches themselves, or nowhere.
     domains: hosts reachable through a proxy.
     ports: reachable servers on this machine.
     """
 
     landlock: bool = False
+    seatbelt: bool = False
     caches: Caches = "session"
     domains: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
@@ -93,7 +95,7 @@ class ChangingSettingsError(OSError):
 
 # The folder, in the one that processes of this user share, of the names that they watch for.
 RECORDS = "watching"
-Kind = Literal["bubblewrap", "landlock", "none"]
+Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
 
 class Wrapped:

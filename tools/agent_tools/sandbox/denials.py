@@ -54,6 +54,9 @@ _SIGNS = {
     "call": re.compile(_BLOCKED_CALL),
     "permission": re.compile(_NO_PERMISSION),
 }
+# By exit code, how the line begins; sandbox-exec ends so if it cannot read the rules, or not apply them.
+_SETUP_ERRORS = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX, 65: "sandbox-exec: ", 71: "sandbox-exec: "}
+_WITHOUT_PERMISSION = {"landlock": "writing", "seatbelt": "writing outside the workspace, a protected or hidden file"}
 _ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
 
 
@@ -160,7 +163,7 @@ def _explain_network(kind: Kind, signs: Signs, code: int, *, network: bool) -> s
     if code == -31 or signs.count("call"):
         return _refusal_line("refused", "a system call", signs.count("call"))
     if count := signs.count("permission"):
-        what = "writing" if kind == "landlock" else "a protected or hidden file"
+        what = _WITHOUT_PERMISSION.get(kind, "a protected or hidden file")
         what = f"{what}, {'' if network else 'the network, '}or a system call"
         return _refusal_line("may have refused", what, count)
     return ""
@@ -183,5 +186,5 @@ def _refusal_line(verb: str, what: str, count: int) -> str:
 
 def _setup_error(last_line: str, code: int) -> str:
     """Return why the command did not start."""
-    start = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX}.get(code)
+    start = _SETUP_ERRORS.get(code)
     return one_line(last_line.strip().removeprefix(start)) if start and last_line.startswith(start) else ""

@@ -109,7 +109,7 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
         add("bind", path)
     own = tuple(target for target, source in caches.items() if target == source)
     for path in filter(shown, profile.hidden):
-        for between in _between(path, (*profile.writable, *own)):
+        for between in directories_between(path, (*profile.writable, *own)):
             plan.setdefault(between, ("bind", between, between))
     for path in reachable_sockets(profile):
         if shown(path):
@@ -119,13 +119,13 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     for path in guarded:
         if path in plan or not is_within(path, profile.writable):
             continue
-        for between in _between(path, profile.writable):
+        for between in directories_between(path, profile.writable):
             if between not in plan:
                 guards.setdefault(between, ("bind", between, between))
         guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
     for folder, name in profile.watched:
         # No directory on the way to a name that is watched for may be replaced by a link.
-        for between in _between(folder / name, profile.writable) if "/" in name else ():
+        for between in directories_between(folder / name, profile.writable) if "/" in name else ():
             if between not in plan and between.is_dir():
                 guards.setdefault(between, ("bind", between, between))
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
@@ -151,7 +151,7 @@ def _temporary_name(path: Path, profile: Profile) -> Path | None:
     return None
 
 
-def _between(path: Path, writable: Iterable[Path]) -> list[Path]:
+def directories_between(path: Path, writable: Iterable[Path]) -> list[Path]:
     """Return the directories between a path and the innermost writable directory that contains it."""
     around = [w for w in writable if path.is_relative_to(w)]
     root = max(around, key=lambda w: len(w.parts), default=path)

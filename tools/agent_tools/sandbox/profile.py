@@ -39,7 +39,8 @@ VISIBLE_HOME_NAMES = tuple(
     " .local/share/cargo .local/share/rustup .local/share/go .local/share/gem .local/state/mise .mise .asdf .proto"
     " .sdkman .jenv .jabba .m2 .ivy2 .sbt .gradle .dotnet .nuget .composer go .go .goenv sdk .gvm .swiftly .flutter"
     " flutter .pub-cache .luarocks .mix .hex .kiex .zig .zvm .nimble .nix-profile .nix-defexpr .linuxbrew .conan"
-    " .conan2 .vcpkg .platformio .emsdk emsdk .wasmtime .wasmer .foundry Android/Sdk bin"
+    " .conan2 .vcpkg .platformio .emsdk emsdk .wasmtime .wasmer .foundry Android/Sdk bin Library/Python Library/pnpm"
+    " Library/Android/sdk Library/Developer/Toolchains"
     # Their configuration; credentials in it are hidden by the list below.
     " .gitconfig .config/git .gitignore .gitignore_global .gitattributes .hgrc .config/hg .condarc .config/mise"
     " .config/uv .config/pdm .config/black .config/ruff .config/flake8 .config/pylintrc .tool-versions .editorconfig"
@@ -55,14 +56,21 @@ CACHE_NAMES = tuple(
     " .mix/archives .cpan .cpanm .terraform.d/plugin-cache .matplotlib .ipython .jupyter/runtime .pylint.d .node-gyp"
     " .electron-gyp .local/share/jupyter/runtime .local/share/virtualenv .swiftpm .zig-cache"
     " .platformio/.cache .vcpkg-cache".split()
+) + tuple(
+    f"Library/Caches/{name}"
+    for name in (
+        "CocoaPods Cypress Homebrew Yarn bazel deno electron go-build mise ms-playwright node-gyp org.swift.swiftpm pip"
+        " pypoetry"
+    ).split()
 )
 
 # Caches that exist in the sandbox even if the home folder has none: programs fail without them.
 REQUIRED_CACHES = (".cache", ".npm")
 
 # Keys, tokens, passwords and histories. Most are hidden with the home folder, unless it is the workspace.
-SECRET_HOME_NAMES = tuple(
-    ".ssh .gnupg .aws .azure .kube .oci .bluemix .aliyun .tencentcloud .scw .linode-cli .vultr-cli.yaml .civo.json"
+SECRET_HOME_NAMES = (
+    "Library/Application Support",
+    *".ssh .gnupg .aws .azure .kube .oci .bluemix .aliyun .tencentcloud .scw .linode-cli .vultr-cli.yaml .civo.json"
     " .config/doctl .config/hcloud .config/scw .config/exoscale .config/gcloud .config/gh .config/glab-cli .config/hub"
     " .config/op .config/rclone .config/heroku .config/netlify .config/configstore .config/vercel .config/stripe"
     " .config/ngrok .config/cloudflared .config/wrangler .config/sops .config/age .config/keybase .config/helm"
@@ -85,7 +93,8 @@ SECRET_HOME_NAMES = tuple(
     " .local/share/keyrings .local/share/kwalletd .local/share/gh .local/share/gnupg .local/share/fly .bash_history"
     " .zsh_history .local/share/fish/fish_history .python_history .psql_history .mysql_history .sqlite_history"
     " .node_repl_history .irb_history .lesshst .viminfo .wget-hsts .config/rstudio .Rhistory .Xauthority .ICEauthority"
-    " .local/share/recently-used.xbel".split()
+    " .local/share/recently-used.xbel Library/Accounts Library/Cookies Library/Keychains Library/Mail Library/Messages"
+    " Library/Safari".split(),
 )
 SYSTEM_SECRET_PATHS = tuple(
     "/etc/shadow /etc/gshadow /etc/shadow- /etc/gshadow- /etc/security/opasswd /etc/sudoers /etc/sudoers.d"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.conditions import Wrapped
     from agent_tools.sandbox.profile import Profile
     from agent_tools.sandbox.sandbox import Sandbox
-    from agent_tools.sandbox.session import SandboxSession, TemporaryFolder
+    from agent_tools.sandbox.session import LoopbackSession, SandboxSession, TemporaryFolder
     from agent_tools.sandbox.temporary import TemporaryFiles, TemporaryMount
 
 with lazy_imports():
@@ -51,6 +51,7 @@ class SandboxRunner(ToolState):
         self._temporary: TemporaryFiles | None = None
         self._targets: tuple[Path, ...] | None = None
         self._session: SandboxSession | None = None
+        self._loopback: LoopbackSession | None = None
         self._first_profile: Profile | None = None
         self._shortfall_reported = False
         # Commands may be prepared in several threads, which share the session.
@@ -61,7 +62,11 @@ class SandboxRunner(ToolState):
         """The sandbox in use; the first access starts a process or two."""
         if self._sandbox is None:
             self._sandbox = sandbox_sandbox.select_sandbox(
-                self._mode, self._current_profile(network=False), self._env, landlock=self._limits.landlock
+                self._mode,
+                self._current_profile(network=False),
+                self._env,
+                landlock=self._limits.landlock,
+                seatbelt=self._limits.seatbelt,
             )
         return self._sandbox
 
@@ -83,6 +88,14 @@ class SandboxRunner(ToolState):
             )
             self._session = session
         return self._session
+
+    def _shared(self) -> SandboxSession | LoopbackSession | None:
+        """Return what commands share; None for nothing."""
+        if self.sandbox.kind != "seatbelt":
+            return self.session
+        if self._loopback is None:
+            self._loopback = sandbox_session.LoopbackSession(self.profile.caches, self._limits, self._env)
+        return self._loopback
 
     def _session_folder(self) -> Path:
         self._temporary_files()
@@ -143,8 +156,8 @@ class SandboxRunner(ToolState):
 
     @property
     def is_boundary(self) -> bool:
-        """True if it is safe for unreviewed commands: only bubblewrap protects hooks and settings in the workspace."""
-        return self.sandbox.kind == "bubblewrap"
+        """True if it is safe for unreviewed commands."""
+        return self.sandbox.is_boundary
 
     def prepare(
         self,
@@ -164,7 +177,7 @@ class SandboxRunner(ToolState):
         keep: see `Sandbox.prepare`.
         """
         with self._lock:
-            session = self.session
+            session = self._shared()
             files = self._temporary_files() if self.is_boundary and not read_only else None
             if files is not None:
                 files.enter()
@@ -185,7 +198,7 @@ class SandboxRunner(ToolState):
         argv: list[str],
         cwd: Path,
         env: dict[str, str],
-        session: SandboxSession | None,
+        session: SandboxSession | LoopbackSession | None,
         *,
         network: bool,
         read_only: bool,
@@ -219,7 +232,8 @@ class SandboxRunner(ToolState):
 
     def refused(self) -> tuple[str, ...]:
         """Return the hosts that the proxy has rejected since the last call."""
-        return self._session.refused() if self._session is not None else ()
+        session = self._session or self._loopback
+        return session.refused() if session is not None else ()
 
     def closed_ports(self) -> list[int]:
         """Return ports of servers started by commands that are unreachable from this machine."""
@@ -240,6 +254,9 @@ class SandboxRunner(ToolState):
 
     def close(self) -> None:
         """Close the shared resources, and remove the temporary files."""
+        if self._loopback is not None:
+            self._loopback.close()
+            self._loopback = None
         if self._session is not None:
             self._session.close()
             self._session = None

@@ -236,8 +236,9 @@ def _run_background(
     env = ctx.state(ShellState).applied(base, inside=_is_inside(args, ctx, conditions)) | conditions.env
     if args.pty:
         env["TERM"] = "xterm"
-        argv = _with_terminal(argv, _sandbox_of(args, ctx, conditions))
-    wrapped = _wrap(argv, args, env, ctx, conditions)
+        wrapped = _wrap_with_terminal(argv, args, env, ctx, conditions)
+    else:
+        wrapped = _wrap(argv, args, env, ctx, conditions)
     try:
         job = ctx.state(Jobs).start(
             argv,
@@ -343,13 +344,18 @@ def _is_inside(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> b
 _OPEN_TERMINAL = 'T=$(tty) && exec 0<>"$T" 1>&0 2>&0; exec "$@"'
 
 
-def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
-    """Return a command line whose standard input becomes its controlling terminal, so that Ctrl-C reaches it."""
+def _wrap_with_terminal(
+    argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, conditions: RunConditions
+) -> Wrapped:
+    """Wrap the command; its standard input becomes its controlling terminal, so that Ctrl-C reaches it."""
+    sandbox = _sandbox_of(args, ctx, conditions)
     if sandbox is not None and sandbox.is_boundary:
         # Inside, the command does not lead its session and cannot see the device.
         setsid = next((path for path in ("/usr/bin/setsid", "/bin/setsid") if os.access(path, os.X_OK)), "")
-        return [setsid, "-c", "-w", *argv] if setsid else argv
-    return [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *argv]
+        return _wrap([setsid, "-c", "-w", *argv] if setsid else argv, args, env, ctx, conditions)
+    wrapped = _wrap(argv, args, env, ctx, conditions)
+    wrapped.argv = [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *wrapped.argv]
+    return wrapped
 
 
 def _sandbox_notes(
@@ -359,7 +365,7 @@ def _sandbox_notes(
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is None:
         return []
-    hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
+    hosts = sandbox.refused() if wrapped.kind != "none" else ()
     output = (line.decode("utf-8", "replace") for line in buffer.lines(_MAX_LINE_BYTES))
     text = (
         denials.explain_refusal(
