@@ -225,6 +225,25 @@ def test_heavy_libraries_have_named_doors(library: str) -> None:
     assert users == DOORS[library]
 
 
+def test_only_take_decision_makes_answers_of_users_decisions() -> None:
+    """Everyone else answers in the name of a hook or of the program; the log's own answers are read back by `core`."""
+    answers = {"Approve", "Reject", "EditedCall", "QuestionReply"}
+    homes = {"agent_cli.runtime.user_decision", "agent_cli.core.decisions"}
+    found = {
+        (module, name)
+        for module, path in MODULES.items()
+        if module not in homes
+        for node in nodes(path)
+        if isinstance(node, ast.Call)
+        and (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in answers
+        and not any(k.arg == "by" and getattr(k.value, "value", "") in ("hook", "default") for k in node.keywords)
+    }
+    # A call that the user edited and has seen is not asked about again.
+    assert found == {("agent_cli.engine.approvals", "Approve")}
+    renamed = [n.names for path in MODULES.values() for n in nodes(path) if isinstance(n, ast.ImportFrom)]
+    assert not [alias.name for names in renamed for alias in names if alias.name in answers and alias.asname]
+
+
 def test_there_is_one_http_client() -> None:
     """`net/http`. The MCP SDK and LiteLLM bring their own, which have doors."""
     users = {

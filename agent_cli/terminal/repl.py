@@ -26,7 +26,6 @@ from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import Exchange
@@ -155,8 +154,8 @@ class Repl(Dialogs):
         self.show(event)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        change = editable_call(request, self.agent.tool_context.workspace, self.agent.traits_of)
-        return ask_approval(request, self.put, change, for_whom=self.subagents.label(request.call_id))
+        workspace, for_whom = self.agent.tool_context.workspace, self.subagents.label(request.call_id)
+        return ask_approval(request, self.put, workspace, self.agent.traits_of, for_whom=for_whom)
 
     def put(self, dialog: Dialog) -> Any:
         return LineDialogs(self._console, read_line, self._run_at_question).put(dialog)
@@ -418,8 +417,8 @@ class Repl(Dialogs):
         switch_model(self.agent, name)
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        layers = self.layers
-        return ask_question(asked, self.put, layers.settings().plan_ttl, may_bypass=layers.may_bypass)
+        layers, workspace = self.layers, self.agent.tool_context.workspace
+        return ask_question(asked, self.put, workspace, layers.settings().plan_ttl, may_bypass=layers.may_bypass)
 
     def switch_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""

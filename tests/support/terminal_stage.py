@@ -12,7 +12,8 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from rich.console import Console
 
-from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.runtime.user_decision import UserDecision
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import CommandEntry
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
@@ -212,6 +213,19 @@ REQUEST = ApprovalRequested(
     "c1", "Bash", "Run: touch a", "runs a command", (Effect("run", "touch a"),), "/w", None, "Bash(touch a)", "h",
     grants="this command", keeps=True, trusts=True,
 )  # fmt: skip
+
+
+def decision(verdict: Any, text: str = "", **fields: Any) -> UserDecision:
+    """A decision about `REQUEST`, or about a question made here."""
+    return UserDecision("c1", "", verdict, text, **fields)
+
+
+def asked_plan(data: dict[str, Any]) -> QuestionAsked:
+    return QuestionAsked("c1", "plan", data)
+
+
+def asked_review(data: dict[str, Any]) -> QuestionAsked:
+    return QuestionAsked("c1", "review", data)
 
 
 def asking(stage: Stage, dialog: Dialog) -> list[Any]:

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
-from agent_cli.core.decisions import Defer, QuestionReply
+from agent_cli.core.decisions import Defer
+from agent_cli.runtime.user_decision import UserDecision
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.key_guard import KeyGuard, KeyHost
 from agent_cli.terminal.app.output import InlineApp
@@ -454,10 +455,9 @@ def _answer_line(answer: Any, dialog: Dialog) -> str:
             return "yes" if answer else "no"
         case RewrittenPlan():
             return _EDITED_ANSWER
-        case QuestionReply(verdict=verdict, text=text, mode=mode):
+        case UserDecision(verdict=verdict, text=text, mode=mode):
             words = {
-                "approve": "✓ approved", "cancel": "✗ cancelled", "revise": "changes requested", "undo": "undo",
-                "answer": "answer",
+                "approve": "✓ approved", "reject": "✗ cancelled", "answer": "changes requested", "undo": "undo",
             }[verdict]  # fmt: skip
             words += f", mode {mode}" if mode else ""
             return f"{words}: {text}" if text else words
