@@ -84,6 +84,8 @@ _VALUED = frozenset(
 # Programs that git may be told to use as a pager or editor without a question.
 _USUAL_PROGRAM = re.compile(r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d")
 _RUNNING = frozenset(("difftool", "mergetool", "for-each-repo", "filter-branch"))
+# Subcommands whose arguments change with every call, and name no program, script or output file.
+OFFERED = ("add", "commit")
 _NETWORK = frozenset("push pull fetch clone ls-remote lfs".split())
 _NEEDS_KEYS = frozenset("push pull fetch clone ls-remote lfs send-email".split())
 _NEEDS_CONFIG = frozenset("submodule worktree init sparse-checkout maintenance flow".split())

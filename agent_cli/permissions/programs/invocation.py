@@ -208,6 +208,12 @@ def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return rest if size and rest and not (rest[0].why or rest[0].pattern) else words
 
 
+def offered_verbs(program: str) -> list[tuple[str, ...]]:
+    """Return the subcommands of a program for which a rule with any arguments is offered; () for the program itself."""
+    offers = git.OFFERED if program_name(program) == "git" else row_of(program).offers
+    return [() if verb == "*" else tuple(verb.split()) for verb in offers]
+
+
 def option_effects(options: Sequence[GivenOption], row: Row) -> Iterator[Touch]:
     """Yield the effects of options alone."""
     for option in options:

@@ -61,6 +61,8 @@ class Row:
         unless that is a subcommand, and "=pip" for a program with that name.
     interprets: its operands or options are programs, so that a prefix rule would allow anything.
     subcommands: number of its first words that say what it does.
+    offers: subcommands, with commas between them, for which a rule with any arguments is offered; "*" for all: they run
+        the project's own code, or take arguments that change with every call, none of which names a program or output.
     renames: a link where it writes is replaced, not followed. empties: what it writes to was there before for certain.
     """
 
@@ -77,7 +79,7 @@ class Row:
         outside_verbs: Mapping[str, str] | None = None, verbs: Mapping[str, Row] | None = None,
         asks: Callable[[str, Arguments], str] | None = None, versions: str = "", wraps: int | None = None,
         gated: bool = False, hides: bool = False, starts_after: str = "", interprets: bool = False,
-        subcommands: int = 0, renames: bool = False, empties: bool = False,
+        subcommands: int = 0, offers: str = "", renames: bool = False, empties: bool = False,
     ) -> None:  # fmt: skip
         self.operands = operands
         self.shows: Operands = shows or (operands if operands in _READING else "")
@@ -100,6 +102,7 @@ class Row:
         self.versions = versions.split()
         self.wraps, self.gated, self.hides, self.interprets = wraps, gated, hides, interprets
         self.starts_after = starts_after.split()
+        self.offers = [verb.strip() for verb in offers.split(",") if verb.strip()]
         self.subcommands, self.renames, self.empties = subcommands, renames, empties
 
     @cached_property
