@@ -35,6 +35,7 @@ _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     """Describe what would be lost, a line each. Never raises."""
     lines: list[str] = []
+    unplaced: dict[str, None] = {}
     for danger in found:
         for cwd in danger.part.cwds if danger.part.cwds is not None else ():
             try:
@@ -44,9 +45,9 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
             except (OSError, LookupError, ValueError):
                 lines.append(f"{_describe_target(danger)}: what would be lost could not be computed")
         if danger.part.cwds is None:
-            lines.append(
-                f"{_describe_target(danger)}: runs in an unknown directory, so it is not known what would be lost"
-            )
+            unplaced[_describe_target(danger)] = None
+    if unplaced:
+        lines.append(f"{', '.join(unplaced)}: in an unknown directory, so it is not known what would be lost")
     return tuple(dict.fromkeys(lines))
 
 

@@ -12,7 +12,7 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.permissions.changes import NOTHING, Changed, changes_before
 from agent_cli.permissions.command_reads import CommandContext
-from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, git_to_read
+from agent_cli.permissions.git_use import NotUsableError, git_to_read
 from agent_cli.permissions.path_policy import Matcher, SearchFilter
 from agent_cli.permissions.programs.git_reads import git_call, may_print, printed
 from agent_cli.permissions.programs.invocation import invocation
@@ -68,8 +68,6 @@ class LaterParts:
                 "ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD",
                 cwd=str(root), seconds=_GIT_SECONDS, most=_MAX_LISTED_BYTES, ok_codes=(0, 128),
             )  # fmt: skip
-        except NoRepositoryError:
-            return False
         except (NotUsableError, GitError):
             return True
         readable = SearchFilter(self._matcher, self._context.workspace)
