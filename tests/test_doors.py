@@ -27,7 +27,7 @@ OPENS = {
     ("agent_cli/cli/__init__.py", "command_help"): "a file of the package",
     ("agent_cli/providers/catalog.py", "_bytes"): "a file of the package",
     ("agent_cli/engine/tool_call.py", "_content"): "a descriptor from `files.open_file`",
-    ("agent_cli/permissions/effects/git.py", "members"): "an archive from memory",
+    ("agent_cli/permissions/programs/archives.py", "members"): "an archive from memory",
     ("agent_cli/engine/structured_output.py", "read_schema"): (
         "the user names it on the command line: `<(...)` is a pipe"
     ),

@@ -21,8 +21,9 @@ from agent_cli.checkpoints.manifest import After, Before, RecordedTurn
 from agent_cli.checkpoints.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, SizeLimits, Snapshot, lstat_file
 from agent_cli.checkpoints.store import Store, StoreConfig
 from agent_cli.core.messages import Message, is_user_message, user_text
-from agent_cli.permissions.destructive import Danger, dangers
+from agent_cli.permissions.destructive import dangers
 from agent_cli.permissions.operands import resolve_word
+from agent_cli.permissions.programs.danger import Danger
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import SimpleCommand
 from agent_tools.base import Effect
@@ -124,8 +125,8 @@ def _targets(danger: Danger) -> Iterator[str]:
 
 
 def _is_selective(danger: Danger) -> bool:
-    """Return True if a `find` deletes only what matches its conditions."""
-    return danger.find is not None and danger.find[0].narrow
+    """Return True if only some of what is below is deleted, as by a `find` with conditions."""
+    return danger.selective or (danger.find is not None and danger.find[0].narrow)
 
 
 def _files_below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:

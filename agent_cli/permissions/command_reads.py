@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
-from agent_cli.permissions.git_reads import git_call, may_print, printed, printed_files
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
 from agent_cli.permissions.operands import pattern_matches
-from agent_cli.permissions.options import FileRead
 from agent_cli.permissions.path_policy import Matcher, SearchFilter, decide_path
-from agent_cli.permissions.readonly_programs import reads_of
+from agent_cli.permissions.programs.effects import FileRead
+from agent_cli.permissions.programs.git_reads import git_call, may_print, printed, printed_files
+from agent_cli.permissions.programs.invocation import invocation
 from agent_cli.permissions.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
@@ -155,7 +155,7 @@ class CommandReads:
         part = in_named_folder(part)
         words = [w for w in part.words if not w.why]
         patterns = {w.text for w in words if w.pattern}
-        found = reads_of((part.program, *(w.text for w in words[1:])), patterns)
+        found = invocation(part).reads
         if isinstance(found, str):
             if self._kept and part.program == "git" and may_print([w.text for w in part.words[1:]]):
                 why = f"prints files that cannot be compared with {self._kept}"
@@ -204,8 +204,7 @@ class CommandReads:
 
     def knows(self, part: SimpleCommand) -> bool:
         """Return True if a part only reads, judging by its words."""
-        words = tuple(w.text for w in part.words[1:] if not w.why)
-        return not isinstance(reads_of((part.program, *words), {w.text for w in part.words if w.pattern}), str)
+        return invocation(part).only_reads
 
     def verdicts_of(self, part: SimpleCommand, reading: FileRead) -> list[Verdict]:
         """Return the verdicts on one file, glob or tree that a part reads."""

@@ -18,18 +18,13 @@ from pathlib import Path
 
 from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permissions.path_policy import Matcher
+from agent_cli.permissions.programs.git import without_git_options
+from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import SimpleCommand, Word, is_plain_assignment
 from agent_tools.base import Effect
 from agent_tools.registry import tool_traits
-
-_GIT_VALUED = frozenset(
-    (
-        "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--attr-source",
-        "--super-prefix", "--shallow-file", "--list-cmds",
-    )
-)  # fmt: skip
 
 
 def for_part(rules: Iterable[Rule], kind: RuleList, part: SimpleCommand) -> Rule | None:
@@ -51,20 +46,6 @@ def names_word(spec: str, word: str) -> bool:
     """Return True if an allow rule names a path or option itself; a rule without a wildcard names everything."""
     words, more = _prefix(spec)
     return bool(words) and (not more or word in words or any(w.startswith(f"{word}=") for w in words))
-
-
-# Commands that run programs of packages, with the subcommands that do so; () for those that always do.
-_PACKAGE_RUNNERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("npx", "bunx", "uvx", "pnpx"), ()),
-    **dict.fromkeys(
-        ("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "micromamba"), ("run",)
-    ),
-    **dict.fromkeys(("npm", "pnpm", "yarn"), ("exec", "x", "dlx")),
-    **dict.fromkeys(("bundle", "pyenv", "rbenv", "nvm"), ("exec",)),
-    "rustup": ("run",),
-    "bun": ("x",),
-    "pipx": ("run",),
-}
 
 
 def may_deny(rules: Iterable[Rule], part: SimpleCommand) -> bool:
@@ -134,27 +115,21 @@ def _forms(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
         bare = ("git", program[4:], *words[1:]) if program.startswith("git-") else (program, *words[1:])
         if bare != words:
             yield bare
-        if bare[0] == "git" and (without := _without_git_options(bare)) != bare:
+        if bare[0] == "git" and (without := without_git_options(bare)) != bare:
             yield without
         yield from _run_by_packages(bare)
 
 
 def _run_by_packages(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Yield what a package runner may run: `rm b` for `uv run --with x rm b`. The end of its options is unknown."""
-    runs = _PACKAGE_RUNNERS.get(words[0])
-    if runs is None or (runs and words[1:2] not in [(sub,) for sub in runs]):
+    verbs = row_of(words[0]).starts_after
+    always = "*" in verbs and words[0] not in ("busybox", "toybox")
+    if words[1:2] not in [(verb,) for verb in verbs if verb != "-m"] and not always:
         return
-    for index in range(2 if runs else 1, len(words)):
+    for index in range(1 if always else 2, len(words)):
         if not words[index].startswith("-"):
             program = os.path.basename(words[index]).casefold()
             yield (program, *words[index + 1 :])
-
-
-def _without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:
-    at = 1
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in _GIT_VALUED else 1
-    return (words[0], *words[at:])
 
 
 def _texts(words: Iterable[Word]) -> tuple[str, ...]:

@@ -23,20 +23,22 @@ from agent_cli.permissions.command_reads import (
     tainted_variable,
 )
 from agent_cli.permissions.command_rules import for_part, may_deny, names_word
-from agent_cli.permissions.destructive import Danger, dangers, unnamed
-from agent_cli.permissions.effects.lookup import effects_of, opens_known_files
-from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
+from agent_cli.permissions.destructive import dangers, unnamed
+from agent_cli.permissions.effect_verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
-from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
+from agent_cli.permissions.later_parts import LaterParts
 from agent_cli.permissions.listed_files import echoes_known, with_listed
 from agent_cli.permissions.masked_lines import LineMasks
-from agent_cli.permissions.options import FileRead
 from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
-from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
-from agent_cli.permissions.readonly_services import SERVICES
+from agent_cli.permissions.programs.danger import Danger
+from agent_cli.permissions.programs.effects import FileRead
+from agent_cli.permissions.programs.git_reads import enters_submodules, prints_urls
+from agent_cli.permissions.programs.invocation import invocation
+from agent_cli.permissions.programs.reads import BUILTINS, asks_service, is_reader, reads_of
+from agent_cli.permissions.programs.table import ROWS, row_of
 from agent_cli.permissions.sandbox_needs import hosts_allowed, needs_network
-from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
+from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import Analysis, Redirect, SimpleCommand, is_plain_assignment
 from agent_cli.permissions.unseen import hidden_programs
@@ -50,12 +52,12 @@ with lazy_imports():
     from agent_cli.permissions import sandbox_needs  # only with a sandbox
 
 # Effects by which a command is known to write.
-_WRITING = ("write", "into", "remove", "names", "unpack")
+_WRITING = ("write", "into", "remove", "attributes", "names", "unpack")
 _CREATORS = frozenset(("mkdir", "touch", "rmdir"))
 
 
 def _read_reason(words: Sequence[str]) -> str:
-    if words[:1] and words[0] in SERVICES:
+    if words[:1] and asks_service(words[0]):
         return f"only asks {words[0]} for what it shows, with your login"
     return "only reads inside the workspace" if words else "runs nothing by itself"
 
@@ -72,8 +74,10 @@ class CommandEvaluator:
         self._command = command
         self._reads = CommandReads(matcher, context)
         self._effects = EffectVerdicts(matcher, context, self._reads, self.analysis.parts)
+        self._later = LaterParts(matcher, context, self.analysis.parts)
         self.reads_only = False
         self._whole_line_allowed = False
+        self._does_more: set[SimpleCommand] = set()
         self.written: list[Verdict] = []
 
     def verdicts(self) -> list[Verdict]:
@@ -90,6 +94,9 @@ class CommandEvaluator:
         read = {part: self._reads.verdicts(part) for part in parts}
         named = [v for found in read.values() for v in found if v.rule]
         effects = {part: [*self._effects.of(part), *self._masked_from(part)] for part in parts}
+        for part in parts:
+            if (later := self._later.verdict(part)) is not None:
+                effects[part].append(EffectFinding(later, ""))
         ruled = [f.verdict for found in effects.values() for f in found if f.verdict.rule]
         named += ruled
         denied += [v for v in named if v.level is Level.DENY]
@@ -103,6 +110,7 @@ class CommandEvaluator:
         only_read: dict[SimpleCommand, str] = {}
         if not self.analysis.unclear:
             only_read = {part: self._only_reads(part, read[part]) for part in parts}
+            self._does_more = {part for part, why in only_read.items() if why}
             allowed = all(v.level is Level.ALLOW for v in touched)
             self.reads_only = not asked and not writes and allowed and not any(only_read.values())
         if self.masks and not self.reads_only and (excess := self.masks.excess) and self.runs_masked:
@@ -178,6 +186,19 @@ class CommandEvaluator:
             self.analysis, confined, context.workspace, context.carried.get("PATH", context.path)
         )
 
+    def taken_along(self, confined: Confined) -> str:
+        """Return a part that does more than read and would leave the sandbox only because another part has to.
+
+        Leaving is a right of a part: a rule for one says nothing about where the others run.
+        """
+        context = self._context
+        path = context.carried.get("PATH", context.path)
+        if len(self.analysis.parts) < 2 or not self.outside_reason(confined):
+            return ""
+        acting = (p for p in self.analysis.parts if p in self._does_more or any(r.kind != "read" for r in p.redirects))
+        alone = (p for p in acting if not sandbox_needs.needs_outside(p, confined, context.workspace, path))
+        return next((part.text for part in alone), "")
+
     def sandbox_safe(self, confined: Confined) -> bool:
         """Return True if the command line can run in the sandbox with the hosts it allows."""
         return not self.not_left_to_sandbox(confined) and not self.outside_reason(confined)
@@ -192,7 +213,8 @@ class CommandEvaluator:
         open_ = [verdict for verdict in verdicts if verdict.level is not Level.ALLOW]
         if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or dangers(self.analysis):
             return False
-        writes = any(t.kind in _WRITING for part in self.analysis.parts for t in effects_of(part) if not t.word.why)
+        touches = (touch for part in self.analysis.parts for touch in invocation(part).touches)
+        writes = any(touch.kind in _WRITING for touch in touches if not touch.word.why)
         return not writes and not self.written and not (self.masks and (self.masks.excess or self.masks.gap))
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
@@ -217,7 +239,8 @@ class CommandEvaluator:
         danger = unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
         if danger is None:
             return verdict
-        text = f"destroys, which {verdict.rule} does not name ({' '.join(danger.names)})"
+        verb = "may lose work" if danger.kind == "unknown" else "destroys"
+        text = f"{verb}, which {verdict.rule} does not name ({' '.join(danger.names)})"
         return Verdict(danger.part.text, Level.ASK, text, final=True)
 
     @property
@@ -342,8 +365,8 @@ class CommandEvaluator:
     def _not_reading(self, part: SimpleCommand) -> str:
         """Return why a literal command is not read-only; "" if it is."""
         context, name = self._context, part.program
-        patterns = {w.text for w in part.words if w.pattern}
-        found = reads_of((name, *part.texts[1:]), patterns)
+        patterns = [w.text for w in part.words if w.pattern]
+        found = reads_of(name, part.words[1:])
         if isinstance(found, str):
             return found if name in BUILTINS or name == "git" else f"{name} ({found})"
         if odd := next((w.text for w in part.assigns if not is_plain_assignment(w.text)), ""):
@@ -352,7 +375,7 @@ class CommandEvaluator:
             return f"an earlier command exported {odd}, which may change what programs do"
         if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):
             return f"file names may take the place of options: {odd}"
-        if name in SERVICES and context.git_use == "unknown":
+        if asks_service(name) and context.git_use == "unknown":
             return f"{name} in a workspace that is not trusted"
         return self._changed(part) or (self._not_reading_git(part) if name in ("git", "gh") else "")
 
@@ -392,6 +415,8 @@ class CommandEvaluator:
 
     def _unsafe_with_others(self, part: SimpleCommand) -> str:
         """Return why a read-only part needs approval next to parts that do more; "" if it does not."""
+        if (later := self._later.verdict(part)) is not None:
+            return later.reason
         if with_listed(part, self.analysis, self._context.home) is not None:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
         if part.program == "git":
@@ -471,7 +496,8 @@ def _found_by(part: SimpleCommand) -> SimpleCommand | None:
 
 def _is_followed(part: SimpleCommand) -> bool:
     """Return True if it is known of a program which files it opens, or that it runs another."""
-    return part.program in READERS or opens_known_files(part.program) or part.program in WRAPPERS
+    row = row_of(part.program)
+    return is_reader(part.program) or row.wraps is not None or (part.program in ROWS and not row.partly)
 
 
 def _configurations(root: Path, home: str) -> list[Path]:

@@ -26,8 +26,10 @@ from agent_cli.permissions.git_reader import GitReader
 from agent_cli.permissions.git_use import Use
 from agent_cli.permissions.impact import describe_losses
 from agent_cli.permissions.path_policy import protected, secret
+from agent_cli.permissions.programs.invocation import offered_verbs, started_command
+from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.sandbox_needs import uses_network
-from agent_cli.permissions.shell.analysis import RUNNERS, WRAPPERS, analyse
+from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace, real_path
@@ -214,13 +216,6 @@ def _relative(path: str, cwd: str) -> str:
     return os.path.relpath(path, cwd) if path.startswith(f"{cwd}/") else path
 
 
-# Programs whose arguments are programs: a prefix rule for them would allow anything.
-INTERPRETERS = frozenset(
-    "python python2 python3 pypy pypy3 ipython node nodejs deno bun ruby perl php lua luajit Rscript R julia java "
-    "scala groovy kotlin swift tclsh wish awk gawk mawk nawk sed ed ex vi vim nvim emacs osascript powershell "
-    "pwsh bash sh dash zsh fish ksh psql mysql sqlite3 mongo mongosh redis-cli gdb lldb irb ghci erl elixir iex "
-    "sbcl racket guile npx pnpx bunx uvx pipx".split()
-)
 # Those whose first argument is the file of a program: with one, the exact command says what is run.
 _SCRIPT_INTERPRETERS = frozenset(
     "python pypy node nodejs bun ruby perl php lua luajit Rscript julia tclsh elixir bash sh dash".split()
@@ -229,33 +224,8 @@ _SCRIPT_INTERPRETERS = frozenset(
 _SCRIPT = re.compile(r"(?!\S*\.\.)(?:\./)?[\w@+.][\w@+.-]*(?:/[\w@+.-]+)+|(?!\S*\.\.)[\w@+][\w@+.-]*\.\w+")
 _PYTHON_FLAGS = re.compile(r"-[BEIOPbqsSu]+")
 _MODULES_THAT_READ_PROGRAMS = frozenset(("code", "pdb", "IPython", "asyncio", "sqlite3", "pty"))
-# Programs whose arguments change with every call, so that an exact rule is useless. None of them takes a program or a
-# script as an argument or option, and none has an option that names an output file.
-_PREFIXES: tuple[tuple[str, ...], ...] = (
-    ("git", "add"),
-    ("git", "commit"),
-    ("ruff", "format"),
-    ("black",),
-    ("isort",),
-    ("gofmt",),
-)
-# Test runners: they run the project's own code, whatever the arguments. The first word may be in a directory of
-# programs. Others (make, tox, just) take targets or commands as arguments: for these only the exact command is
-# suggested.
-_TESTS = tuple(
-    tuple(words.split())
-    for words in (
-        "pytest", "py.test", "python -m pytest", "python3 -m pytest", "python -m unittest", "python3 -m unittest",
-        "uv run pytest", "poetry run pytest", "pipenv run pytest", "pdm run pytest", "hatch run pytest",
-        "uv run python -m pytest", "poetry run python -m pytest",
-        "npm test", "npm run test", "npm t", "pnpm test", "pnpm run test", "yarn test", "yarn run test", "bun test",
-        "npx jest", "npx vitest", "npx mocha", "npx ava", "jest", "vitest", "mocha", "ava",
-        "go test", "cargo test", "cargo nextest run", "mvn test", "gradle test", "gradlew test", "dotnet test",
-        "rspec", "bundle exec rspec", "phpunit", "mix test", "swift test", "ctest",
-    )
-)  # fmt: skip
-# Options that make a test runner load, start or remove something other than the project's tests.
-_UNSAFE_TEST_OPTIONS = re.compile(
+# Options that make a test runner or formatter load, start or remove something other than the project's own.
+_UNSAFE_OPTIONS = re.compile(
     r"-p|-c|-o|-C|-f|-exec|-toolexec|--(?:basetemp|rootdir|confcutdir|config|config-file|override-ini|plugin|pdbcls|prefix|"
     r"script-shell|runner|require|globalSetup|setupFiles|testRunner|manifest-path|target-dir|settings)(?:=.*)?"
 )
@@ -311,9 +281,9 @@ def _for_part(part: SimpleCommand) -> list[str]:
             rules.append(rule_for("run", f"{' '.join(prefix)}:*"))
             break
     names = {name for word in (part.words[0], outer[0]) for name in _program_names(word.text)}
-    runs_others = any(layer.kind == "gated" for layer in part.layers) or bool(names & RUNNERS)
-    runs_others |= bool(names & INTERPRETERS) and not _runs_script(outer)
-    if part.words[0].text in WRAPPERS or (runs_others and not rules):
+    runs_others = any(layer.kind == "gated" for layer in part.layers) or any(row_of(name).hides for name in names)
+    runs_others |= any(row_of(name).interprets for name in names) and not _runs_script(outer)
+    if row_of(part.words[0].text).wraps is not None or (runs_others and not rules):
         return rules
     assigns = [] if part.layers else [w.text for w in part.assigns]
     for text in (" ".join((*assigns, *part.texts)), " ".join((*assigns, shlex.join(part.texts)))):
@@ -347,13 +317,15 @@ def _runs_script(words: Sequence[Word]) -> bool:
 
 def _prefix_of(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the leading words of a command for which a prefix rule is safe and more useful than the exact command."""
-    if known := next((p for p in _PREFIXES if words[: len(p)] == p), None):
-        return known
-    bare = (os.path.basename(words[0]), *words[1:])
-    for prefix in _TESTS:
-        if bare[: len(prefix)] == prefix and not any(_UNSAFE_TEST_OPTIONS.fullmatch(w) for w in words[len(prefix) :]):
-            found = words[: len(prefix)]
-            return found if all(_PLAIN.fullmatch(w) for w in found) else ()
+    started = started_command(tuple(Word(text) for text in words))
+    runner, inner = words[: len(words) - len(started)], tuple(word.text for word in started)
+    if any(text.startswith("-") and text != "-m" for text in runner):
+        return ()
+    for verb in offered_verbs(inner[0]):
+        size = 1 + len(verb)
+        if inner[1:size] == verb and not any(_UNSAFE_OPTIONS.fullmatch(text) for text in inner[size:]):
+            found = (*runner, *inner[:size])
+            return found if all(_PLAIN.fullmatch(text) for text in found) else ()
     return ()
 
 

@@ -13,11 +13,12 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from agent_cli.permissions.destructive import Danger, dangers
+from agent_cli.permissions.destructive import dangers
 from agent_cli.permissions.git_reader import GitReader, GitUnavailableError
 from agent_cli.permissions.git_use import Use
 from agent_cli.permissions.lost_files import acted_on, cleaned_files, removed_files, uncommitted_changes, walk
 from agent_cli.permissions.operands import MAX_MATCHES
+from agent_cli.permissions.programs.danger import Danger
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
 from agent_tools.text import counted
@@ -34,6 +35,7 @@ _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     """Describe what would be lost, a line each. Never raises."""
     lines: list[str] = []
+    unplaced: dict[str, None] = {}
     for danger in found:
         for cwd in danger.part.cwds if danger.part.cwds is not None else ():
             try:
@@ -43,9 +45,9 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
             except (OSError, LookupError, ValueError):
                 lines.append(f"{_describe_target(danger)}: what would be lost could not be computed")
         if danger.part.cwds is None:
-            lines.append(
-                f"{_describe_target(danger)}: runs in an unknown directory, so it is not known what would be lost"
-            )
+            unplaced[_describe_target(danger)] = None
+    if unplaced:
+        lines.append(f"{', '.join(unplaced)}: in an unknown directory, so it is not known what would be lost")
     return tuple(dict.fromkeys(lines))
 
 
@@ -67,6 +69,12 @@ def _describe_loss(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
             yield _stashes(danger, cwd, git)
         case "branch":
             yield from _branches(danger, cwd, git)
+        case "history":
+            yield _forgotten(danger, cwd, git)
+        case "ref":
+            yield from _refs(danger, cwd, git)
+        case "unknown":
+            yield f"{_describe_target(danger)}: it is not known what it may lose"
         case _:
             yield from _pushed(danger, cwd, git)
 
@@ -187,6 +195,32 @@ def _branches(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         only = int(git.ask(cwd, "rev-list", "--count", f"refs/heads/{word.text}", *others))
         had = f"{counted(only, 'commit')} that no other branch has" if only else "all its commits are on others too"
         yield f"deletes the branch {word.text}: {had}"
+
+
+def _forgotten(danger: Danger, cwd: str, git: GitReader) -> str:
+    """Describe the commits that only the reflogs still have."""
+    only = int(git.ask(cwd, "rev-list", "--count", "--reflog", "--not", "--all"))
+    had = f"{counted(only, 'commit')} that only the reflog has" if only else "no commit that only the reflog has"
+    return f"{_describe_target(danger)}: forgets {had}"
+
+
+def _refs(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    """Describe the commits that a branch, a tag or another ref has alone, which it would no longer have."""
+    if not danger.words:
+        yield f"{_describe_target(danger)}: it is not known which refs it changes"
+    for word in danger.words:
+        if word.why or not _REF.fullmatch(word.text) or word.text.startswith("-"):
+            yield f"changes a ref that is not known: {word.text}"
+            continue
+        try:
+            full = git.ask(cwd, "rev-parse", "--symbolic-full-name", "--end-of-options", word.text).strip()
+            if not full:
+                continue  # it is made by this
+            only = int(git.ask(cwd, "rev-list", "--count", full, "--not", f"--exclude={full}", "--all"))
+        except LookupError:
+            continue
+        had = f"{counted(only, 'commit')} that nothing else has" if only else "all its commits are elsewhere too"
+        yield f"moves or deletes {word.text}: {had}"
 
 
 def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:

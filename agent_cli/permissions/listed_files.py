@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from agent_cli.permissions.options import FileRead
+from agent_cli.permissions.programs.effects import FileRead
 from agent_cli.permissions.programs.find import read_find
-from agent_cli.permissions.readonly_checks import FOUND, PUBLIC_VARIABLES, SHOWING
-from agent_cli.permissions.readonly_programs import reads_of
+from agent_cli.permissions.programs.reads import FOUND, reads_of
+from agent_cli.permissions.programs.rows.reading import PUBLIC_VARIABLES, SHOWING
 from agent_cli.permissions.shell.analysis import GIVEN, analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 
@@ -124,13 +124,13 @@ def _passes_lines(part: SimpleCommand) -> bool:
         return False
     if words[0] not in ("sort", "uniq", "head", "tail") and any(_CHANGES_LINES.fullmatch(w) for w in words[1:]):
         return False
-    return reads_of(words) == ()
+    return reads_of(words[0], [Word(text) for text in words[1:]]) == ()
 
 
 def _listed(part: SimpleCommand) -> tuple[FileRead, ...] | None:
     words = part.texts
     patterns = {w.text for w in part.words if w.pattern}
-    found = reads_of(words, patterns)
+    found = reads_of(words[0], part.words[1:])
     if isinstance(found, str) or part.redirects:
         return None
     name, rest = words[0], words[1:]

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from agent_cli.permissions.destructive import Danger
 from agent_cli.permissions.find_run import found_by
 from agent_cli.permissions.git_reader import Changes, GitReader
 from agent_cli.permissions.operands import resolve_operand
+from agent_cli.permissions.programs.danger import Danger
 from agent_tools.record import Value
 
 _FIND_SECONDS = 0.3
@@ -59,7 +59,7 @@ def acted_on(danger: Danger, cwd: str) -> tuple[list[str], bool, bool]:
     """
     deep = danger.kind in ("tree", "attributes")
     if danger.find is None:
-        return [target.path for target in danger.targets(cwd)], deep, True
+        return [target.path for target in danger.targets(cwd)], deep, not danger.selective
     call, action = danger.find
     found = found_by(call, action, cwd, _FIND_SECONDS)
     if found is None:

@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 
 from agent_cli.permissions.command_reads import in_named_folder
-from agent_cli.permissions.effects.lookup import effects_of
-from agent_cli.permissions.git_reads import git_call
 from agent_cli.permissions.masks import MAX_MASKS, MAX_NAMES, FoundMasks, Mask, WorkspaceMasks
 from agent_cli.permissions.path_policy import Matcher
+from agent_cli.permissions.programs.git_reads import git_call
+from agent_cli.permissions.programs.invocation import invocation
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.sandbox.conditions import Confined, MaskedPath
@@ -123,7 +123,7 @@ def _below(
     masks: Sequence[Mask],
     may_open: Callable[[SimpleCommand, str], bool] = lambda part, word: True,
 ) -> Iterator[Mask]:
-    for touch in effects_of(part):
+    for touch in invocation(part).touches:
         if touch.kind in kinds and may_open(part, touch.word.text):
             yield from _named(part, touch.word, masks, below=True)
 

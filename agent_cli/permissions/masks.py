@@ -134,7 +134,7 @@ class _Judge:
     def of_path(self, path: str, *, whole: bool = False) -> Iterator[Mask]:
         """Yield the masks of a path: one mask against reading, and one against writing."""
         for kind in ("read", "write"):
-            effect = Effect(kind, path)  # type: ignore[arg-type]
+            effect = Effect(kind, path)
             rule = self._first("deny", effect)
             if rule is None and kind == "read" and is_closed_secret(self._matcher, self._workspace, effect):
                 yield Mask(path, True, whole=whole)
@@ -146,7 +146,7 @@ class _Judge:
         """Yield what is denied of everything in a folder, by one rule."""
         found = [rule for rule, pattern in self._patterns if rule.list == "deny" and _covers(pattern, path)]
         for kind in ("read", "write") if found else ():
-            if rule := next((r for r in found if r.covers(kind)), None):  # type: ignore[arg-type]
+            if rule := next((r for r in found if r.covers(kind)), None):
                 yield Mask(path, kind == "read", rule.text, own=rule.from_user, whole=True)
 
     def _first(self, kind: str, effect: Effect) -> Rule | None:

@@ -268,6 +268,8 @@ class Policy:
         ]
         confined = self._confined if self._confined is not None and self._confined.holds() else None
         outside = evaluator.outside_reason(confined) if confined is not None else ""
+        if confined is not None and outside and not self._asks and evaluator.taken_along(confined):
+            outside = ""  # nobody was asked about the other parts, so all of them stay inside
         # A command that is allowed only because it is sandboxed gets no network.
         alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
@@ -413,12 +415,15 @@ class Policy:
         if self._runs_read_only(evaluator) and evaluator.may_try_reading(verdicts, self._confined):
             return Decision(Level.ALLOW, "runs in a read-only sandbox without a network", "mode")
         found = [self._apply_mode(v, evaluator) for v in verdicts]
-        if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
+        if self._asks:
             found = [evaluator.narrow(v) for v in found]
         answer = max(
             found, key=lambda v: (v.level, v.final, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")
         )
         reason = answer.reason
+        if answer.level is Level.ALLOW and self._asks and (along := self._taken_along(evaluator)):
+            why = f"runs outside the sandbox, too, because another part {self._leaves_sandbox(evaluator)}: {along}"
+            return Decision(Level.ASK, why, "default", "", tuple(found))
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"
         if answer.level is Level.ASK and (why := self._leaves_sandbox(evaluator)):
@@ -436,6 +441,16 @@ class Policy:
         if confined.holds() and evaluator.sandbox_safe(confined):
             return found.replace(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
         return found
+
+    @property
+    def _asks(self) -> bool:
+        """True if the user is asked about a command that nothing allows."""
+        return self.answered and self.mode not in ("dontAsk", "bypassPermissions")
+
+    def _taken_along(self, evaluator: CommandEvaluator) -> str:
+        """Return a part that would leave the sandbox only because of another; "" if there is none."""
+        confined = self._confined
+        return evaluator.taken_along(confined) if confined is not None and confined.holds() else ""
 
     def _leaves_sandbox(self, evaluator: CommandEvaluator) -> str:
         """Return why a command needing approval runs outside the sandbox; "" if it does not."""

@@ -10,10 +10,10 @@ import pytest
 
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.rules import read_rule, split_rules
-from agent_cli.permissions.effects.git import files_of_patch
-from agent_cli.permissions.effects.lookup import effects_of
-from agent_cli.permissions.effects.table import PROGRAMS
 from agent_cli.permissions.policy import Policy
+from agent_cli.permissions.programs.invocation import invocation
+from agent_cli.permissions.programs.patches import files_of_patch
+from agent_cli.permissions.programs.table import ROWS
 from agent_cli.permissions.shell.analysis import analyse
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
@@ -71,7 +71,7 @@ def test_a_text_of_cat_is_not_believed_once_cat_may_be_another() -> None:
     assert analyse(f"PATH=.; {message}").unknown
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
+@pytest.mark.parametrize("name", sorted(ROWS))
 def test_odd_words_are_read_without_an_error(name: str) -> None:
     for words in (
         "",
@@ -91,7 +91,7 @@ def test_odd_words_are_read_without_an_error(name: str) -> None:
         "-e '' x",
     ):
         for part in analyse(f"{name} {words}", "/w").parts:
-            effects_of(part)
+            assert isinstance(invocation(part).touches, tuple)
 
 
 def _archive(path: Path, *names: str, link: str = "") -> None:

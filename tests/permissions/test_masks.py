@@ -154,7 +154,7 @@ def test_a_listing_of_20_000_files_hardly_costs_the_second_time(root: Path, monk
     monkeypatch.setattr(masks, "_UNSETTLED_NS", 0)  # as if nothing had changed for some seconds
     for number in range(500):
         folder = f"{root}/src/p{number % 20}/m{number}"
-        os.makedirs(folder)
+        Path(folder).mkdir(parents=True)
         for name in range(40):
             os.mknod(f"{folder}/component_{name}.ts")
     write(root, ".env")

@@ -163,11 +163,22 @@ def test_home_root_and_workspace_are_asked_about_with_permissions_bypassed(tree:
     assert tree.level(command, "bypassPermissions", allow="Bash", env=env) is Level.ASK
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["rm lk/one", "rm -rf sub/*/*", "mv lk/one .", "zip -m x lk/one", "rsync --remove-source-files lk/one x",
+     "unlink lk/one", "flock x rm -rf lk/", "watch rm -rf lk/", "strace -f rm -rf lk/", "taskset 1 rm lk/one"],
+)  # fmt: skip
+@pytest.mark.parametrize("rules", ["Bash", ""])
+def test_removals_outside_through_a_link_are_asked_about(tree: Tree, command: str, rules: str) -> None:
+    assert tree.level(command, "default", allow=rules) is Level.ASK
+    assert tree.level(command, "bypassPermissions", allow=rules) is Level.ASK
+
+
 HARMLESS = [
     'rm -rf "$BUILD"/*', 'rm -rf "${BUILD:-/}"', "rm -rf sub", 'rm -rf "$(pwd)/sub"', 'rm -rf "$PWD/sub"/*',
     'd=$(mktemp -d); rm -rf "$d"', 'rm -rf "$UNSET"', "rm -rf $UNSET/nothing-of-this-name/x", "rm -rf lk", "rm -rf up",
     "find . -name '*.pyc' -delete", "find sub -type f -delete", "find . -name '*.txt' -exec rm {} +",
-    "chmod -R u+w .", 'f() { rm -rf "$1"; }; f sub', "rm -rf sub/*/*", 'rm -rf "${UNSET:+sub}"',
+    "chmod -R u+w .", 'f() { rm -rf "$1"; }; f sub', 'rm -rf "${UNSET:+sub}"',
     'a=(sub x); rm -rf "${a[0]}"',
     'rm -rf "${UNSET:-sub}"', 'rm -rf "$(git rev-parse --show-toplevel)/sub"', "rm -rf sub/*",
     "for f in sub/*; do rm -rf \"$f\"; done", "find . -type f -newer a.txt -delete", "rm -rf $(cat list)",

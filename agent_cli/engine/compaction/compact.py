@@ -33,8 +33,8 @@ from agent_cli.engine.compaction.carry_over import (
     CarryOver,
     build_carry_over,
     forget_hidden_files,
-    visible_calls,
     superseded,
+    visible_calls,
 )
 from agent_cli.engine.compaction.measure import compaction_limit, overhead_tokens, scaled, used_tokens, window_tokens
 from agent_cli.engine.compaction.summarize import fits_whole, summarize_plainly, write_summary

@@ -26,6 +26,8 @@ _FILES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}
 _SHOWS = frozenset("-print -print0 -ls -printf -quit".split())
 # Tests that may hold for everything below a directory.
 _BROAD = frozenset("-type -xtype -maxdepth -mindepth -regextype -printf -fstype".split())
+# Names in which an asterisk or question mark is all that is special.
+PLAIN_GLOB = re.compile(r"[\w.*?-]+")
 _EVERY_NAME = re.compile(r"(?:\*|\./\*|.*/\*)")
 # The last one given is in force.
 _FOLLOWING: Mapping[str, Follows] = {"-H": "named", "-L": "below", "-P": ""}

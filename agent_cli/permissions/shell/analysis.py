@@ -14,63 +14,19 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from agent_cli.permissions.programs import git
 from agent_cli.permissions.programs.find import read_find
+from agent_cli.permissions.programs.row import Row
+from agent_cli.permissions.programs.rows.system import SHELLS, WRAPPER_ROWS
+from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.shell.parser import MAX_CHARS, ShellParseError, parse_tree
 from agent_cli.permissions.shell.walker import MAX_PARTS, Walk
 from agent_cli.permissions.shell.words import Analysis, Scope, SimpleCommand, Word, Wrapper, is_plain_assignment
 from agent_tools.record import Value
 from agent_tools.text import UNSAFE
 
-
-class _Wrapper:
-    """The syntax of a wrapper: options without and with a value, then `operands` words, then the command.
-
-    gated: it changes the abilities or input of the command, so it needs its own rule.
-    moving: options with the directory in which the command runs.
-    """
-
-    def __init__(
-        self, flags: str = "", valued: str = "", operands: int = 0, *, gated: bool = False, moving: str = ""
-    ) -> None:
-        self.flags = frozenset(flags.split())
-        self.moving = frozenset(moving.split())
-        self.valued = frozenset(valued.split()) | self.moving
-        self.operands = operands
-        self.gated = gated
-
-
-WRAPPERS = {
-    "command": _Wrapper("-p"),
-    "builtin": _Wrapper(),
-    # With -a, a multi-call program would become another one, as it acts by its own name.
-    "exec": _Wrapper("-c -l"),
-    "nohup": _Wrapper(),
-    "timeout": _Wrapper("-v --verbose --foreground --preserve-status", "-k --kill-after -s --signal", 1),
-    "nice": _Wrapper("", "-n --adjustment"),
-    "time": _Wrapper("-p"),
-    "stdbuf": _Wrapper("", "-i -o -e --input --output --error"),
-    "setsid": _Wrapper("-w --wait"),
-    "ionice": _Wrapper("-t", "-c -n --class --classdata"),
-    "env": _Wrapper("-i --ignore-environment - -0 --null", "-u --unset", moving="-C --chdir"),
-    "sudo": _Wrapper("-n -E -H -S -k -b --non-interactive", "-u -g --user --group", gated=True, moving="-D --chdir"),
-    "doas": _Wrapper("-n", "-u", gated=True),
-    "xargs": _Wrapper("-0 --null -r --no-run-if-empty -t -x", "-n -P -L -d -I -s", gated=True),
-}  # fmt: skip
-SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "ash"))
 _SHELL_LONG = frozenset(("--noprofile", "--norc", "--login", "--posix"))
 _STRICTER = frozenset(("pipefail", "errexit", "nounset", "xtrace"))
-# Programs that may run what their arguments, input or the network tell them to, in ways not followed here.
-RUNNERS = frozenset(
-    "ssh docker podman kubectl parallel watch strace ltrace gdb script expect busybox toybox chroot unshare nsenter su "
-    "runuser screen tmux at batch crontab systemd-run flock entr direnv mise asdf nix nix-shell guix proot fakeroot "
-    "source . trap enable alias sg newgrp pkexec run0 dbus-run-session xvfb-run torsocks proxychains chronic unbuffer "
-    "taskset chrt numactl prlimit setarch linux32 linux64 setpriv runcon capsh cgexec choom valgrind perf hyperfine "
-    "rlwrap faketime eatmydata catchsegv ld.so ts chpst softlimit setuidgid xdotool nodemon watchexec "
-    "compgen complete fc bind mapfile readarray "
-    "zsh ksh ash fish csh tcsh pwsh firejail bwrap env.exe wsl "
-    "rbash mksh lksh posh yash nu xonsh elvish osh run-parts start-stop-daemon dbus-launch logsave dtach caffeinate "
-    "adb vagrant".split()
-)
 # Builtins that take variable names: a subscript in one is evaluated, and so may run commands.
 _NAMING = frozenset("declare typeset local readonly export read unset let getopts wait".split())
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
@@ -106,7 +62,7 @@ def unwrap_part(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
         yield part.replace(why=part.why or deep)
         return
     name = os.path.basename(words[0].text)
-    if name in WRAPPERS and not (name == "command" and part.texts[1:2] in (("-v",), ("-V",))):
+    if name in WRAPPER_ROWS and not (name == "command" and part.texts[1:2] in (("-v",), ("-V",))):
         yield from _unwrap(part, name)
     elif name in SHELLS and (found := _script_of(part, name)):
         yield found
@@ -115,7 +71,7 @@ def unwrap_part(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     elif name == "find":
         yield part
         yield from _find(part)
-    elif name in RUNNERS or (name == "git" and _runs_of_git(part)):
+    elif row_of(name).hides or (name == "git" and git.runs_command(part.texts)):
         yield part.replace(hides=f"{name}, which runs other commands,")
         if name == "trap" and len(words) > 2 and not words[1].why and not words[1].text.startswith("-"):
             yield Script(part, words[1].text, Wrapper(words, "gated", len(words)), exact=True)
@@ -125,7 +81,7 @@ def unwrap_part(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
         yield part
 
 
-def _kind(part: SimpleCommand, wrapper: _Wrapper | None) -> Literal["clear", "script", "gated"]:
+def _kind(part: SimpleCommand, wrapper: Row | None) -> Literal["clear", "script", "gated"]:
     """Return the kind of layer for a part: a wrapper in an unusual directory might be any program."""
     if not _USUAL_PLACE.fullmatch(part.words[0].text) or (wrapper is not None and wrapper.gated):
         return "gated"
@@ -133,16 +89,20 @@ def _kind(part: SimpleCommand, wrapper: _Wrapper | None) -> Literal["clear", "sc
 
 
 def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
-    wrapper, words = WRAPPERS[name], part.words
+    wrapper, words = WRAPPER_ROWS[name], part.words
     at, assigns, why = 1, list(part.assigns), ""
     folders: list[str] = []
     while at < len(words) and words[at].text.startswith("-") and words[at].text != "--" and not why:
         option = words[at].text
-        if option in wrapper.flags or _joined(option, wrapper) or (name == "nice" and re.fullmatch(r"-\d+", option)):
-            folders += [value for name, value in [_split(option)] if name in wrapper.moving]
+        if (
+            wrapper.roles.get(option) == "flag"
+            or _joined(option, wrapper)
+            or (name == "nice" and re.fullmatch(r"-\d+", option))
+        ):
+            folders += [value for name, value in [_split(option)] if wrapper.roles.get(name) == "chdir"]
             at += 1
-        elif option in wrapper.valued:
-            folders += [w.text for w in words[at + 1 : at + 2] if option in wrapper.moving]
+        elif option in wrapper.roles:
+            folders += [w.text for w in words[at + 1 : at + 2] if wrapper.roles[option] == "chdir"]
             at += 2
         else:
             why = f"the option {option} of {name}"
@@ -151,15 +111,19 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
     while name in ("env", "sudo", "doas") and at < len(words) and "=" in words[at].text:
         assigns.append(words[at])
         at += 1
-    at += wrapper.operands
+    at += wrapper.wraps or 0
     # A word that expands to several words, or none, moves the start of the command.
     why = why or next((w.why or "a pattern" for w in words[1:at] if w.why or w.pattern), "")
     if why or at >= len(words):
         # Without a command, or with one that cannot be located for certain, it is a part itself.
-        yield part.replace(why=part.why or why or ("" if at == len(words) else f"too few words for {name}"))
+        hides = f"{name}, which runs other commands," if wrapper.hides else part.hides
+        odd = why or ("" if at == len(words) else f"too few words for {name}")
+        # Of one that may do more, the command may be in an option or in one word.
+        yield part.replace(hides=hides) if wrapper.hides else part.replace(why=part.why or odd)
         return
     layer = Wrapper(words, _kind(part, wrapper), at)
-    inner = part.replace(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
+    hides = f"{name}, which runs other commands," if wrapper.hides else part.hides
+    inner = part.replace(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer), hides=hides)
     if folders:
         # The same as a `cd` before the command.
         yield inner.replace(words=(Word("cd"), Word(folders[-1])), assigns=())
@@ -194,10 +158,10 @@ def _split(option: str) -> tuple[str, str]:
     return option[:2], option[2:]
 
 
-def _joined(option: str, wrapper: _Wrapper) -> bool:
+def _joined(option: str, wrapper: Row) -> bool:
     """Return True if an option has its value in the same word."""
     name, value = _split(option)
-    return name in wrapper.valued and (bool(value) or option.endswith("="))
+    return wrapper.roles.get(name, "flag") != "flag" and (bool(value) or option.endswith("="))
 
 
 def _script_of(part: SimpleCommand, name: str) -> Script | SimpleCommand | None:
@@ -236,21 +200,6 @@ def _eval(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     else:
         texts = part.texts[2:] if part.texts[1:2] == ("--",) else part.texts[1:]
         yield Script(part, " ".join(texts), Wrapper(part.words, "script", len(part.words)), exact=True)
-
-
-def _runs_of_git(part: SimpleCommand) -> bool:
-    """Return True if git runs a command: by an alias on its command line, or by a subcommand that does."""
-    texts = part.texts
-    configured = any(re.match(r"-c$|--config-env|--exec-path=", t) for t in texts) and any("alias." in t for t in texts)
-    return (
-        configured
-        or any(t.startswith("--exec") for t in texts)
-        or {"submodule", "foreach"} <= set(texts)
-        or (
-            bool({"bisect", "rebase", "filter-branch"} & set(texts))
-            and bool({"run", "-x", "filter-branch"} & set(texts))
-        )
-    )
 
 
 def _evaluates_words(part: SimpleCommand) -> bool:

@@ -176,7 +176,7 @@ CASES = [
         "pandoc -t ./x.lua a.md", "pandoc -f ./x.lua a.md", "pandoc --to=x.lua a.md", "pandoc --defaults=x a.md",
         "diff --from-file=.env a", "diff -u .env /dev/null", "head -c100 .env", "base64 -w0 .env", "dos2unix ../x",
         "dos2unix -n a.txt ../x", "touch -r .env ../x", "mkdir ../x", "mkdir -p .git/hooks", "xz -dk ../x",
-        "zstd -o ../x a.txt", "zstd -f a.txt -o../x", "fd -x rm", "fd --exec rm", "fd --exec-b rm", "fd -tfx rm",
+        "zstd -o ../x a.txt", "zstd -f a.txt -o../x", "fd -x rm", "fd --exec rm", "fd --exec-b rm", "fd -Hx rm",
         "fd x -Hx rm",
     ),
     *group(

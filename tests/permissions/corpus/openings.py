@@ -246,7 +246,7 @@ CASES = [
     *group(
         "shortened options that destroy", "allow",
         "git reset --soft HEAD~1", "git reset a.txt", "git push -u origin x", "git push --tags", "git push --dry-run",
-        "git checkout -b fix", "git checkout -bfix", "git checkout -Bfix", "git switch -c fix", "git switch -cfix",
+        "git checkout -b fix", "git checkout -bfix", "git switch -c fix", "git switch -cfix",
         "git checkout main", "git switch --detach", "git push --follow-tags", "git push --set-upstream origin x",
         allow="Bash(git:*)",
     ),

@@ -37,6 +37,10 @@ CASES = [
         **_NO_RM,
     ),
     *group(
+        "deny behind what runs commands", "deny", "watch rm x", "watch -n 5 rm x", "strace rm x", "strace -f rm x",
+        "taskset 1 rm x", "flock lock rm x", "unbuffer rm x", "xvfb-run rm x", allow="Bash", deny="Bash(rm:*)",
+    ),
+    *group(
         "deny cannot be sure", "ask",
         "$x y", "$(echo rm) x", "`echo rm` x", '"$x" y', "${x}m y", "${x:-rm} y", "r{m,} x", "{rm,x}", "r? x",
         "/bin/r? x", "/bin/[r]m x", "echo $x", 'echo "$x"', "eval $x", "eval \"$(cat a.txt)\"", "bash -c $x",
@@ -44,8 +48,8 @@ CASES = [
         "bash <(echo rm x)", "bash /dev/stdin", "source x", ". ./x", "source <(echo rm x)",
         "ls | xargs -I% sh -c '%'", "ls | xargs -I% sh -c 'echo %'",
         "env -S 'rm x'", "env $x rm", "timeout $t ls", "nice -n $n ls", "ssh h rm x", "docker run x rm y",
-        "watch rm x", "parallel rm", "busybox rm x", "strace rm x", "su -c 'rm x'", "script -c 'rm x'",
-        "taskset 1 rm x", "chroot / rm x", "crontab x", "alias ls=rm", "enable -f x y", "compgen -C 'rm x'",
+        "parallel rm", "busybox rm x", "su -c 'rm x'", "script -c 'rm x'",
+        "chroot / rm x", "crontab x", "alias ls=rm", "enable -f x y", "compgen -C 'rm x'",
         "complete -C 'rm x' y", "mapfile -C 'rm x' x", "test -v 'a[$(rm x)]'", "[ -v 'a[$(rm x)]' ]",
         "printf -v 'a[$(rm x)]' y", "declare -i 'x=a[$(rm x)]'", "x='a[$(rm x)]'; echo $((x))", "unset 'a[$(rm x)]'",
         "read 'a[$(rm x)]'",

@@ -140,9 +140,9 @@ def _may_say_so(text: str) -> bool:
         return False
     if found & _SURELY or re.search(r"(?i)\d (?:more )?lines?\b|\bno (?:\w+ )?changes?\b", text):
         return True
-    certain = dots or _ENCLOSED.match(text) or re.search(r"(?i)\bas is\b", text)
-    certain = certain or (found & _STATES and len(found & (_PERHAPS | _STATES)) > 1)
-    return bool(found & _PERHAPS and certain)
+    certain = bool(dots or _ENCLOSED.match(text) or re.search(r"(?i)\bas is\b", text))
+    several = bool(found & _STATES) and len(found & (_PERHAPS | _STATES)) > 1
+    return bool(found & _PERHAPS) and (certain or several)
 
 
 def reject_omissions(old: str | None, new: str) -> None:

@@ -16,13 +16,15 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from agent_cli.permissions.effects.git import only_gets
-from agent_cli.permissions.options import Options, ParsedArguments, UnknownOptionError, read_options
+from agent_cli.permissions.programs.arguments import Arguments
+from agent_cli.permissions.programs.git import only_gets
+from agent_cli.permissions.programs.parsing import parse_words
+from agent_cli.permissions.programs.row import Row, reading_row
+from agent_cli.permissions.shell.words import Word
 from agent_tools.process.guarded_git import GitError, GitRun
 from agent_tools.record import Value
 
-_HISTORY = Options(
-    "puszwbiEFPqRacgtm", "nUSGL",
+_HISTORY = reading_row("text", "puszwbiEFPqRacgtm", "nUSGL",
     "oneline graph all decorate no-decorate stat shortstat numstat name-only name-status patch no-patch abbrev-commit "
     "no-abbrev-commit no-merges merges first-parent reverse follow cached staged no-color raw summary no-renames quiet "
     "check exit-code topo-order date-order author-date-order no-ext-diff no-textconv left-right cherry-pick "
@@ -39,52 +41,59 @@ _HISTORY = Options(
     "min-parents max-parents anchored src-prefix dst-prefix encoding since-as-filter expand-tabs? no-walk?",
     numbers=True, optional="MCB", strict=True,
 )  # fmt: skip
-_SUBCOMMANDS: dict[str, Options] = {
-    "status": Options(
-        "sbvz", "", "short branch long verbose ahead-behind no-ahead-behind show-stash renames no-renames null",
+_SUBCOMMANDS: dict[str, Row] = {
+    "status": reading_row("text", "sbvz", "", "short branch long verbose ahead-behind no-ahead-behind show-stash "
+        "renames "
+        "no-renames null",
         "porcelain? untracked-files? ignored? column? find-renames? ignore-submodules?", optional="u",
     ),
     "log": _HISTORY,
     "show": _HISTORY,
     "diff": _HISTORY,
     "rev-list": _HISTORY,
-    "shortlog": Options("sne", "", "summary numbered email no-merges all", "since until author group format",
+    "shortlog": reading_row("text", "sne", "", "summary numbered email no-merges all", "since until author group "
+        "format",
                         strict=True),
-    "branch": Options(
-        "arvi", "", "list all remotes verbose show-current ignore-case no-color no-abbrev",
+    "branch": reading_row("text", "arvi", "", "list all remotes verbose show-current ignore-case no-color no-abbrev",
         "contains no-contains merged? no-merged? points-at sort format color? column? abbrev?",
         strict=True,
     ),
-    "tag": Options("li", "", "list ignore-case", "contains no-contains merged? no-merged? points-at sort format "
+    "tag": reading_row("text", "li", "", "list ignore-case", "contains no-contains merged? no-merged? points-at sort "
+        "format "
                    "color? column?", optional="n", strict=True),
-    "remote": Options("v", "", "verbose"),
-    "rev-parse": Options(
-        "q", "", "show-toplevel abbrev-ref verify is-inside-work-tree is-inside-git-dir is-bare-repository git-dir "
+    "remote": reading_row("text", "v", "", "verbose"),
+    "rev-parse": reading_row("text", "q", "", "show-toplevel abbrev-ref verify is-inside-work-tree is-inside-git-dir "
+        "is-bare-repository git-dir "
         "git-common-dir absolute-git-dir show-prefix show-cdup all symbolic symbolic-full-name quiet "
         "show-superproject-working-tree is-shallow-repository", "short? abbrev-ref? branches? tags? remotes? glob?",
     ),
-    "ls-files": Options(
-        "cdmoiksuzt", "x", "cached deleted modified others ignored stage unmerged killed exclude-standard full-name "
+    "ls-files": reading_row("text", "cdmoiksuzt", "x", "cached deleted modified others ignored stage unmerged killed "
+        "exclude-standard full-name "
         "error-unmatch directory no-empty-directory eol deduplicate", "exclude abbrev?", strict=True,
     ),
-    "ls-tree": Options("rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? format?"),
-    "blame": Options("lstewcfnpbk", "L", "root show-stats show-name show-number show-email porcelain line-porcelain "
+    "ls-tree": reading_row("text", "rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? "
+        "format?"),
+    "blame": reading_row("text", "lstewcfnpbk", "L", "root show-stats show-name show-number show-email porcelain "
+        "line-porcelain "
                      "incremental", "date abbrev since color-lines?", optional="CM", strict=True),
-    "describe": Options("", "", "all tags always long exact-match first-parent contains", "abbrev "
+    "describe": reading_row("text", "", "", "all tags always long exact-match first-parent contains", "abbrev "
                         "candidates match exclude", strict=True),
-    "cat-file": Options("tspe"),
-    "merge-base": Options("a", "", "all octopus independent is-ancestor fork-point"),
-    "symbolic-ref": Options("q", "", "short quiet no-recurse"),
-    "cherry": Options("v", "", "verbose", "abbrev?"),
-    "diff-tree": Options("rt", "", "name-only name-status stat numstat shortstat root no-commit-id no-renames"),
-    "name-rev": Options("", "", "tags name-only always all no-undefined", "refs exclude", strict=True),
-    "show-ref": Options("dsq", "", "head tags heads branches dereference verify quiet exists", "hash? abbrev?"),
-    "for-each-ref": Options("", "", "ignore-case omit-empty include-root-refs", "count sort format points-at merged? "
+    "cat-file": reading_row("text", "tspe"),
+    "merge-base": reading_row("text", "a", "", "all octopus independent is-ancestor fork-point"),
+    "symbolic-ref": reading_row("text", "q", "", "short quiet no-recurse"),
+    "cherry": reading_row("text", "v", "", "verbose", "abbrev?"),
+    "diff-tree": reading_row("text", "rt", "", "name-only name-status stat numstat shortstat root no-commit-id "
+        "no-renames"),
+    "name-rev": reading_row("text", "", "", "tags name-only always all no-undefined", "refs exclude", strict=True),
+    "show-ref": reading_row("text", "dsq", "", "head tags heads branches dereference verify quiet exists", "hash? "
+        "abbrev?"),
+    "for-each-ref": reading_row("text", "", "", "ignore-case omit-empty include-root-refs", "count sort format "
+        "points-at "
+        "merged? "
                             "no-merged? contains? no-contains? color? exclude", strict=True),
-    "count-objects": Options("vH", "", "verbose human-readable"),
-    "check-ignore": Options("vnq", "", "verbose non-matching quiet no-index"),
-    "grep": Options(
-        "IiwvhHEGFPnlLzocpWqa", "emABC", "cached untracked line-number ignore-case word-regexp "
+    "count-objects": reading_row("text", "vH", "", "verbose human-readable"),
+    "check-ignore": reading_row("text", "vnq", "", "verbose non-matching quiet no-index"),
+    "grep": reading_row("text", "IiwvhHEGFPnlLzocpWqa", "emABC", "cached untracked line-number ignore-case word-regexp "
         "invert-match extended-regexp basic-regexp fixed-strings perl-regexp files-with-matches name-only "
         "files-without-match count "
         "only-matching show-function function-context break heading full-name text column no-color all-match quiet "
@@ -96,10 +105,10 @@ _NESTED = {
     ("stash", "list"): _HISTORY,
     ("stash", "show"): _HISTORY,
     ("reflog", "show"): _HISTORY,
-    ("worktree", "list"): Options("vz", "", "porcelain verbose"),
-    ("remote", "get-url"): Options("", "", "push all"),
-    ("config", "--get"): Options(),
-    ("config", "--get-all"): Options(),
+    ("worktree", "list"): reading_row("text", "vz", "", "porcelain verbose"),
+    ("remote", "get-url"): reading_row("text", "", "", "push all"),
+    ("config", "--get"): reading_row("text"),
+    ("config", "--get-all"): reading_row("text"),
 }
 # Formats for which git runs gpg. A sign before a placeholder adds or removes a line feed or a space.
 _SIGNED = re.compile(r"%[-+ ]?G|signature")
@@ -132,8 +141,8 @@ class GitCall(Value):
     name: str
     globals: tuple[str, ...]
     words: tuple[str, ...]
-    options: Options
-    read: ParsedArguments
+    row: Row
+    read: Arguments
 
     @property
     def paths(self) -> tuple[str, ...] | None:
@@ -143,8 +152,8 @@ class GitCall(Value):
     @property
     def revisions(self) -> tuple[str, ...]:
         """Operands before `--`."""
-        found = self.read.operands[: len(self.read.operands) - len(self.paths or ())]
-        return found[1:] if self.name == "grep" and "-e" not in {name for name, _ in self.read.options} else found
+        found = self.read.texts[: len(self.read.operands) - len(self.paths or ())]
+        return found[1:] if self.name == "grep" and not self.read.has("-e") else found
 
     def format_option(self, name: str, value: str) -> str:
         """Return an option with its value as one word."""
@@ -152,7 +161,8 @@ class GitCall(Value):
             return f"-{value}"
         if not name.startswith("--"):
             return name + value
-        return f"{name}={value}" if value or name[2:] in self.options.long_valued.split() else name
+        valued = self.row.roles.get(name) == "value" and name not in self.row.optional
+        return f"{name}={value}" if value or valued else name
 
 
 def git_call(words: tuple[str, ...]) -> GitCall | str:
@@ -175,10 +185,9 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
         options = _SUBCOMMANDS.get(name)
     if options is None:
         return f"git {name}"
-    try:
-        read = read_options(tuple(queue), options)
-    except UnknownOptionError as error:
-        return f"the option {error}"
+    read = parse_words(options, [Word(text) for text in queue])
+    if read.odd:
+        return f"the option {read.odd}"
     return GitCall(name, tuple(w for w in before if w == "--literal-pathspecs"), tuple(queue), options, read)
 
 
@@ -194,24 +203,24 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
         return call
     read, nested = call.read, " " in call.name
     name = call.name.partition(" ")[0]
-    names = {n for n, _ in read.options}
-    if any(_SIGNED.search(value) for _, value in read.options):
+    names = {option.name for option in read.options}
+    if any(_SIGNED.search(option.value.text) for option in read.options):
         return "a format that checks signatures"
-    if any("%(raw" in value for _, value in read.options):
+    if any("%(raw" in option.value.text for option in read.options):
         return "a format that prints objects"
     if any(w in patterns for w in words) and name not in _MANY and not (name in ("branch", "tag") and names & _LISTING):
         return "a pattern, which may become more words"
-    if name == "reflog" and {"expire", "delete", "drop", "exists", "write"} & set(read.operands):
+    if name == "reflog" and {"expire", "delete", "drop", "exists", "write"} & set(read.texts):
         return "git reflog with a subcommand"
     if name in ("branch", "tag") and read.operands and not names & _LISTING:
         return f"git {name} with a name"
     if name == "symbolic-ref" and len(read.operands) != 1:
         return "git symbolic-ref that sets one"
     if name in _NO_OPERANDS and not nested and read.operands:
-        return f"git {name} {read.operands[0]}"
-    if name == "config" and (len(read.operands) != 1 or _SECRET_KEY.fullmatch(read.operands[0])):
-        return "git config" if len(read.operands) != 1 else f"git config of {read.operands[0]}, which may be a secret"
-    operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
+        return f"git {name} {read.texts[0]}"
+    if name == "config" and (len(read.operands) != 1 or _SECRET_KEY.fullmatch(read.texts[0])):
+        return "git config" if len(read.operands) != 1 else f"git config of {read.texts[0]}, which may be a secret"
+    operands = read.texts[1:] if name == "grep" and "-e" not in names else read.texts
     # HEAD:a.txt is a file after a revision, or a name with a colon: git diff uses a file of that name if it exists.
     named = (text for o in operands for text in (o, o.rpartition(":")[2]) if text)
     return tuple(dict.fromkeys(named)) if name in _CONTENT else ()
@@ -223,7 +232,7 @@ def prints_urls(words: tuple[str, ...]) -> bool:
     if isinstance(call, str):
         return False
     if call.name == "remote":
-        return bool({"-v", "--verbose"} & {name for name, _ in call.read.options})
+        return call.read.has("-v", "--verbose")
     return call.name == "remote get-url" or (call.name.startswith("config") and words[-1].casefold().endswith("url"))
 
 
@@ -303,7 +312,7 @@ class Objects(Value):
 
 def printed(call: GitCall) -> Iterator[GitNames | Objects]:
     """Yield the queries for the files that a command prints apart from the paths that it names."""
-    names = {name for name, _ in call.read.options}
+    names = {option.name for option in call.read.options}
     match call.name:
         case "status":
             if names & {"-v", "--verbose"}:
@@ -322,7 +331,7 @@ def printed(call: GitCall) -> Iterator[GitNames | Objects]:
                 yield from _patches(call, names)
         case "cat-file":
             if not names & {"-t", "-s", "-e"}:
-                yield Objects(call.read.operands[-1:])
+                yield Objects(call.read.texts[-1:])
         case "grep":
             if not names & {
                 "-l",
@@ -338,12 +347,12 @@ def printed(call: GitCall) -> Iterator[GitNames | Objects]:
 
 
 def _patches(call: GitCall, names: set[str]) -> Iterator[GitNames]:
-    traced = [value.rpartition(":")[2] for name, value in call.read.options if name == "-L"]
+    traced = [value.text.rpartition(":")[2] for value in call.read.values("-L")]
     for file in traced:
         yield GitNames(("log", *_ONLY_NAMES, "--format=", "--follow", *call.revisions, "--", file))
     if traced:
         return
-    options = [call.format_option(*option) for option in call.read.options if option[0] not in _OUTPUT]
+    options = [call.format_option(o.name, o.value.text) for o in call.read.options if o.name not in _OUTPUT]
     own = [] if call.name == "diff" or call.name == "stash show" else ["--format="]
     # A renamed file is printed under both names.
     renames = [] if "--follow" in names else ["--no-renames"]

@@ -1,4 +1,4 @@
-"""Whether a script of sed or awk only edits, computes and prints what passes through.
+"""sed and awk: whether a script only edits, computes and prints what passes through, and what else they touch.
 
 In awk, strings, comments and regular expressions are taken out first, as they may contain `|` and `>`. Where versions
 of awk may disagree about where one ends, the script counts as one that does more.
@@ -7,6 +7,12 @@ of awk may disagree about where one ends, the script counts as one that does mor
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+
+from agent_cli.permissions.programs.arguments import Arguments
+from agent_cli.permissions.programs.effects import Touch
+from agent_cli.permissions.programs.row import expand_rows, reading_row
+from agent_cli.permissions.shell.words import Word
 
 
 def _sed_regex(end: str) -> str:
@@ -113,3 +119,58 @@ def _redirects(tokens: list[str]) -> bool:
         elif token == ">" and printing is not None and depth <= printing:
             return True
     return False
+
+
+def _sed(found: Arguments) -> Iterator[Touch]:
+    suffixes = found.values("-i", "--in-place")
+    if any(re.search(r"[/*]", suffix.text) for suffix in suffixes):
+        yield Touch("run", Word("-i"))  # the suffix decides where the backup goes
+    operands = list(found.operands)
+    scripts = found.values("-e", "--expression")
+    if found.has("-f", "--file"):
+        yield Touch("run", Word("-f"), starts=True)
+    elif not scripts and operands:
+        scripts = [operands.pop(0)]
+    for script in scripts:
+        if not only_edits(script.text) or script.pattern:
+            yield Touch("run", script, starts=True)
+            yield Touch("into", Word("."))
+    for word in operands:
+        yield Touch("read", word)
+        if suffixes:
+            yield Touch("write", word)
+
+
+def _check_sed(found: Arguments) -> str:
+    scripts = [value.text for value in found.values("-e", "--expression")] or list(found.texts[:1])
+    return "" if scripts and all(only_edits(script) for script in scripts) else "a sed script"
+
+
+def _awk(found: Arguments) -> Iterator[Touch]:
+    operands = list(found.operands)
+    if any("inplace" in option.value.text for option in found.options):
+        yield from (Touch("write", w) for w in operands)
+    scripts = found.values("-e", "--source")
+    if operands and not scripts and not any(option.role == "run" for option in found.options):
+        scripts = [operands.pop(0)]
+    for script in scripts:
+        if awk_acts(script.text) or script.pattern or any(option.value.pattern for option in found.options):
+            yield Touch("run", script, starts=True)
+            yield Touch("into", Word("."))
+    yield from (Touch("read", w) for w in operands if "=" not in w.text)
+
+
+def _check_awk(found: Arguments) -> str:
+    scripts = [*found.texts[:1], *(value.text for value in found.values("-e", "--source"))]
+    acts = any(awk_acts(script) or "ENVIRON" in script for script in scripts)
+    return "an awk script" if acts or found.has("-e", "--source") else ""
+
+
+SCRIPT_ROWS = expand_rows({
+    "sed gsed": reading_row("pattern", "nErszu", "l", "quiet silent regexp-extended separate posix",
+        "expression line-length", value="-e", act="-i? --in-place?", steer="-f --file", own=True, effects=_sed,
+        check=_check_sed, interprets=True),
+    "awk gawk mawk nawk": reading_row("pattern", "", "Fv", "", "field-separator assign", value="-e --source",
+        starts="-f --file -i --include -l --load -E --exec -o -p -d -D -W --dump-variables --profile --pretty-print "
+        "--debug", effects=_awk, check=_check_awk, versions="--version", interprets=True),
+})  # fmt: skip

@@ -1,7 +1,7 @@
 """Determine what a command would do to files and what else it would run, and the verdicts on that.
 
-`effects.table` has the usual programs; those with a language of their own are in `effects.programs`. For a program in
-neither nothing is known. If several interpretations are possible, the one that does more counts.
+What a command touches is that of its `Invocation`; for a program without a row nothing is known. If several
+interpretations are possible, the one that does more counts.
 
 The verdicts are independent of the rules that allow the programs: a rule for a program does not cover files that rules
 deny, that are protected or outside the workspace, nor options that run something else, unless it names them.
@@ -19,14 +19,15 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, repository
-from agent_cli.permissions.destructive import recursive
-from agent_cli.permissions.effects.git import files_of_list, files_of_patch, members
-from agent_cli.permissions.effects.lookup import effects_of, is_known_program
 from agent_cli.permissions.operands import OperandPath, resolve_operand, widest_paths
-from agent_cli.permissions.options import REMOTE, FileRead, Touch
 from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, contains_protected, decide_path, secret
-from agent_cli.permissions.readonly_programs import BUILTINS, READERS
+from agent_cli.permissions.programs.archives import files_of_list, members
+from agent_cli.permissions.programs.effects import REMOTE, FileRead, Touch
+from agent_cli.permissions.programs.invocation import invocation
+from agent_cli.permissions.programs.patches import files_of_patch
+from agent_cli.permissions.programs.reads import BUILTINS, is_reader
+from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.secret_places import secret_place_below
 from agent_cli.permissions.shell.possible import fill_in
 from agent_cli.permissions.shell.words import SimpleCommand, Word
@@ -44,7 +45,6 @@ _EVERYTHING = re.compile(r"(?:\./)*(?:\.|\*|\.\*|\.\.(?:/.*)?)?/*")
 _INPUTS = re.compile(r"/dev/(?:stdin|fd/\d\d?)")
 _READING = ("read", "tree", "maybe")
 _MAX_FILES_BELOW = 10_000
-_ATTRIBUTES = frozenset(("chmod", "chown", "chgrp", "setfacl"))
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
 # Programs for which an operation on a directory applies to everything below it.
@@ -85,15 +85,15 @@ class EffectVerdicts:
 
     def of(self, part: SimpleCommand) -> list[EffectFinding]:
         """Return findings for effects that are denied or need approval."""
-        found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
+        found = [f for touch in invocation(part).touches for f in self._about(part, touch) if f.verdict.level]
         found += self._patterns_as_options(part)
-        if self._unread and not self._followed(part):
-            found += self._names_unread(part)
+        if (self._unread or self._kept) and not self._followed(part):
+            found += self._names_kept(part)
         return found
 
     def _patterns_as_options(self, part: SimpleCommand) -> Iterator[EffectFinding]:
         """Yield findings for globs that file names such as --checkpoint-action=exec=x turn into options."""
-        if not is_known_program(part):
+        if not invocation(part).is_known:
             return
         texts = part.texts
         before = part.words[: texts.index("--")] if "--" in texts else part.words
@@ -104,25 +104,37 @@ class EffectVerdicts:
 
     def _followed(self, part: SimpleCommand) -> bool:
         """Return True if it is known which files a command reads."""
-        if part.program in READERS:
+        if is_reader(part.program):
             return self._reads.knows(part)
-        return is_known_program(part) or part.program in BUILTINS
+        return invocation(part).is_known or part.program in BUILTINS
 
-    def _names_unread(self, part: SimpleCommand) -> Iterator[EffectFinding]:
-        """Yield findings for unreadable files among the words of an unknown program."""
+    def _names_kept(self, part: SimpleCommand) -> Iterator[EffectFinding]:
+        """Yield findings for files that rules keep from being read or changed, among words of an unknown program."""
+        placed = part if part.cwds is not None else part.replace(cwds=(str(self._context.workspace.cwd),))
         for word in part.words[1:]:
             if word.why or not word.text:
                 continue
-            placed = part if part.cwds is not None else part.replace(cwds=(str(self._context.workspace.cwd),))
-            ends = dict.fromkeys((word.text, re.split(r"[=@:]", word.text)[-1]))
-            for named, place in (
-                (n, p) for n in ends if n for p in self._paths(placed, Touch("read", Word(n, "", word.pattern)))
-            ):
-                verdict = decide_path(self._matcher, self._context.workspace, Effect("read", place.path))
-                hidden = verdict.level is Level.ASK and verdict.final and of_process(verdict.text)
-                if verdict.level is Level.DENY or hidden:
-                    why = f"{verdict.reason}: {named}" if hidden else f"names {named}, whose reading {verdict.reason}"
-                    yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", final=True), word.text)
+            # A word may be an option with a file, or shell code.
+            names = dict.fromkeys(
+                (word.text, re.split(r"[=@:]", word.text)[-1], *re.split(r"[\s'\"=;&|<>()]+", word.text))
+            )
+            places = ((n, p) for n in names if n for p in self._paths(placed, Touch("read", Word(n, "", word.pattern))))
+            found = (v for named, place in places for v in self._kept_from(named, place.path))
+            yield from (EffectFinding(verdict.replace(text=part.text), word.text) for verdict in found)
+
+    def _kept_from(self, named: str, path: str) -> Iterator[Verdict]:
+        """Yield what rules say of a file that an unknown program may read or change."""
+        workspace = self._context.workspace
+        reading = decide_path(self._matcher, workspace, Effect("read", path))
+        hidden = reading.level is Level.ASK and reading.final and of_process(reading.text)
+        if reading.level is Level.DENY or hidden:
+            why = f"{reading.reason}: {named}" if hidden else f"names {named}, whose reading {reading.reason}"
+            yield reading.replace(level=Level.ASK, reason=why, by="rule", final=True)
+            return
+        change = decide_path(self._matcher, workspace, Effect("write", path))
+        if self._kept and change.level is Level.DENY:
+            why = f"names {named}, whose change {change.reason}"
+            yield change.replace(level=Level.ASK, reason=why, by="rule", final=True)
 
     def _about(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         word = touch.word
@@ -176,9 +188,9 @@ class EffectVerdicts:
     def _path(self, part: SimpleCommand, touch: Touch, place: OperandPath) -> Iterator[Verdict]:
         kind, text, path = touch.kind, part.text, place.path
         if kind in ("read", "tree"):
-            if part.program in READERS and self._reads.knows(part):
+            if is_reader(part.program) and self._reads.knows(part):
                 # Evaluated as a read-only program; but a rule for it does not cover files with secrets.
-                if kind == "read":
+                if kind == "read" or os.path.isfile(path):  # noqa: PTH113
                     found = decide_path(self._matcher, self._context.workspace, Effect("read", path))
                     yield from [found.replace(text=text, reason=f"{found.reason}: {path}")] if found.final else []
                 elif held := self._secret_place_below(Path(path)):
@@ -202,7 +214,7 @@ class EffectVerdicts:
         serious: Iterator[Verdict] = iter(())
         if kind == "remove":
             serious = self._removed(part, touch, place)
-        elif part.program in _ATTRIBUTES and recursive(part) and self._holds_home(at):
+        elif kind == "attributes" and self._holds_home(at):
             why = f"changes everything below {at}, which is or holds the home folder"
             serious = iter([Verdict(text, Level.ASK, why, final=True)])
         if first := next(serious, None):
@@ -228,7 +240,11 @@ class EffectVerdicts:
         if touch.follows == "below" and (leading := self._link_outside(at)):
             why = f"follows links below {at}, of which {leading} leads to {real_path(leading)}"
             yield Verdict(part.text, Level.ASK, why, final=True)
-        if place.follows and not self._context.workspace.inside(Path(at)):
+        workspace = self._context.workspace
+        # As it is written it is in the workspace, but a link on the way leads out of it.
+        seems = any(Path(os.path.normpath(place.whole)).is_relative_to(root) for root in workspace.roots)
+        entry = not place.follows and Path(at) not in workspace.roots
+        if (place.follows or seems) and not workspace.inside(Path(at).parent if entry else Path(at)):
             yield Verdict(part.text, Level.ASK, f"removes {at}, outside the workspace{led}", final=True)
 
     def _link_outside(self, folder: str) -> str:
@@ -240,7 +256,7 @@ class EffectVerdicts:
 
     def _possible_targets(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         """Yield findings for a removal whose operand is unknown, but may be an important directory."""
-        changes = part.program in _ATTRIBUTES and recursive(part)
+        changes = touch.kind == "attributes"
         if (touch.kind != "remove" or touch.selective) and not changes:
             return
         for text in (*possible_texts(touch.word, self._context), *self._passed(touch.word)):
@@ -258,7 +274,7 @@ class EffectVerdicts:
         if not _POSITIONAL.search(word.text):
             return
         for part in self._parts:
-            for given in (*part.words[1:], *part.assigns) if not is_known_program(part) else ():
+            for given in (*part.words[1:], *part.assigns) if not invocation(part).is_known else ():
                 written = [given.text] if not given.why or given in part.assigns else []
                 texts = possible_texts(given, self._context) or written
                 pieces = (piece for text in texts for piece in re.split(r"[\s()=\"']+", text))
@@ -356,9 +372,7 @@ class EffectVerdicts:
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
         """Return True if the content is sent away, or shown although it may contain keys."""
         real = Path(real_path(path))
-        return self._matcher.is_secret(real, self._context.workspace) or part.program in (
-            "curl", "wget", "scp", "rsync", "sftp", "gh",
-        )  # fmt: skip
+        return self._matcher.is_secret(real, self._context.workspace) or "*" in row_of(part.program).network
 
     def _important_inside(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""
