@@ -126,7 +126,7 @@ def _unzip(found: Arguments) -> Iterator[Touch]:
 
 
 def _zip(found: Arguments) -> Iterator[Touch]:
-    if any(re.fullmatch(r"-\w*TT", w.text) for w in found.words):
+    if any(re.match(r"-\w*TT", w.text) for w in found.words):
         yield Touch("run", Word("-TT"), starts=True)
     operands = found.operands
     names = {option.name for option in found.options}
