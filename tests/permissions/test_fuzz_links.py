@@ -25,11 +25,10 @@ def _leaks(tree: ScratchTree, line: str, mode: str, rules: tuple[str, ...]) -> s
     if tree.level(line, mode, rules) is not Level.ALLOW:
         return ""
     seen = tree.run(line)
-    # A rule for all commands covers what is outside and is no secret.
-    shown = [mark for mark in seen.shown if "Bash" not in rules or mark in KEPT.values()]
-    wrong = [f"showed {shown}"] if shown else []
-    # In this mode, and by such a rule, what is outside may be written, but not removed.
+    # By a rule for all commands, and in this mode, what is outside and no secret may be read and written, not removed.
     wide = "Bash" in rules or mode == "bypassPermissions"
+    shown = [mark for mark in seen.shown if not wide or mark in KEPT.values()]
+    wrong = [f"showed {shown}"] if shown else []
     changed = [name for name in seen.changed if not wide or name in seen.gone]
     wrong += [f"changed {changed}"] if changed else []
     return f"{line!r} in {mode} with {', '.join(rules)} {' and '.join(wrong)}" if wrong else ""

@@ -167,6 +167,8 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         yield Touch("write", Word(".git/config"))
     elif sub == "bisect" and operands[:1] and operands[0].text in ("run", "visualize", "view"):
         yield Touch("run", operands[0])
+    elif sub == "stash" and any(re.fullmatch(r"-\w*[au]\w*|--all|--include-untracked", t) for t in found.texts):
+        yield Touch("into", Word("."))
     elif sub == "apply" or sub == "am":
         yield from (Touch("names", w) for w in operands or [Word("-")])
         yield from _elsewhere(rest)

@@ -46,6 +46,7 @@ def copied(
     for place in target or into or [Word(".")]:
         if remote and REMOTE.match(place.text):
             continue
+        yield from [Touch("tree" if deep else "read", place)] if place.pattern else []  # all but its last match are read
         yield Touch("write", place, replaces=not keeps)
         for source in operands:
             path = source.text.strip("/")
