@@ -36,7 +36,7 @@ _NAMES = (
     "a.txt", "b.txt", "docs/one", "docs/sub/two.txt", "docs", "docs/", "docs/*", "src/main.py", "src", "src/env", "new",
     "new/one", "key", "c1", "l2/env", "l2/out/one", "l2", "l2/*", "o2/one", "o3/one", "e3", "p3/plan.md", "p3", "hard",
     "t/env", "t/out/one", "t", "cl/a.txt", "cl/docs/one", "wt/a.txt", "src/t/out/one", "src/one", "*", ".", "*.txt",
-    "../*.txt", "one", "env", "out/one", "plain.txt", "docs/env", "docs/out/one", "docs2/env", "src/.env", "src/out",
+    "one", "env", "out/one", "plain.txt", "docs/env", "docs/out/one", "docs2/env", "src/.env", "src/out",
     "./a.txt", "$PWD/a.txt", "\"a.txt\"", "docs/../a.txt", "main.py", "guide.md",
 )  # fmt: skip
 _READS = (

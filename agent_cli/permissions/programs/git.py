@@ -215,7 +215,7 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
     elif sub == "lfs" and operands[:1] and operands[0].text in ("install", "update", "uninstall"):
         yield Touch("write", Word(".git/hooks"))
     elif sub == "bundle" and len(operands) > 1 and operands[0].text == "create":
-        yield Touch("write", operands[1])
+        yield Touch("write", operands[1], replaces=True)
 
 
 def _elsewhere(rest: Sequence[Word]) -> Iterator[Touch]:
@@ -237,7 +237,7 @@ def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
         if long and any(o.startswith(name) for o in GIT_RUNS):
             yield Touch("run", Word(name), starts=any(o.startswith(name) for o in _STARTS))
         elif long and any(o.startswith(name) for o in GIT_WRITES):
-            yield Touch("write", given)
+            yield Touch("write", given, replaces=name not in ("--prefix", "--object-dir"))
             if sub in _SHOWING:
                 # With --format it writes any text, for example into a script that another rule allows to run.
                 yield Touch("run", Word(name))
@@ -260,7 +260,8 @@ def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
         if kind == "run":
             yield Touch("run", Word(f"-{letter}"), starts=True)
         else:
-            yield Touch(kind, word.replace(text=match[1]) if match[1] else following)
+            given = word.replace(text=match[1]) if match[1] else following
+            yield Touch(kind, given, replaces=kind == "write" and sub != "config")
 
 
 def sets_harmless(word: Word) -> bool:
