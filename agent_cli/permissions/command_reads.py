@@ -257,18 +257,20 @@ class CommandReads:
             out = git.run("ls-files", "-z", cwd=str(root), seconds=_GIT_SECONDS, most=_MAX_LISTED_BYTES)
         except (NoRepositoryError, NotUsableError, GitError) as error:
             return Verdict(path, Level.ASK, f"reads files that are not known: {error}", final=bool(self._kept))
-        readable = SearchFilter(self._matcher, self._workspace)
+        readable, linked = SearchFilter(self._matcher, self._workspace), None
         for name in os.fsdecode(out).split("\0"):
             if reading.split and (re.search(r"[\s'\"\\*?\[]", name) or name.startswith("-")):
                 return Verdict(path, Level.ASK, f"splits the name of a file into several: {name}")
             whole = os.path.join(root, name)
             if os.path.islink(whole) and (found := self._link(whole)):  # noqa: PTH114
-                return found
+                if found.level is Level.DENY:
+                    return found
+                linked = linked if linked is not None and linked.final else found
             if name and not readable(whole):
                 kept = decide_path(self._matcher, self._workspace, Effect("read", real_path(whole)))
                 by: Decider = "rule" if kept.rule else "default"
                 return Verdict(path, Level.ASK, f"reads {name}, which {kept.reason}", kept.rule, by, final=True)
-        return None
+        return linked
 
     def _link(self, path: str) -> Verdict | None:
         """Return the verdict on the target of a link that a program follows, unless it may be read."""
@@ -282,7 +284,7 @@ class CommandReads:
             return None
         readable, hidden = SearchFilter(self._matcher, self._workspace), reading.hidden
         shown = _reincluded_above(path) if hidden == "none" else []
-        looked, folders, first = 0, [path], None
+        looked, folders, first, linked = 0, [path], None, None
         while folders:
             here = folders.pop()
             try:
@@ -302,7 +304,10 @@ class CommandReads:
                 if entry.name[0] == "." and not _is_read(entry.name, hidden, shown):
                     continue
                 if reading.follows and entry.is_symlink() and (found := self._link(entry.path)):
-                    return found.replace(text=path)
+                    if found.level is Level.DENY:
+                        return found.replace(text=path)
+                    # One that only leads outside must not hide a denied or secret file.
+                    linked = linked if linked is not None and linked.final else found.replace(text=path)
                 folder = entry.is_dir(follow_symlinks=False)
                 left_out = reading.closed if folder else reading.without
                 if any(fnmatchcase(entry.name, pattern) for pattern in left_out):
@@ -321,7 +326,7 @@ class CommandReads:
                     if kept.level is Level.DENY or not self._kept:
                         return found
                     first = first or found
-        return first
+        return first or linked
 
 
 def _is_read(name: str, hidden: str, shown: Iterable[str]) -> bool:

@@ -126,7 +126,7 @@ def _unzip(found: Arguments) -> Iterator[Touch]:
 
 
 def _zip(found: Arguments) -> Iterator[Touch]:
-    if any(re.fullmatch(r"-\w*TT", w.text) for w in found.words):
+    if any(re.match(r"-\w*TT", w.text) for w in found.words):
         yield Touch("run", Word("-TT"), starts=True)
     operands = found.operands
     names = {option.name for option in found.options}
@@ -218,19 +218,34 @@ def files_of_list(path: str) -> list[str] | None:
     return None if odd else names
 
 
-_PACKER = Row(
-    "rewrite",
-    write="-o",
-    act="--files --files0",
-    value="-S --suffix -T --threads -b --bits",
-    tree="-r --recursive",
-)
+def _packer(*, keeps: bool) -> Row:
+    """Return the row of a program that packs each file, or unpacks it, in its place. keeps: it leaves the file there."""
+
+    def effects(found: Arguments) -> Iterator[Touch]:
+        shows = found.has(*"-c --stdout --to-stdout -t --test -l --list".split())
+        stays = shows or found.has("-k", "--keep") or (keeps and not found.has("--rm"))
+        deep, forced = found.has("-r", "--recursive"), found.has("-f", "--force")
+        for word in found.operands:
+            yield Touch("tree" if deep else "read", word)
+            yield Touch("write", word)
+            if not stays:
+                yield Touch("remove", word, follows="below" if deep and forced else "named", selective=deep)
+
+    return Row(
+        "move", write="-o", act="--files --files0", value="-S --suffix -T --threads -b --bits", others="maybe",
+        flags="-c -d -f -k -l -n -N -q -r -t -v -z -1 -2 -3 -4 -5 -6 -7 -8 -9 -e --stdout --to-stdout --decompress "
+        "--uncompress --force --keep --list --no-name --name --quiet --recursive --test --verbose --fast --best --rm "
+        "--compress --rsyncable", effects=effects,
+    )  # fmt: skip
+
+
 ARCHIVE_ROWS = expand_rows({
     "tar bsdtar gtar": Row("", own=True, subcommands=1, effects=_tar),
     "zip": Row("", starts="-TT --unzip-command", act="-m --move -@ --names-stdin", into="-b",
         write="-O --output-file -lf --logfile-path", value="-x -i -n", effects=_zip),
     "unzip": Row("", into="-d", value="-P -x", act="-:", effects=_unzip),
-    "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd brotli": _PACKER,
+    "gzip gunzip bzip2 bunzip2 xz unxz": _packer(keeps=False),
+    "zstd unzstd brotli": _packer(keeps=True),
     "lz4": Row("second"),
     "ar": Row("", own=True, subcommands=1, effects=_ar),
     "cpio": Row("", write="-O -F --file", read="-I", starts="--rsh-command",

@@ -31,7 +31,7 @@ class Row:
         and then in the same word.
     read: the value is a file that is read. steer: the same, and it says what else is done.
     write, into: the value is a file, or directory, that is written.
-    run: the value is a program, or decides what is run or sent elsewhere. starts: those that start a program.
+    run: the value is code, or decides what is run or sent elsewhere. starts: it may be any program, or start one.
     act: the option alone exceeds what a rule for the program allows.
     other: the value is no file, but it changes what the program does.
     chdir: the value is the directory that a wrapped command runs in.

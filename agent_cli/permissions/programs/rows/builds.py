@@ -337,8 +337,8 @@ BUILD_ROWS = expand_rows({
         value="-run -count -timeout -tags -p -ldflags -gcflags -asmflags -replace -bench -benchtime",
         prepare=_one_dash, effects=_go, network="get install mod download", builds="build test run vet generate",
         hosts="proxy.golang.org sum.golang.org", outside_verbs={INSTALLS: "install"}, offers="test"),
-    "cargo": Row("", subcommands=1, run="--config -Z", into="--target-dir --root -C", value="-p --package --features",
-        effects=_cargo,
+    "cargo": Row("", subcommands=1, starts="--config", run="-Z", into="--target-dir --root -C",
+        value="-p --package --features", effects=_cargo,
         network="install fetch update add search publish", builds="build test run check clippy doc bench",
         hosts="index.crates.io static.crates.io",
         outside_verbs={KEYS: "publish login yank owner", INSTALLS: "install uninstall"}, offers="test, nextest run"),
@@ -354,16 +354,16 @@ BUILD_ROWS = expand_rows({
     "yq": reading_row("pattern", "rcCMnPNM", "Ip", "prettyPrint no-colors colors null-input unwrapScalar",
         "indent output-format input-format", act="-i --inplace", write="-s --split-exp", steer="--from-file",
         check=_check_yq, effects=_yq, versions=_VERSION),
-    "hg": _tool(into="--cwd", run="--config --ssh --remotecmd", steer="-R --repository",
+    "hg": _tool(into="--cwd", starts="--config --ssh --remotecmd -e", steer="-R --repository",
         network="push pull clone incoming outgoing identify", outside_verbs={KEYS: "push pull clone"}),
-    "svn": _tool(into="--config-dir", run="--editor-cmd --diff-cmd --diff3-cmd --config-option",
+    "svn": _tool(into="--config-dir", starts="--editor-cmd --diff-cmd --diff3-cmd --config-option",
         network="checkout co update up commit ci switch sw log ls list cat blame merge copy cp move mv delete rm "
             "import "
         "export info", outside_verbs={KEYS: "checkout co update up commit ci switch sw import"}),
     "npm": Row(
         "", subcommands=1, into="-C --prefix --cache", act="-g --global",
-        run="--script-shell --node-options --userconfig --globalconfig --shell --git --editor --viewer --init-module "
-        "--onload-script --pager --registry --location", starts="-c --call",
+        run="--node-options --userconfig --globalconfig --init-module --onload-script --registry --location",
+        starts="-c --call --script-shell --shell --git --editor --viewer --pager",
         value="-w --workspace --loglevel --tag --otp --access --omit --include --depth --workspaces-update",
         prepare=_dashed_npm, effects=_any_operand, versions="--version -v", hosts=_NPM_HOSTS,
         network="install i ci add update audit outdated publish view info search login exec create init",
@@ -426,15 +426,15 @@ BUILD_ROWS = expand_rows({
         offers="test"),
     "mvn mvnw": _MAVEN,
     "gradle gradlew": _GRADLE,
-    "bazel bazelisk": _tool(run="--bazelrc --run_under", into="--output_base --output_user_root",
+    "bazel bazelisk": _tool(run="--bazelrc", starts="--run_under", into="--output_base --output_user_root",
         builds="build test run", network="sync fetch"),
     "meson": _tool(into="-C", builds="setup compile test"),
     "ninja": _tool(into="-C", steer="-f"),
     "tox nox": _tool(write="--result-json", into="--workdir --devenv --envdir",
-        run="-x --override --runner --installpkg --noxfile", value="-e -m -f -k -s -p -t"),
+        run="--runner --installpkg --noxfile", starts="-x --override", value="-e -m -f -k -s -p -t"),
     "tsc": _tool(write="--outfile --tsbuildinfofile", into="--outdir --declarationdir --generatetrace "
         "--generatecpuprofile", value="-t --target -m --module --lib --jsx", prepare=_lower_tsc, effects=_tsc),
-    "just": _tool(subcommands=99, starts="--shell --shell-arg -c --command --chooser", run="--set", act="-e --edit "
+    "just": _tool(subcommands=99, starts="--shell --shell-arg -c --command --chooser --set", act="-e --edit "
         "--choose",
         into="--tempdir", value="--color --dump-format", effects=_just),
     "jest": _tool(write="--outputFile", into="--coverageDirectory --cacheDirectory",
@@ -449,9 +449,9 @@ BUILD_ROWS = expand_rows({
         prepare=lambda words: split_properties(words)[0], effects=_cmake, versions=_VERSION),
     "mypy": _tool(write="--junit-xml", into="--cache-dir --any-exprs-report --cobertura-xml-report --html-report "
         "--linecount-report --linecoverage-report --lineprecision-report --txt-report --xml-report --xslt-html-report "
-        "--xslt-txt-report", run="--python-executable", act="--install-types", value="-p -m -c --python-version",
+        "--xslt-txt-report", starts="--python-executable", act="--install-types", value="-p -m -c --python-version",
         versions=_VERSION),
-    "pyright": _tool(run="--pythonpath", write="--createstub", value="--level --pythonversion", into="-p --project"),
+    "pyright": _tool(starts="--pythonpath", write="--createstub", value="--level --pythonversion", into="-p --project"),
     "coverage": _tool(write="-o --data-file", into="-d --directory", run="--rcfile", starts_after="run"),
     "ruff": Row("", subcommands=1, write="-o --output-file --cache-dir", value=f"{_FORMATTER} --config --extend-select",
         effects=_ruff, versions=_VERSION, offers="format"),
@@ -461,9 +461,10 @@ BUILD_ROWS = expand_rows({
     "yapf": Row("write", value="--style"),
     "gofmt": Row("write", run="-cpuprofile", value="-r", offers="*"),
     "rustfmt": Row("write", value="--edition --config --config-path --emit"),
-    "rustc": Row("read", write="-o --emit", into="--out-dir -L", run="-C --codegen -Z",
+    "rustc": Row("read", write="-o --emit", into="--out-dir -L", run="-Z", starts="-C --codegen",
         value="--edition --crate-type --crate-name --cap-lints --cfg"),
-    "javac": Row("read", into="-d -s -h", run="-processor -processorpath -J", value="-cp -classpath -source -target"),
+    "javac": Row("read", into="-d -s -h", run="-processor -processorpath", starts="-J",
+        value="-cp -classpath -source -target"),
     "clang-format": Row("write", value="-style --style"),
     "prettier": Row("rewrite", run="--plugin --plugin-search-dir --config", value="--parser --log-level --ignore-path"),
     "eslint": Row(

@@ -46,6 +46,9 @@ def copied(
     for place in target or into or [Word(".")]:
         if remote and REMOTE.match(place.text):
             continue
+        if place.pattern:  # all but its last match are sources
+            yield Touch("tree" if deep else "read", place)
+            yield from [Touch("remove", place)] if moves else []
         yield Touch("write", place, replaces=not keeps)
         for source in operands:
             path = source.text.strip("/")

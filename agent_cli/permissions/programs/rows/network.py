@@ -199,7 +199,7 @@ NETWORK_ROWS = expand_rows({
     ),
     "wget": Row(
         "", write="-O --output-document -o --output-file -a --append-output --save-cookies --warc-file "
-        "--hsts-file --rejected-log", into="-P --directory-prefix", run="-e --execute --use-askpass --config",
+        "--hsts-file --rejected-log", into="-P --directory-prefix", run="--config", starts="-e --execute --use-askpass",
         read="-i --input-file --post-file --body-file --load-cookies --certificate --private-key --ca-certificate",
         value="-U --user-agent --header --post-data -t --tries -T --timeout -w --wait -Q --quota -l --level -A -R "
         "-D --user --password --method --body-data --waitretry --limit-rate --connect-timeout --read-timeout "
@@ -216,7 +216,7 @@ NETWORK_ROWS = expand_rows({
     "ssh": Row("", starts="-o -F -I -J -S -W", run="-D -L -R", act="-A -X -Y -f", write="-E",
         value="-p -l -c -m -b -B -e -Q -i", flags="-4 -6 -C -N -n -q -T -t -v -V -a -x -K -k -G", most=1,
         versions="-V", network="*", outside=KEYS, hides=True),
-    "sftp": Row("", starts="-S -o -F -J", run="-D -b", value="-P -c -l -B -R -i",
+    "sftp": Row("", starts="-S -o -F -J -D", run="-b", value="-P -c -l -B -R -i",
         flags="-4 -6 -A -a -C -f -N -p -q -r -v", network="*", outside=KEYS),
     "nc ncat netcat socat": Row("", starts="-e -c --exec --sh-exec --lua-exec", network="*"),
     "http https xh ftp telnet ping dig host nslookup whois traceroute": Row("", partly=True, network="*"),
