@@ -47,9 +47,9 @@ _SAYS_WITH_ELLIPSIS = re.compile(
 # first kind, or by one of the second and one of the third; with an ellipsis or in brackets one of the second will do.
 _SURELY = frozenset("unchanged omitted truncated abbreviated elided snip snipped clipped unmodified brevity".split())
 _PERHAPS = frozenset(
-    "rest remainder remaining existing identical same previous original other more continues continued keep kept etc"
+    "rest remainder remaining existing identical same previous original other more continues continued keep etc"
     " on intact".split()
-)
+) | {"kept"}
 _STATES = frozenset(
     "code implementation everything remain remains stay stays same identical intact continues continued".split()
 )

@@ -319,7 +319,8 @@ _GRADLE = _tool(
     outside_verbs={KEYS: "publish"},
     offers="test",
 )
-_SCRIPT = Row("", partly=True, interprets=True)
+# Options behind the program that they run are not theirs.
+_SCRIPT = Row("", partly=True, own=True, interprets=True)
 BUILD_ROWS = expand_rows({
     "make": Row("", subcommands=99, starts="--eval -E -f --file --makefile", into="-C --directory", value="-j -l -o -W",
         effects=_make, versions=_VERSION),
@@ -481,8 +482,8 @@ BUILD_ROWS = expand_rows({
     ),
     "pre-commit husky lefthook": _tool(run="-c --config", outside_verbs={HOOKS: "install uninstall init"}),
     # Interpreters: their operands are programs.
-    "python python3 python2 pypy pypy3 ipython": _tool(interprets=True, versions="--version -V", starts_after="-m"),
-    "node nodejs php perl5": _tool(interprets=True, versions="--version -v"),
+    "python python3 python2 pypy pypy3 ipython": _tool(own=True, interprets=True, versions="--version -V", starts_after="-m"),
+    "node nodejs php perl5": _tool(own=True, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
     "deno lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh psql mysql sqlite3 "
     "mongo mongosh redis-cli gdb lldb irb ghci erl elixir iex sbcl racket guile": _SCRIPT,
