@@ -42,7 +42,8 @@ tests: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \
-	  $(BIN)/pytest -n $(JOBS) tests/permissions/test_fuzz.py tests/permissions/test_differential.py \
+	  $(BIN)/pytest -n $(JOBS) tests/permissions/test_fuzz.py tests/permissions/test_fuzz_links.py \
+	  tests/permissions/test_differential.py \
 	  tests/permissions/test_proof.py tests/permissions/test_corpus.py tests/permissions/test_git_inspection.py \
 	  tests/permissions/test_hostile.py tests/permissions/test_hostile_git.py \
 	  tests/permissions/test_hostile_commands.py tests/races

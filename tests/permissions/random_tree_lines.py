@@ -1,4 +1,4 @@
-"""Lines by chance about links: parts that make them before others go through them, and operands that end in many ways."""
+"""Lines by chance about links: parts that make them before others go through them, and operands of every form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _CHANGES = (
     "git rm -rq docs", "rm -r docs", "mkdir -p t docs2", "touch c1", "install links/env c1", "cp a.txt c1", "cd docs",
     "cd src", "cp --preserve=links -r links l2", "cp -rT links docs", "mv -T links docs2", "mv -t src links/env",
     "ln -st src ../.env", "git fetch -q . trap", "git fetch -q . trap:other", "git notes add -F a.txt",
-    "find links -name env -exec cp -a {} c1 \\;", "find links -type l -exec mv -t src {} +", "echo links | xargs cp -a -t docs",
+    "find links -name env -exec cp -a {} c1 \\;", "find links -type l -exec mv -t src {} +",
+    "echo links | xargs cp -a -t docs",
 )  # fmt: skip
 _NAMES = (
     "a.txt", "b.txt", "docs/one", "docs/sub/two.txt", "docs", "docs/", "docs/*", "src/main.py", "src", "src/env", "new",
@@ -44,13 +45,16 @@ _READS = (
     "sed -n p §", "sort §", "diff § plain.txt", "diff -r § src", "cp § z && cat z", "cp -L § z", "cp -rL § z",
     "wc §", "find § -name '*' -exec cat {} +", "find -L § -type f", "find § -type f | xargs cat", "ls § | xargs cat",
     "git show", "git show trap", "git show HEAD:§", "git show :§", "git diff", "git diff --cached", "git diff HEAD",
-    "git diff trap", "git log -p -1", "git log -p --all", "git stash show -p", "git grep MARK", "git grep --cached MARK",
+    "git diff trap", "git log -p -1", "git log -p --all", "git stash show -p", "git grep MARK",
+    "git grep --cached MARK",
     "git cat-file -p HEAD:§", "git cat-file -p :§", "git ls-files | xargs cat", "git diff --no-index § plain.txt",
-    "git blame §", "git stash show -p --include-untracked", "git diff HEAD~1", "git show --stat", "git log -1 --format=%B",
+    "git blame §", "git stash show -p --include-untracked", "git diff HEAD~1", "git show --stat",
+    "git log -1 --format=%B",
     "git archive HEAD | tar xO", "for f in §; do cat $f; done", "while read l; do echo $l; done < §", "cat $(ls -d §)",
     "x=§; cat $x", "cat <<< \"$(cat §)\"", "cat <<< \"$(< §)\"", "tar cf z.tar § && tar xOf z.tar", "awk 1 §",
     "mapfile x < § && echo \"${x[@]}\"", "paste §", "tac §", "od -c §", "git hash-object -w §", "git notes show",
-    "git format-patch -1 --stdout", "git range-diff main~0 main trap", "git diff-index -p HEAD", "git add § && git diff --cached",
+    "git format-patch -1 --stdout", "git range-diff main~0 main trap", "git diff-index -p HEAD",
+    "git add § && git diff --cached",
     "git commit -qam x && git show", "git stash && git stash show -p", "sed -n 'r §' plain.txt", "zip -qr z.zip §",
 )  # fmt: skip
 _WRITES = (
@@ -75,24 +79,31 @@ _ENDS = (
     "links/out/", "links/*", "links/out/one", "links/", "links", ".",
 )  # fmt: skip
 _THROUGH = (
-    "rm -r §", "rm -rf §", "rm -f §", "rmdir §", "unlink §", "shred -u §", "mv § z", "mv § .", "mv plain.txt §", "mv -t . §",
+    "rm -r §", "rm -rf §", "rm -f §", "rmdir §", "unlink §", "shred -u §", "mv § z", "mv § .", "mv plain.txt §",
+    "mv -t . §",
     "mv -f src §", "cp plain.txt §", "cp -r src §", "cp -a docs/. §", "cp -t § plain.txt", "cp -r --parents src §",
     "cp -f plain.txt §/one", "cp -rT docs §", "cp --remove-destination plain.txt §", "install plain.txt §",
     "install -d §/new", "install -D plain.txt §/x/y", "ln -f plain.txt §", "ln -s a.txt §", "ln -sfn docs §",
     "chmod -R 700 §", "chmod 700 §", "chmod -R a-w §", "chmod -RL 700 §", "chmod -R -H 700 §", "chown -R 0 §",
     "chgrp -R 1 §", "find § -delete", "find § -type f -delete", "find -L § -name one -delete", "find -H § -delete",
     "find § -exec rm {} +", "find § -name one -exec rm -f {} \\;", "find § -type f -exec sed -i s/M/N/ {} +",
-    "find § -execdir rm -f one \\;", "find § -print0 | xargs -0 rm -f", "find § -follow -delete", "find . -path '*' -delete",
+    "find § -execdir rm -f one \\;", "find § -print0 | xargs -0 rm -f", "find § -follow -delete",
+    "find . -path '*' -delete",
     "find § -fprint §/x", "tar --remove-files -cf z.tar §", "tar --remove-files -chf z.tar §", "tar cf §/one plain.txt",
-    "tar -xf links.tar -C §", "tar xf links.tar", "tar cf z.tar § --remove-files", "zip -qm z.zip §", "zip -qrm z.zip §",
+    "tar -xf links.tar -C §", "tar xf links.tar", "tar cf z.tar § --remove-files", "zip -qm z.zip §",
+    "zip -qrm z.zip §",
     "zip -qrmy z.zip §", "zip -q §/one plain.txt", "unzip -oq links.zip -d §", "touch §", "touch §/new", "mkdir §/new",
-    "mkdir -p §/a/b", "truncate -s 0 §", "tee § < plain.txt", "tee -a §/one < plain.txt", "echo x > §", "echo x >> §/one",
+    "mkdir -p §/a/b", "truncate -s 0 §", "tee § < plain.txt", "tee -a §/one < plain.txt", "echo x > §",
+    "echo x >> §/one",
     "dd if=plain.txt of=§ status=none", "sed -i s/M/N/ §", "sort -o § plain.txt", "split plain.txt §/", "gzip -rf §",
     "gzip §", "cd § && rm -rf *", "cd § && touch new", "cd § && rm one", "pushd § && rm -r sub", "git clean -fdx §",
-    "git rm -rf §", "git mv plain.txt §", "git checkout trap -- §", "git restore §", "git -C § init -q", "git init -q §",
+    "git rm -rf §", "git mv plain.txt §", "git checkout trap -- §", "git restore §", "git -C § init -q",
+    "git init -q §",
     "for f in §; do rm -rf $f; done", "ls -d § | xargs rm -rf", "rm -rf -- §", "env rm -rf §", "timeout 5 rm -rf §",
-    "bash -c 'rm -rf §'", "patch §/one trap.patch", "shuf -o §/one plain.txt", "csplit -sf §/x plain.txt 1", "perl -i -pe 1 §",
-    "uniq plain.txt §", "xxd plain.txt §", "rm -r § || true", "(cd § && rm -rf sub)", "mktemp §/XXXX", "mkfifo §/p", "ed -s §",
+    "bash -c 'rm -rf §'", "patch §/one trap.patch", "shuf -o §/one plain.txt", "csplit -sf §/x plain.txt 1",
+    "perl -i -pe 1 §",
+    "uniq plain.txt §", "xxd plain.txt §", "rm -r § || true", "(cd § && rm -rf sub)", "mktemp §/XXXX", "mkfifo §/p",
+    "ed -s §",
     "git worktree add -q § trap", "git clone -q . §/c", "git archive -o §/one HEAD", "git diff --output=§/one trap",
     "git format-patch -q -1 -o § trap", "git bundle create -q §/one HEAD", "curl -so §/one file:///etc/hostname",
 )  # fmt: skip

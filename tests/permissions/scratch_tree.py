@@ -32,7 +32,7 @@ _SECONDS = 5.0
 
 
 class Seen(Value):
-    """What a line did: which marked files it showed or copied, and which files it changed or removed where it may not."""
+    """What a line did: what marked files it showed or copied, and which it changed or removed where it may not."""
 
     shown: tuple[str, ...]
     changed: tuple[str, ...]

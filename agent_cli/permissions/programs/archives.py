@@ -219,7 +219,7 @@ def files_of_list(path: str) -> list[str] | None:
 
 
 def _packer(*, keeps: bool) -> Row:
-    """Return the row of a program that packs each file, or unpacks it, in its place. keeps: it leaves the file there."""
+    """Return the row of a program that packs or unpacks each file in its place. keeps: it leaves the file there."""
 
     def effects(found: Arguments) -> Iterator[Touch]:
         shows = found.has(*"-c --stdout --to-stdout -t --test -l --list".split())

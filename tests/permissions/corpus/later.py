@@ -34,7 +34,8 @@ CASES = [
     *group(
         "what comes after a copy of links", "ask",
         "cp -a out_sub l6 && cp a.txt l6/z", "cp -P out o && cat o/secret.txt", "cp -d out_file o && cat o",
-        "cp --preserve=links out_file o && cat o", "cp --no-deref out_file o && cat o", "cp -r src c && cat c/main.py", "cp -a out c && cat c/secret.txt",
+        "cp --preserve=links out_file o && cat o", "cp --no-deref out_file o && cat o",
+        "cp -r src c && cat c/main.py", "cp -a out c && cat c/secret.txt",
         "ln -s src s && cat s/main.py", "ln -s ../outside o; cat o/secret.txt", "mv out_file x && cat x",
         "mv src s && cat s/main.py",
         "rsync -a src/ c/ && cat c/main.py", "patch -p1 < src.patch && cat src/main.py",
@@ -126,5 +127,8 @@ CASES = [
         "denied reads by a copy into the last match of a pattern", "ask",
         "cp -r src */", "cp -a src/. ./*/", "mv src d*",
         allow="Bash", deny="Read(docs/**)",
+    ),
+    *group(
+        "a denied file that yq shows", "deny", "yq . docs/guide.md", allow="Bash", deny="Read(docs/**)",
     ),
 ]  # fmt: skip
