@@ -482,7 +482,8 @@ BUILD_ROWS = expand_rows({
     ),
     "pre-commit husky lefthook": _tool(run="-c --config", outside_verbs={HOOKS: "install uninstall init"}),
     # Interpreters: their operands are programs.
-    "python python3 python2 pypy pypy3 ipython": _tool(own=True, interprets=True, versions="--version -V", starts_after="-m"),
+    "python python3 python2 pypy pypy3 ipython": _tool(own=True, interprets=True, versions="--version -V",
+        starts_after="-m"),
     "node nodejs php perl5": _tool(own=True, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
     "deno lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh psql mysql sqlite3 "
