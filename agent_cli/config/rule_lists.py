@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-# What other programs, and people from memory, call these lists. Compared in lower case, letters only.
-_REFUSING = re.compile(
-    r"(?:deny|denied|denies|denylist|disallow|forbid|blocklist|blacklist|blocked(?:tools|rules|commands))"
-)
-_ASKING = re.compile(r"(?:ask|asks|asklist|asktools|askrules|confirm|requireapproval|prompt(?:for|before))")
-_ALLOWING = re.compile(r"(?:allow|allows|allowed|allowlist|whitelist|allow(?:ed)?(?:tools|rules|commands|list))")
-_GROUP = re.compile(r"(?:permis+ions?|permision\w*|perms?|rules|permissionrules|toolpermissions)")
+# What other programs, and people from memory, call these lists. Compared in lower case, letters only. Texts, which
+# `re` compiles when a key is not known.
+_REFUSING = "deny|denied|denies|denylist|disallow|forbid|blocklist|blacklist|blocked(?:tools|rules|commands)"
+_ASKING = "ask|asks|asklist|asktools|askrules|confirm|requireapproval|prompt(?:for|before)"
+_ALLOWING = "allow|allows|allowed|allowlist|whitelist|allow(?:ed)?(?:tools|rules|commands|list)"
+_GROUP = r"permis+ions?|permision\w*|perms?|rules|permissionrules|toolpermissions"
 
 
 def rule_list(raw: Any) -> list[Any] | None:
@@ -29,10 +28,10 @@ def rule_list(raw: Any) -> list[Any] | None:
 def resembled_list(key: str) -> Literal["", "deny", "ask", "allow", "permissions"]:
     """Return which key of permissions a key looks like; "" for none."""
     letters = re.sub(r"[^a-z]", "", key.lower())
-    if _REFUSING.match(letters):
+    if re.match(_REFUSING, letters):
         return "deny"
-    if _ASKING.fullmatch(letters):
+    if re.fullmatch(_ASKING, letters):
         return "ask"
-    if _ALLOWING.fullmatch(letters):
+    if re.fullmatch(_ALLOWING, letters):
         return "allow"
-    return "permissions" if _GROUP.fullmatch(letters) else ""
+    return "permissions" if re.fullmatch(_GROUP, letters) else ""

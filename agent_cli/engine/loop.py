@@ -319,8 +319,10 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
         return due
     # After a refusal the answer is accepted: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
-        more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or (yield from turn_end.failing_check(turn, answer.text)):
+        if more := (yield from _plan_nudge(turn, answer, prompt("plan_continue"))):
+            return more
+        check = turn.checks.last
+        if check is not None and (more := (yield from turn_end.failing_check(turn, check, answer.text))):
             return more
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
