@@ -21,7 +21,6 @@ from agent_cli.config.parsing import (
     key_locations,
     nearest_key_hint,
 )
-from agent_cli.config.rule_lists import resembled_list, rule_list
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
@@ -34,7 +33,7 @@ from agent_tools.record import hints_of
 from agent_tools.text import shorten
 
 with lazy_imports():
-    from agent_cli.config import claude_keys, hooks
+    from agent_cli.config import claude_keys, hooks, rule_lists
 
 # Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")
@@ -70,8 +69,9 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
         ("ask", "--askTools", options.ask_tools),
         ("deny", "--disallowedTools", options.disallowed_tools),
     ):
+        listed = rule_lists.rule_list(texts) if texts else None
         try:
-            rules = [rule for text in rule_list(texts) or () for rule in split_rules(text)]
+            rules = [rule for text in listed or () for rule in split_rules(text)]
         except RuleError as error:
             raise RuleError(f"{flag_name}: {error}") from None
         if rules:
@@ -162,13 +162,13 @@ def _add_permissions(layers: Layers, table: dict[str, Any], path: Path, origin: 
     wrong = [
         f"{where(key)}: {key}: rules are read from {_place(near)} only; nothing in it is applied"
         for key in table
-        if key not in claude_keys.TAKEN and key not in claude_keys.UNUSED and (near := resembled_list(key))
+        if key not in claude_keys.TAKEN and key not in claude_keys.UNUSED and (near := rule_lists.resembled_list(key))
     ]
     if given is not None and not isinstance(given, dict):
         wrong.append(f"{where('permissions')}: permissions: expected a table with allow, ask and deny; it is ignored")
     given = given if isinstance(given, dict) else {}
     base, source = path.parent.parent, str(path)
-    lists = {kind: rule_list(given.get(kind)) for kind in (*_LISTS, "additionalDirectories")}
+    lists = {kind: rule_lists.rule_list(given.get(kind)) for kind in (*_LISTS, "additionalDirectories")}
     wrong += [
         f"{where(k, 'permissions')}: permissions.{k}: expected a list of text; it is ignored"
         for k in lists
@@ -347,7 +347,7 @@ def _place(near: str) -> str:
 
 
 def _meant(key: str) -> str:
-    near = resembled_list(key)
+    near = rule_lists.resembled_list(key)
     return f"; did you mean {near}?" if near else nearest_key_hint(key, [*_LISTS, *_PERMISSION_KEYS])
 
 
