@@ -21,7 +21,6 @@ from agent_cli.config.parsing import (
     key_locations,
     nearest_key_hint,
 )
-from agent_cli.config.rule_lists import resembled_list, resembled_table, rule_list
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
@@ -34,7 +33,7 @@ from agent_tools.record import hints_of
 from agent_tools.text import shorten
 
 with lazy_imports():
-    from agent_cli.config import claude_keys, hooks
+    from agent_cli.config import claude_keys, hooks, rule_lists
 
 # Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")
@@ -70,8 +69,9 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
         ("ask", "--askTools", options.ask_tools),
         ("deny", "--disallowedTools", options.disallowed_tools),
     ):
+        listed = rule_lists.rule_list(texts) if texts else None
         try:
-            rules = [rule for text in rule_list(texts or ()) or () for rule in split_rules(text)]
+            rules = [rule for text in listed or () for rule in split_rules(text)]
         except RuleError as error:
             raise RuleError(f"{flag_name}: {error}") from None
         if rules:
@@ -164,7 +164,7 @@ def _add_permissions(layers: Layers, table: dict[str, Any], path: Path, origin: 
         wrong.append(f"{where('permissions')}: permissions: expected a table with allow, ask and deny; it is ignored")
     given = given if isinstance(given, dict) else {}
     base, source = path.parent.parent, str(path)
-    lists = {kind: rule_list(given.get(kind, ())) for kind in (*_LISTS, "additionalDirectories")}
+    lists = {kind: rule_lists.rule_list(given.get(kind, ())) for kind in (*_LISTS, "additionalDirectories")}
     wrong += [
         f"{where(k, 'permissions')}: permissions.{k}: expected a list of text; it is ignored"
         for k in lists
@@ -218,7 +218,11 @@ def _add_permissions(layers: Layers, table: dict[str, Any], path: Path, origin: 
 def _misplaced(table: dict[str, Any], where: Where) -> Iterator[str]:
     """Yield a message about each key of a file that looks like rules or hooks and is not read as such."""
     for key, value in table.items():
-        if key not in claude_keys.TAKEN and key not in claude_keys.UNUSED and (near := resembled_table(key, value)):
+        if (
+            key not in claude_keys.TAKEN
+            and key not in claude_keys.UNUSED
+            and (near := rule_lists.resembled_table(key, value))
+        ):
             what = "hooks" if near == "hooks" else "rules"
             yield f"{where(key)}: {key}: {what} are read from {near} only; nothing in it is applied"
 
@@ -262,7 +266,7 @@ def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, 
         layers.imported.append(f"{source}: {', '.join(taken)}")
     for key in found.unused:
         # A restriction that is not applied.
-        if "." in key and resembled_list(key.rpartition(".")[2]) == "deny":
+        if "." in key and rule_lists.resembled_list(key.rpartition(".")[2]) == "deny":
             layers.ignored.append(f"{where(key.partition('.')[0])}: {key} has no effect here")
 
 
@@ -361,7 +365,7 @@ def _is_folder(base: Path, folder: str) -> bool:
 
 
 def _meant(key: str) -> str:
-    near = resembled_list(key)
+    near = rule_lists.resembled_list(key)
     return f"; did you mean {near}?" if near else nearest_key_hint(key, [*_LISTS, *_PERMISSION_KEYS])
 
 

@@ -51,10 +51,10 @@ def resembled_table(key: str, value: Any, depth: int = 0) -> str:
 def resembled_list(key: str) -> Literal["", "deny", "ask", "allow", "permissions"]:
     """Return which key of permissions a key looks like; "" for none."""
     letters = re.sub(r"[^a-z]", "", key.lower())
-    if _REFUSING.match(letters):
+    if re.match(_REFUSING, letters):
         return "deny"
-    if _ASKING.fullmatch(letters):
+    if re.fullmatch(_ASKING, letters):
         return "ask"
-    if _ALLOWING.fullmatch(letters):
+    if re.fullmatch(_ALLOWING, letters):
         return "allow"
-    return "permissions" if _GROUP.fullmatch(letters) else ""
+    return "permissions" if re.fullmatch(_GROUP, letters) else ""

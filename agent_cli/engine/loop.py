@@ -320,7 +320,10 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     # After a refusal the answer is accepted: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or (yield from turn_end.failing_check(turn, answer.text)):
+        check = turn.checks.last
+        if more is None and check is not None:
+            more = yield from turn_end.failing_check(turn, check, answer.text)
+        if more:
             return turn_end.for_whole_answer(turn, more)
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
