@@ -18,6 +18,7 @@ from agent_cli.permissions.programs.git_reads import git_call, may_print, printe
 from agent_cli.permissions.programs.invocation import invocation
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.process.guarded_git import GitError
+from agent_tools.text import shorten
 
 _TOUCHING = ("read", "tree", "write", "into", "remove", "attributes", "link")
 _GIT_SECONDS = 1.5
@@ -41,18 +42,18 @@ class LaterParts:
         if not why:
             return None
         by: Decider = "rule" if self._kept else "default"
-        return Verdict(part.text, Level.ASK, f"{why}: {changed.by}", self._kept, by, final=bool(self._kept))
+        return Verdict(part.text, Level.ASK, f"{why} {shorten(changed.by, 60)}", self._kept, by, final=bool(self._kept))
 
     def _why(self, part: SimpleCommand, changed: Changed) -> str:
         for word, tree in _touched(part):
             for cwd in part.cwds or ("/",):
                 path = os.path.normpath(os.path.join(cwd, word.text))
                 if changed.covers(path, tree=tree):
-                    return f"touches {word.text}, which may be a link by then, because of what comes before it"
+                    return f"opens {word.text}, which may be a link after"
         if invocation(part).name != "git" or not (changed.names or changed.staged) or not _prints(part):
             return ""
         known = not changed.names and not self._stages_unreadable(ignored=changed.staged == "ignored")
-        return "" if known else "prints files that are not known, because of what comes before it"
+        return "" if known else "prints files that are not known after"
 
     def _stages_unreadable(self, *, ignored: bool) -> bool:
         """Return True if a file that may not be read is in the index, the last commit, or among those to be added."""
