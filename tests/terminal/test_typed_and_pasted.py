@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 import agent_cli.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
-from agent_cli.core.decisions import Reject
 from agent_cli.runtime.edit_call import EditableCall
 from agent_cli.terminal.dialogs.approval import approval_dialog
 from agent_cli.terminal.dialogs.questions import plan_dialog, question_dialog
-from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
+from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asking, decision, later, play
 
 CHANGE = EditableCall("Bash", {"command": "touch a"})
 OPTIONS = [{"label": "Red"}, {"label": "Blue"}, {"label": "Green"}]
@@ -60,7 +59,7 @@ def test_a_key_that_did_not_answer_does_not_join_a_command(line: str, command: s
     dialogs = {
         "approval": approval_dialog(REQUEST, CHANGE),
         "question": question_dialog({"question": "Which?", "options": OPTIONS}),
-        "plan": plan_dialog({"plan": "1. Touch it"}),
+        "plan": plan_dialog(asked_plan({"plan": "1. Touch it"})),
     }
     if dialog == "question" and line.startswith("y"):
         line = line.replace("y", "3")
@@ -144,6 +143,6 @@ def test_escape_in_a_newer_encoding_refuses(escape: str) -> None:
         found = asking(stage, approval_dialog(REQUEST, CHANGE))
         later(stage)
         stage.press(escape)
-        stage.until(lambda: found == [Reject()])
+        stage.until(lambda: found == [decision("reject")])
 
     play(story)
