@@ -14,7 +14,7 @@ from agent_cli.core.messages import ToolMessage, UserMessage
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.memory.files import Memory
 from agent_cli.permissions import git_use
-from agent_cli.session.pending_plans import seconds_of
+from agent_cli.session.pending_plans import exact_seconds_of
 from agent_cli.session.records import Header, Restored
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.read_state import KnownVersion
@@ -130,7 +130,7 @@ def _changed_files(restored: Restored, root: str, told: Sequence[str]) -> Iterat
 
     A file that took the place of another one may be older, so the time of the change of its entry counts once as well.
     """
-    left = seconds_of(restored.updated) if restored.updated else 0.0
+    left = exact_seconds_of(restored.updated) if restored.updated else 0.0
     for path, mark in restored.seen.items():
         shown = one_line(os.path.relpath(path, root) if _below(path, root) else path)
         try:
