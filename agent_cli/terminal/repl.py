@@ -163,7 +163,9 @@ class Repl(Dialogs):
         return ask_approval(request, self.put, workspace, self.agent.traits_of, for_whom=for_whom)
 
     def put(self, dialog: Dialog) -> Any:
-        return LineDialogs(self._console, read_line, self._run_at_question, self._screen.keep_draft).put(dialog)
+        # The lines of a script are answers in their order; nobody is there to send a draft.
+        keep = self._screen.keep_draft if sys.stdin.isatty() else None
+        return LineDialogs(self._console, read_line, self._run_at_question, keep).put(dialog)
 
     def _run_at_question(self, words: str) -> bool:
         """Run a slash command while a question is open, if that is allowed; return False if it is not a command."""
