@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,15 @@ _APART = frozenset(
     "pack-refs prune push reflog remote repack replace tag update-ref var version worktree write-tree".split()
 )
 _BY_PATHS = frozenset(("add", "stage", "rm", "mv", "restore", "clean"))
-_BRANCH_VALUED = frozenset(("-b", "-B", "-c", "-C", "--create", "--force-create", "--orphan"))
+# Options whose value is the next word; what that says is neither a path nor a revision.
+_VALUED = {
+    "checkout switch": "-b -B -c -C --create --force-create --orphan --conflict",
+    "commit": "-m -F -C -c -t --message --file --author --date --template --reuse-message --reedit-message --cleanup "
+    "--trailer --fixup --squash",
+    "merge": "-m -F -s -X --message --file --strategy --strategy-option --cleanup",
+    "stash": "-m --message",
+}
+_VALUES = {name: frozenset(words.split()) for names, words in _VALUED.items() for name in names.split()}
 _GIT_SECONDS = 1.5
 
 
@@ -88,6 +96,7 @@ class LineMasks:
             held = [mask for mask in held if mask.path not in opened]
         if held:
             by_git = {mask.path for part in analysis.parts for mask in self.touched_by_git(part)}
+            self._files.release(by_git)
             held = [mask for mask in held if mask.path not in by_git]
         return tuple(mask.place for mask in held)
 
@@ -149,6 +158,27 @@ def _matches_above(path: str, pattern: str) -> bool:
     return any(fnmatchcase(path[: end.start()], pattern) for end in re.finditer("/", path))
 
 
+def _among(masks: Iterable[Mask], paths: Collection[str] | None) -> list[Mask]:
+    """Return the masks of some paths, or of a folder that holds one; all if the paths are not known."""
+    return [m for m in masks if paths is None or m.path in paths or any(p.startswith(f"{m.path}/") for p in paths)]
+
+
+def _without_values(words: Iterable[Word], valued: Collection[str]) -> Iterator[Word]:
+    """Yield the words of a git command that are not values of these options."""
+    skip = plain = False
+    for word in words:
+        text = word.text
+        if skip or plain:
+            yield from (word,) if plain else ()
+            skip = False
+            continue
+        joined = (text[:2] in valued and len(text) > 2) or ("=" in text and text.partition("=")[0] in valued)
+        yield from () if joined else (word,)
+        plain = text == "--"
+        cluster = re.fullmatch(r"-[A-Za-z]+", text) is not None and f"-{text[-1]}" in valued
+        skip = not joined and (text in valued or cluster)
+
+
 class _GitPart:
     """A git command that does more than read, and the masks in force."""
 
@@ -157,16 +187,19 @@ class _GitPart:
         while words and words[0].text.startswith("-"):
             del words[: 2 if words[0].text in _GIT_VALUED else 1]
         self._part, self._files = part, files
-        self._name, self._words = "".join(w.text for w in words[:1]), words[1:]
-        self._unknown = bool(part.unknown) or part.cwds is None
+        self._name = "".join(w.text for w in words[:1])
+        self._words = list(_without_values(words[1:], _VALUES.get(self._name, frozenset())))
+        unknown = any(word.why for word in (*words[:1], *self._words, *part.assigns))
+        self._unknown = unknown or bool(part.why) or part.cwds is None
         self._masks = masks
 
     def touched(self) -> Iterator[Mask]:
         tracked = [mask for mask in self._masks if mask.tracked]
         others = [mask for mask in self._masks if not mask.tracked]
         name = self._name
-        if self._unknown:
-            yield from self._masks
+        if self._unknown and name not in _APART:
+            yield from tracked
+            yield from others if name in _BY_PATHS or name == "stash" else self._once_tracked(others)
         elif name in _APART or (name == "stash" and self._texts[:1] in (["drop"], ["clear"], ["list"], ["show"])):
             return
         elif name == "commit":
@@ -199,13 +232,7 @@ class _GitPart:
     @property
     def _operands(self) -> list[Word]:
         before = self._words[: self._texts.index("--")] if "--" in self._texts else self._words
-        valued = _BRANCH_VALUED if self._name in ("checkout", "switch") else frozenset()
-        return [
-            word
-            for number, word in enumerate(before)
-            if not (word.text.startswith("-") and len(word.text) > 1)
-            and not (number and before[number - 1].text in valued)
-        ]
+        return [word for word in before if not (word.text.startswith("-") and len(word.text) > 1)]
 
     def _has(self, letters: str, *long: str) -> bool:
         """Return True if an option is given, by a letter or by its name, of which git takes any beginning."""
@@ -243,10 +270,8 @@ class _GitPart:
             yield from masks
             return
         words = ("ls-files", "-z", "--others", "--exclude-standard", "--", *(mask.path for mask in masks))
-        found = self._ask(*words) if masks else frozenset()
-        for mask in masks:
-            if found is None or mask.path in found or any(name.startswith(f"{mask.path}/") for name in found):
-                yield mask
+        found = self._ask(*words) if masks else ()
+        yield from _among(masks, found)
 
     def _by_revision(self, tracked: list[Mask], others: list[Mask]) -> Iterator[Mask]:
         """Yield what differs in a commit that is checked out or merged."""
@@ -262,7 +287,7 @@ class _GitPart:
                 "diff", "--name-only", "--no-renames", "-z", range_, "--", *(m.path for m in self._masks)
             )
             if changed is not None:
-                yield from (mask for mask in self._masks if mask.path in changed)
+                yield from _among(self._masks, changed)
             elif not any(os.path.lexists(os.path.join(cwd, word.text)) for cwd in self._part.cwds or ()):
                 yield from self._masks
             else:
@@ -271,8 +296,8 @@ class _GitPart:
     def _once_tracked(self, masks: Sequence[Mask]) -> list[Mask]:
         """Return the untracked files that some commit has, so that git may bring it back."""
         words = ("log", "--all", "--format=", "--name-only", "--no-renames", "-z", "--", *(mask.path for mask in masks))
-        known = self._ask(*words) if masks else frozenset()
-        return [mask for mask in masks if known is None or mask.path in known]
+        known = self._ask(*words) if masks else ()
+        return _among(masks, known)
 
-    def _ask(self, *words: str) -> frozenset[str] | None:
+    def _ask(self, *words: str) -> Collection[str] | None:
         return self._files.ask_git((self._part.cwds or ("/",))[0], *words, seconds=_GIT_SECONDS)

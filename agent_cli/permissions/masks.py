@@ -1,9 +1,9 @@
 """What a command in the sandbox must not read or write in the workspace: the rules about files, as mounts.
 
 Closed to every program are files that `Read` rules deny and files that look like they hold secrets; read-only are those
-that `Edit` rules deny. Of the files that git tracks, only those are closed that a `Read` rule of the user's own denies:
-git changes its files by itself, and has their content. A closed file cannot be opened: every program reports that, and
-git neither stores nor replaces it.
+that `Edit` rules deny. Of the files that git has, only those are closed that a `Read` rule of the user's own denies:
+git changes its files by itself, and everyone can read them there. A closed file cannot be opened: every program reports
+that, and git neither stores nor replaces it.
 
 The folders of the workspace are listed once, and again when they have changed. Folders of installed packages are left
 out, except for paths that a rule names without a wildcard.
@@ -26,9 +26,11 @@ from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read
 from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, is_closed_secret, secret, secret_folder, secret_name
 from agent_tools.base import Effect
-from agent_tools.fs.workspace import Workspace, real_path
+from agent_tools.fs.safe_files import read_regular
+from agent_tools.fs.workspace import Workspace
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
+from agent_tools.sandbox.appeared import blob_id
 from agent_tools.sandbox.conditions import MaskedPath
 from agent_tools.sandbox.profile import find_repository
 
@@ -36,11 +38,11 @@ from agent_tools.sandbox.profile import find_repository
 MAX_MASKS = 200
 # Names in a workspace that are looked at.
 MAX_NAMES = 100_000
-# Whatever is in it belongs to a virtual environment or one of conda.
-_ENVIRONMENT_FILES = frozenset(("pyvenv.cfg", "conda-meta"))
 # The times of a folder that changed this recently may not show its next change.
 _UNSETTLED_NS = 2_000_000_000
 _GIT_SECONDS = 5.0
+# Larger files are not compared with what git has.
+_MAX_COMPARED_BYTES = 4 << 20
 # More paths are not given to git, which then lists all files.
 _MAX_GIVEN = 500
 # Names that no file has: a rule that covers them covers everything in a folder.
@@ -55,8 +57,9 @@ class Mask(Value):
     asks: the rule only asks.
     own: the rule is the user's own.
     whole: it is a folder.
-    repository: the root of the repository that it is in; "" for none.
+    repository: a directory of the repository that it is in; "" for none.
     tracked: git has it in its index.
+    stored: git has what is in it.
     """
 
     path: str
@@ -67,10 +70,11 @@ class Mask(Value):
     whole: bool = False
     repository: str = ""
     tracked: bool = False
+    stored: bool = False
 
     def holds(self, *, vouched: bool) -> bool:
         """Return True if it is in force for a command. vouched: a user or a rule allowed that command."""
-        if self.tracked:
+        if self.stored:
             return self.closed and self.own and not self.asks
         return not (self.asks and vouched)
 
@@ -123,14 +127,6 @@ class _Judge:
         hit = among_secrets or secret_name(name) or (self._pattern and self._pattern.match(comparable(path)))
         return self.of_path(path) if hit else iter(())
 
-    def of_link(self, entry: os.DirEntry[str]) -> Iterator[Mask]:
-        """Yield the mask of what a link leads to, for its name; inside the workspace, that has its own name."""
-        folder, name = os.path.split(entry.path)
-        if masks := [m for m in self.of_file(folder, name, among_secrets=False) if m.closed]:
-            real = real_path(entry.path)
-            if os.path.isfile(real) and not self._workspace.inside(real):  # noqa: PTH113 - as text
-                yield masks[0].replace(path=real)
-
     def of_path(self, path: str, *, whole: bool = False) -> Iterator[Mask]:
         """Yield the masks of a path: one mask against reading, and one against writing."""
         for kind in ("read", "write"):
@@ -174,7 +170,10 @@ class WorkspaceMasks:
         self._whole: dict[str, tuple[Mask, ...]] = {}
         # Folders of which git has files, so that they cannot be masked as a whole.
         self._open: set[str] = set()
-        self._tracked: dict[str, tuple[object, frozenset[str] | None]] = {}
+        self._tracked: dict[str, tuple[object, Mapping[str, str] | None]] = {}
+        self._stored: dict[str, tuple[object, bool]] = {}
+        # Files that git did not have at some time of the session.
+        self._untracked: set[str] = set()
 
     def find(self, matcher: Matcher, workspace: Workspace) -> FoundMasks:
         with self._lock:
@@ -192,10 +191,11 @@ class WorkspaceMasks:
                     return FoundMasks(tuple(found), missing, judge.broad, unseen)
                 self._open |= opened
 
-    def ask_git(self, root: str, *words: str, seconds: float = _GIT_SECONDS) -> frozenset[str] | None:
-        """Return the absolute paths that git prints with -z in the repository that a directory is in; None if it fails.
+    def ask_git(self, root: str, *words: str, seconds: float = _GIT_SECONDS) -> Mapping[str, str] | None:
+        """Return the absolute paths that git prints with -z, each with what precedes it; None if it fails.
 
-        Trust in the workspace does not cover repositories inside it: there, git is used if nothing needs trust.
+        root: a directory of the repository. Trust in the workspace does not cover repositories inside it: there, git is
+        used if nothing needs trust.
         """
         repository = find_repository(Path(root))
         if repository is None:
@@ -207,7 +207,13 @@ class WorkspaceMasks:
             out = git.run("--literal-pathspecs", *words, seconds=seconds, brief=True)
         except (NotUsableError, GitError):
             return None
-        return frozenset(os.path.join(top, name) for name in os.fsdecode(out).split("\0") if name)
+        rows = (row.rpartition("\t") if "-s" in words else ("", "", row) for row in os.fsdecode(out).split("\0"))
+        return {os.path.join(top, name): about for about, _, name in rows if name}
+
+    def release(self, paths: Iterable[str]) -> None:
+        """Forget that git did not have these: a git command may add them that a user or a rule allowed."""
+        with self._lock:
+            self._untracked -= set(paths)
 
     def _list(self, judge: _Judge, roots: Sequence[str]) -> tuple[bool, list[Mask]]:
         """Return whether there are too many names, and the masks of what was looked at, the nearest first."""
@@ -257,15 +263,11 @@ class WorkspaceMasks:
         repository = False
         for entry in entries:
             name = entry.name
-            if name in _ENVIRONMENT_FILES:
-                return _Folder(stamp if settled else None, names=len(entries))
             if name == ".git":
                 repository = True
             elif entry.is_dir(follow_symlinks=False):
                 folders += [] if name in FOREIGN_FOLDERS else [name]
-            elif entry.is_symlink():
-                masks += judge.of_link(entry)
-            else:
+            elif not entry.is_symlink():  # what it leads to has a name, too
                 masks += judge.of_file(path, name, among_secrets=among_secrets)
         return _Folder(stamp if settled else None, tuple(folders), tuple(masks), repository, len(entries))
 
@@ -296,29 +298,53 @@ class WorkspaceMasks:
         for mask in masks:
             by_repository.setdefault(mask.repository, []).append(mask)
         for root, found in by_repository.items():
-            tracked = self._tracked_in(root, tuple(mask.path for mask in found)) if root else frozenset()
+            tracked = self._tracked_in(root, tuple(mask.path for mask in found)) if root else {}
             for mask in found:
-                # A folder that seems empty would make git print what it has of it.
-                has = mask.whole and (tracked is None or any(t.startswith(f"{mask.path}/") for t in tracked))
-                has = has or mask.path in (tracked or ())
-                yield mask.replace(tracked=True) if has else mask
+                if mask.whole:
+                    # A folder that seems empty would make git print what it has of it.
+                    inside = tracked is None or any(name.startswith(f"{mask.path}/") for name in tracked)
+                    yield mask.replace(tracked=inside)
+                elif tracked and (about := tracked.get(mask.path)):
+                    yield mask.replace(tracked=True, stored=self._has_stored(mask, about))
+                else:
+                    self._untracked.add(mask.path)
+                    yield mask
 
-    def _tracked_in(self, root: str, paths: tuple[str, ...]) -> frozenset[str] | None:
+    def _has_stored(self, mask: Mask, about: str) -> bool:
+        """Return True if git has what is in a file, and does not only have its name: a command could add that.
+
+        about: its mode, object and stage in the index.
+        """
+        if not mask.closed:
+            return mask.path not in self._untracked
+        state, identity = _stamp(mask.path), about.split(" ")[1:2]
+        known = self._stored.get(mask.path)
+        if known is None or known[0] != (state, identity):
+            try:
+                data = read_regular(mask.path, _MAX_COMPARED_BYTES)
+            except OSError:
+                data = None
+            versions = () if data is None else (data, data.replace(b"\r\n", b"\n"))
+            same = [blob_id(version, len(identity[0])) for version in versions]
+            known = self._stored[mask.path] = ((state, identity), identity[0] in same)
+        return known[1]
+
+    def _tracked_in(self, root: str, paths: tuple[str, ...]) -> Mapping[str, str] | None:
         """Return which of these paths, and what below them, git has in its index; None if that is not known."""
         repository = find_repository(Path(root))
         if repository is None:
-            return frozenset()
+            return {}
         stamp = (_stamp(f"{repository[1]}/index"), paths)
         known = self._tracked.get(root)
         if known is None or known[0] != stamp:
             given = ("--", *paths) if len(paths) <= _MAX_GIVEN else ()
-            known = self._tracked[root] = (stamp, self.ask_git(root, "ls-files", "-z", *given))
+            known = self._tracked[root] = (stamp, self.ask_git(root, "ls-files", "-s", "-z", *given))
         return known[1]
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _stamp(path: str) -> tuple[int, ...] | None:
     try:
         status = os.lstat(path)
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -43,7 +43,8 @@ _SECRET = (
     r"|application_default_credentials\.json|\.vault-token|\.boto|\.s3cfg|token(?:s)?\.(?:json|txt)"
 )
 _SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".azure", ".password-store")
-_SHOWN = r".*\.(?:example|sample|template|dist|pub|md|rst)"
+# The last is the usual name of a list of public certificates.
+_SHOWN = r".*\.(?:example|sample|template|dist|pub|md|rst)|cacert\.pem"
 
 
 @cache

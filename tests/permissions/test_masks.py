@@ -105,20 +105,39 @@ def test_a_folder_that_a_rule_covers_is_one_mask_until_git_has_something_in_it(r
 
 def test_what_is_installed_is_left_out_unless_a_rule_names_it(root: Path) -> None:
     """With its certificates closed, no program could use https."""
-    names = (".venv/lib/cacert.pem", "node_modules/x/key.pem", "env/pyvenv.cfg", "env/ssl/cert.pem")
-    write(root, *names, "lib/site-packages/certifi/cacert.pem", "conda/conda-meta/history", "conda/ssl/cacert.pem")
+    names = (".venv/lib/cacert.pem", "node_modules/x/key.pem", "conda/ssl/cacert.pem", "env/pyvenv.cfg")
+    write(root, *names, "lib/site-packages/certifi/key.pem")
     assert Finder(root).held() == {}
     assert Finder(root, "Read(.venv/lib/cacert.pem)").held() == {".venv/lib/cacert.pem": "nothing"}
     assert Finder(root, "Read(node_modules/x/**)").held() == {"node_modules/x": "nothing"}
+    # What a command could make so that its folder is left out.
+    write(root, "env/.env", "pyvenv.cfg")
+    assert Finder(root).held() == {"env/.env": "nothing"}
 
 
 def test_what_a_rule_names_elsewhere_is_closed_too(root: Path, tmp_path: Path) -> None:
-    write(tmp_path, "shared/app.conf", "other/x")
-    (root / ".env").symlink_to(tmp_path / "shared/app.conf")
-    assert Finder(root, f"Read(/{tmp_path}/other/**)").held() == {
-        "../shared/app.conf": "nothing",
-        "../other": "nothing",
-    }
+    write(tmp_path, "other/x")
+    assert Finder(root, f"Read(/{tmp_path}/other/**)").held() == {"../other": "nothing"}
+
+
+def test_a_name_in_the_index_opens_nothing(root: Path) -> None:
+    """A command in the sandbox can write any name there, but not the content of a file that it cannot read."""
+    write(root, ".env", "notes.txt", "a.pem", "b.pem")
+    git(root, "add", "a.pem", "b.pem")
+    find = Finder(root, "Edit(notes.txt)")
+    assert find.held() == {".env": "nothing", "notes.txt": "read"}
+    empty = git(root, "hash-object", "-w", "/dev/null").strip()
+    for name in (".env", "notes.txt"):
+        git(root, "update-index", "--add", "--cacheinfo", f"100644,{empty},{name}")
+    git(root, "commit", "-q", "-m", "x")
+    assert find.held() == {".env": "nothing", "notes.txt": "read"}
+    # A tracked secret that is changed has something that git does not have.
+    (root / "a.pem").write_text("changed\n")
+    assert find.held() == {".env": "nothing", "notes.txt": "read", "a.pem": "nothing"}
+    git(root, "add", "a.pem", ".env", "notes.txt")
+    assert find.held() == {"notes.txt": "read"}
+    find.masks.release([str(root / "notes.txt")])
+    assert find.held() == {}
 
 
 def test_missing_paths_of_edit_rules_are_watched_for(root: Path) -> None:

@@ -240,7 +240,13 @@ def test_git_that_leaves_it_alone_does_not_ask(house: SandboxedBench, command: s
 def test_only_what_git_would_touch_of_untracked_files_is_asked_about(house: SandboxedBench) -> None:
     policy = house.govern()
     free = ("git add -A", "git commit -qam x", "git stash", "git checkout other", "git merge other", "git stash -u")
-    for command in (*free, "git rebase other", "git add -u", "git commit -m x"):
+    values = (
+        'git commit -am "$(date)"',
+        'git commit --message="$X"',
+        'git checkout -b "x-$(date +%s)"',
+        "git checkout $B",
+    )
+    for command in (*free, *values, "git rebase other", "git add -u", "git commit -m x", "git merge -m x other"):
         assert decided(policy, command)[0] is Level.ALLOW, decided(policy, command)
     for command in ("git add -f .env", "git add --force .", "git stash -a", "git clean -fdx"):
         assert "git may stage, move or rewrite .env" in decided(policy, command)[1]
@@ -299,6 +305,15 @@ def test_a_secret_that_appears_is_closed_to_the_next_command(house: SandboxedBen
     # A folder on the way to one cannot be moved to where no command looks for it.
     (house.root / "d0/.env").write_text("NEW SECRET\n")
     assert "busy" in house("mkdir node_modules; python3 -c \"import os; os.rename('d0', 'node_modules/d0')\"")
+
+
+def test_a_command_cannot_pass_a_secret_off_as_a_file_of_git(house: SandboxedBench) -> None:
+    house.govern()
+    empty = git(house.root, "hash-object", "-w", "/dev/null").strip()
+    script = f"git update-index --add --cacheinfo 100644,{empty},.env && git commit -qm x"
+    (house.root / "run.sh").write_text(script)
+    assert "exit code 0" in house("sh run.sh") and ".env" in git(house.root, "ls-tree", "--name-only", "HEAD")
+    assert "Permission denied" in house("python3 -c \"open('.env')\"")
 
 
 def test_plan_mode_closes_tracked_secrets_too(house: SandboxedBench) -> None:
