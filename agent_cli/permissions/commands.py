@@ -93,9 +93,8 @@ class CommandEvaluator:
         # The files a program reads are checked against the rules even if the program itself is allowed.
         read = {part: self._reads.verdicts(part) for part in parts}
         named = [v for found in read.values() for v in found if v.rule]
-        effects = {part: self._effects.of(part) for part in parts}
-        for part in parts if self.masks is not None else ():
-            effects[part] += self.masks.findings(part)
+        masks = self.masks
+        effects = {part: [*self._effects.of(part), *(masks.findings(part) if masks else ())] for part in parts}
         for part in parts:
             if (later := self._later.verdict(part)) is not None:
                 effects[part].append(EffectFinding(later, ""))
