@@ -93,7 +93,8 @@ class CommandEvaluator:
         # The files a program reads are checked against the rules even if the program itself is allowed.
         read = {part: self._reads.verdicts(part) for part in parts}
         named = [v for found in read.values() for v in found if v.rule]
-        effects = {part: [*self._effects.of(part), *self._masked_from(part)] for part in parts}
+        masks = self.masks
+        effects = {part: [*self._effects.of(part), *(masks.findings(part) if masks else ())] for part in parts}
         for part in parts:
             if (later := self._later.verdict(part)) is not None:
                 effects[part].append(EffectFinding(later, ""))
@@ -113,8 +114,10 @@ class CommandEvaluator:
             self._does_more = {part for part, why in only_read.items() if why}
             allowed = all(v.level is Level.ALLOW for v in touched)
             self.reads_only = not asked and not writes and allowed and not any(only_read.values())
-        if self.masks and not self.reads_only and (excess := self.masks.excess) and self.runs_masked:
-            asked.append(Verdict(self._command, Level.ASK, excess, final=True))
+        if self.masks and not self.reads_only and (excess := self.masks.excess):
+            confined = self.masks.confined
+            if not self.outside_reason(confined) or self.taken_along(confined):
+                asked.append(Verdict(self._command, Level.ASK, excess, final=True))
         final = [f.verdict for found in effects.values() for f in found if f.verdict.final]
         if whole is not None:
             kept = [] if whole.spec else final
@@ -125,22 +128,6 @@ class CommandEvaluator:
             return [Verdict(self._command, Level.ALLOW, "runs nothing")]
         found = [self._part(part, only_read[part], read[part], effects[part]) for part in parts]
         return [*asked, *touched, *found]
-
-    @property
-    def runs_masked(self) -> bool:
-        """True if masks are in force for this command line: it runs in the sandbox, and is not known to only read."""
-        return self.masks is not None and not self.reads_only and not self.outside_reason(self.masks.confined)
-
-    def _masked_from(self, part: SimpleCommand) -> Iterator[EffectFinding]:
-        """Yield a finding if git could stage, move or rewrite what is masked."""
-        if part.program != "git" or self.masks is None or not self.masks.exist or not self.runs_masked:
-            return
-        if touched := self.masks.touched_by_git(part):
-            first, more = touched[0], f" and {len(touched) - 1} more" if len(touched) > 1 else ""
-            named = os.path.relpath(first.path, self._context.workspace.root)
-            why = first.why or "it looks like it holds secrets"
-            text = f"git may stage, move or rewrite {named}{more}, which the sandbox otherwise protects ({why})"
-            yield EffectFinding(Verdict(part.text, Level.ASK, text, first.why, final=True), named)
 
     def rule_names(self, part: SimpleCommand, word: str) -> bool:
         """Return True if a rule that allows a part, or the whole line, names a word of it."""

@@ -14,11 +14,14 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
+from agent_cli.core.decisions import Level, Verdict
 from agent_cli.permissions.command_reads import in_named_folder
+from agent_cli.permissions.effect_verdicts import EffectFinding
 from agent_cli.permissions.masks import MAX_MASKS, MAX_NAMES, FoundMasks, Mask, WorkspaceMasks
 from agent_cli.permissions.path_policy import Matcher
 from agent_cli.permissions.programs.git_reads import git_call
 from agent_cli.permissions.programs.invocation import invocation
+from agent_cli.permissions.sandbox_needs import needs_outside
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.sandbox.conditions import Confined, MaskedPath
@@ -45,18 +48,17 @@ _GIT_SECONDS = 1.5
 class LineMasks:
     """The sandbox's masks, for the command lines that a policy decides on."""
 
-    def __init__(self, files: WorkspaceMasks, matcher: Matcher, workspace: Workspace, confined: Confined) -> None:
+    def __init__(
+        self, files: WorkspaceMasks, matcher: Matcher, workspace: Workspace, confined: Confined, path: str
+    ) -> None:
+        """path: PATH of commands."""
         self._files, self._matcher, self._workspace = files, matcher, workspace
+        self._path = path
         self.confined = confined
 
     @cached_property
     def _found(self) -> FoundMasks:
         return self._files.find(self._matcher, self._workspace) if self.confined.holds() else FoundMasks()
-
-    @property
-    def exist(self) -> bool:
-        """True if there are any."""
-        return bool(self._found.masks)
 
     @property
     def excess(self) -> str:
@@ -80,7 +82,11 @@ class LineMasks:
         return tuple(mask.place for mask in self._found.masks if mask.closed)
 
     def of_line(
-        self, analysis: Analysis, *, vouched: bool, may_open: Callable[[SimpleCommand, str], bool]
+        self,
+        analysis: Analysis,
+        *,
+        vouched: bool,
+        may_open: Callable[[SimpleCommand, str], bool],
     ) -> tuple[MaskedPath, ...]:
         """Return what a command line must not use.
 
@@ -94,25 +100,31 @@ class LineMasks:
                 # Nothing else of the line could read what is removed.
                 opened |= {mask.path for mask in _below(analysis.parts[0], ("remove",), held)}
             held = [mask for mask in held if mask.path not in opened]
-        if held:
-            by_git = {mask.path for part in analysis.parts for mask in self.touched_by_git(part)}
-            self._files.release(by_git)
-            held = [mask for mask in held if mask.path not in by_git]
-        return tuple(mask.place for mask in held)
+        by_git = {mask.path for part in analysis.parts for mask in self._touched_by_git(part)}
+        self._files.release(by_git)
+        return tuple(mask.place for mask in held if mask.path not in by_git)
 
     @property
     def missing(self) -> tuple[tuple[Path, str], ...]:
         return self._found.missing
 
-    def touched_by_git(self, part: SimpleCommand) -> tuple[Mask, ...]:
-        """Return the masked files that a git command could stage, move or rewrite."""
-        if part.program != "git":
+    def findings(self, part: SimpleCommand) -> Iterator[EffectFinding]:
+        """Yield a finding if git could stage, move or rewrite what is masked."""
+        if touched := self._touched_by_git(part):
+            first, more = touched[0], f" and {len(touched) - 1} more" if len(touched) > 1 else ""
+            named = os.path.relpath(first.path, self._workspace.root)
+            why = first.why or "it looks like it holds secrets"
+            text = f"git may stage, move or rewrite {named}{more}, which the sandbox otherwise protects ({why})"
+            yield EffectFinding(Verdict(part.text, Level.ASK, text, first.why, final=True), named)
+
+    def _touched_by_git(self, part: SimpleCommand) -> tuple[Mask, ...]:
+        """Return the masked files that a part could stage, move or rewrite, if it is git in the sandbox."""
+        held = [mask for mask in self._found.masks if mask.holds(vouched=False)] if part.program == "git" else []
+        if not held or needs_outside(part, self.confined, self._workspace, self._path):
             return ()
         part = in_named_folder(part)
-        if not isinstance(git_call(part.texts[1:]), str):
-            return ()
-        held = [mask for mask in self._found.masks if mask.holds(vouched=False)]
-        return tuple(_GitPart(part, held, self._files).touched()) if held else ()
+        reads = not isinstance(git_call(part.texts[1:]), str)
+        return () if reads else tuple(_GitPart(part, held, self._files).touched())
 
 
 def _opened(

@@ -279,7 +279,7 @@ class Policy:
         conditions = RunConditions(
             evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
         )
-        if evaluator.masks is None or not evaluator.runs_masked:
+        if evaluator.masks is None or evaluator.reads_only or outside:
             return conditions
         # Only a user can have answered such a question.
         asked = any(v.level is Level.ASK and (v.final or not alone) for v in verdicts)
@@ -485,4 +485,5 @@ class Policy:
             return None
         if self._masks is None:
             self._masks = masks.WorkspaceMasks(self._env, self._git_use)
-        return masked_lines.LineMasks(self._masks, matcher, self._workspace, self._confined)
+        path = self._carried().get("PATH", self._path)
+        return masked_lines.LineMasks(self._masks, matcher, self._workspace, self._confined, path)

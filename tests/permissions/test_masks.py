@@ -189,7 +189,9 @@ def policy(root: Path, **options: object) -> Policy:
     lists = {kind: options.pop(kind, ()) for kind in ("deny", "allow")}
     rules = [read_rule(kind, text, "settings", root) for kind, texts in lists.items() for text in texts]  # type: ignore
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-    return Policy(Workspace(root), rules, home=str(root.parent), env=env, confined=confined(root, **options))
+    answered = bool(options.pop("answered", True))
+    sandbox = confined(root, **options)
+    return Policy(Workspace(root), rules, home=str(root.parent), env=env, confined=sandbox, answered=answered)
 
 
 def decided(found: Policy, command: str) -> tuple[Level, str]:
@@ -223,3 +225,16 @@ def test_a_workspace_that_is_too_large_to_list_asks(root: Path, monkeypatch: pyt
     write(root, ".env", *(f"d{n}/x" for n in range(30)))
     assert "may read secrets among more than" in decided(policy(root), "make")[1]
     assert ".env" in Finder(root).held()
+
+
+def test_a_line_that_stays_inside_for_one_part_has_masks(root: Path) -> None:
+    """Beside `git push`, which has a rule, the other part had neither the sandbox's refusal nor a question."""
+    write(root, ".env")
+    rules = ["Bash(git push)", "Bash(make)", "Bash(git add:*)"]
+    found = policy(root, allow=rules, answered=False)
+    line = "true || git push; make"
+    assert decided(found, line)[0] is Level.ALLOW
+    conditions = found.run_conditions(line)
+    assert not conditions.outside and [each.path for each in conditions.masked] == [root / ".env"]
+    assert found.run_conditions("git push").outside and not found.run_conditions("git push").masked
+    assert "git may stage, move or rewrite .env" in decided(found, "git push; git add -f .env")[1]
