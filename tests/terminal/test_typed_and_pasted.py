@@ -146,3 +146,44 @@ def test_escape_in_a_newer_encoding_refuses(escape: str) -> None:
         stage.until(lambda: found == [decision("reject")])
 
     play(story)
+
+
+@pytest.mark.parametrize("draft", ["", "a draft"])
+@pytest.mark.parametrize("end", ["\x03", "y"])
+def test_a_reply_that_was_not_sent_is_in_the_draft_when_the_question_is_gone(end: str, draft: str) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE), draft)
+        stage.has(draft)
+        later(stage, 5)
+        stage.answer("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("use tabs")
+        stage.has("use tabs")
+        if end == "y":
+            stage.press("\x1b")
+            stage.has(draft)
+            later(stage, 5)
+            stage.answer(end)
+        else:
+            stage.press(end)
+        stage.until(lambda: found)
+        stage.has("\n".join(filter(None, [draft, "use tabs"])))
+        assert stage.session.sent == ["go"] and not stage.live.queued
+
+    play(story)
+
+
+def test_a_command_that_was_changed_and_left_is_no_draft() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage, 5)
+        stage.answer("e")
+        stage.has("touch a")
+        stage.press("bc\x1b")
+        stage.has("")
+        later(stage, 5)
+        stage.answer("y")
+        stage.until(lambda: found)
+        stage.has("")
+
+    play(story)
