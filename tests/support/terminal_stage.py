@@ -138,6 +138,11 @@ class Stage:
         self.until(self._is_quiet)
         self._keys.send_text(text)
 
+    def rest(self) -> None:
+        """Until all that was pressed has been read and handled."""
+        self.until(self._is_quiet)
+        self._until_handled()
+
     def _is_quiet(self) -> bool:
         """Whether all that was pressed has been read, and the burst is over."""
         reader, quiet = self.live.app.reader, threading.Event()
