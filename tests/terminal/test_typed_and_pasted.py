@@ -127,6 +127,7 @@ def test_enter_in_a_newer_encoding_is_enter(enter: str) -> None:
         ("ab\x1b[1;129D.", "a.b"), ("ab\x1b[1;1:1D.", "a.b"), ("ab\x1b[1;1:3D.", "ab."), ("ab\x1b[57419;5:3u", "ab"),
         ("ab\x1b[57358u", "ab"), ("a b\x1b[27;5;119~", "a "), ("one two\x1b[119;5uc", "one c"),
         ("ab cd\x1b[127;3u", "ab "),
+        ("\x1b[27u2a", "2a"), ("a\x1b[27;1:1u\x1b[98u", "ab"),
     ],
 )  # fmt: skip
 def test_keys_in_newer_encodings(keys: str, line: str) -> None:
