@@ -138,6 +138,11 @@ class Stage:
         self.until(self._is_quiet)
         self._keys.send_text(text)
 
+    def rest(self) -> None:
+        """Until all that was pressed has been read and handled."""
+        self.until(self._is_quiet)
+        self._until_handled()
+
     def _is_quiet(self) -> bool:
         """Whether all that was pressed has been read, and the burst is over."""
         reader, quiet = self.live.app.reader, threading.Event()
@@ -250,12 +255,13 @@ def asked_review(data: dict[str, Any]) -> QuestionAsked:
     return QuestionAsked("c1", "review", data)
 
 
-def asking(stage: Stage, dialog: Dialog) -> list[Any]:
-    """Begin with a message whose work asks; the list gets the answer."""
+def asking(stage: Stage, dialog: Dialog, draft: str = "") -> list[Any]:
+    """Begin with a message whose work asks; the list gets the answer. draft: what is in the line by then."""
     ask = OpenDialog(dialog)
     found: list[Any] = []
 
     def job(text: str) -> None:
+        stage.live.soon(lambda: stage.live.line.set_text(draft))
         stage.live.bridge.emit(ask)
         try:
             found.append(ask.waiting.wait())

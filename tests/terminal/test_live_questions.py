@@ -121,7 +121,7 @@ def test_escape_closes_the_explanation_first_and_ctrl_c_interrupts() -> None:
         later(stage, 5)
         stage.press("\x03")
         stage.until(lambda: found == ["cancelled"])
-        stage.has("")
+        stage.has("words")
 
     play(story)
 

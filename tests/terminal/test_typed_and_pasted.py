@@ -127,6 +127,7 @@ def test_enter_in_a_newer_encoding_is_enter(enter: str) -> None:
         ("ab\x1b[1;129D.", "a.b"), ("ab\x1b[1;1:1D.", "a.b"), ("ab\x1b[1;1:3D.", "ab."), ("ab\x1b[57419;5:3u", "ab"),
         ("ab\x1b[57358u", "ab"), ("a b\x1b[27;5;119~", "a "), ("one two\x1b[119;5uc", "one c"),
         ("ab cd\x1b[127;3u", "ab "),
+        ("\x1b[27u2a", "2a"), ("a\x1b[27;1:1u\x1b[98u", "ab"),
     ],
 )  # fmt: skip
 def test_keys_in_newer_encodings(keys: str, line: str) -> None:
@@ -144,5 +145,46 @@ def test_escape_in_a_newer_encoding_refuses(escape: str) -> None:
         later(stage)
         stage.press(escape)
         stage.until(lambda: found == [decision("reject")])
+
+    play(story)
+
+
+@pytest.mark.parametrize("draft", ["", "a draft"])
+@pytest.mark.parametrize("end", ["\x03", "y"])
+def test_a_reply_that_was_not_sent_is_in_the_draft_when_the_question_is_gone(end: str, draft: str) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE), draft)
+        stage.has(draft)
+        later(stage, 5)
+        stage.answer("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("use tabs")
+        stage.has("use tabs")
+        if end == "y":
+            stage.press("\x1b")
+            stage.has(draft)
+            later(stage, 5)
+            stage.answer(end)
+        else:
+            stage.press(end)
+        stage.until(lambda: found)
+        stage.has("\n".join(filter(None, [draft, "use tabs"])))
+        assert stage.session.sent == ["go"] and not stage.live.queued
+
+    play(story)
+
+
+def test_a_command_that_was_changed_and_left_is_no_draft() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage, 5)
+        stage.answer("e")
+        stage.has("touch a")
+        stage.press("bc\x1b")
+        stage.has("")
+        later(stage, 5)
+        stage.answer("y")
+        stage.until(lambda: found)
+        stage.has("")
 
     play(story)

@@ -156,7 +156,9 @@ class KeyReader(Vt100Input):
                 for piece in translate_keys(text):
                     self.vt100_parser.feed(piece)
                     if piece == "\x1b":
+                        # The Escape key, which the next key does not make an Alt.
                         self.vt100_parser.flush()
+                        self.vt100_parser.feed_key_callback(KeyPress(Keys.Ignore, ""))
                 keys += self._take()
                 self._paste = "" if begins else None
             else:

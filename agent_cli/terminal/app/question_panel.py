@@ -370,8 +370,8 @@ class QuestionPanel:
         """Cancel all questions: the turn is interrupted."""
         self.guard.close()
         while self.ask is not None:
+            self._end_replies()
             ask, self.ask = self.ask, self._queued.popleft() if self._queued else None
-            self._screen.line.end_reply()
             ask.waiting.cancel()
 
     def defer(self) -> bool:
@@ -379,8 +379,8 @@ class QuestionPanel:
         if self.ask is None or self.ask.dialog.from_command:
             return False
         self.guard.close()
+        self._end_replies()
         ask, self.ask = self.ask, None
-        self._screen.line.end_reply()
         ask.waiting.answer(Defer())
         while self._queued:
             self.put(self._queued.popleft())
@@ -390,10 +390,28 @@ class QuestionPanel:
         self._words = words
         self._screen.line.begin_reply(words.label, self._unsent_replies.pop(words.label, words.text))
 
+    def _end_replies(self, *, sent: bool = False) -> None:
+        """Restore the draft; what was typed as replies to a question of a turn and not sent is added to it.
+
+        sent: the reply in the line is the answer. A changed command is no message, and goes.
+        """
+        line = self._screen.line
+        if line.replying and not line.picking and not sent and self._words is not None:
+            self._unsent_replies[self._words.label] = line.text
+        line.end_reply()
+        unsent, self._unsent_replies = self._unsent_replies, {}
+        if self.ask is None or self.ask.dialog.from_command:
+            return
+        dialog = self.ask.dialog
+        edits = {c.act.label for c in dialog.choices if isinstance(c.act, TextInput) and c.act.text}
+        texts = [text for label, text in unsent.items() if label not in edits and text.strip()]
+        if texts:
+            line.set_text("\n".join(filter(None, [line.buffer.text, *texts])))
+
     def _close_with(self, answer: Any) -> None:
         self.guard.close()
+        self._end_replies(sent=True)
         ask, self.ask = self.ask, None
-        self._screen.line.end_reply()
         if ask is not None:
             pick = ask.dialog.words
             if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
