@@ -75,9 +75,11 @@ def greeting_lines(model: str, mode: str, folder: str, width: int) -> list[str]:
 
 def farewell(agent: Agent, worktree: str) -> Iterator[str]:
     """Yield the last lines of a session: the background jobs that end with it, and how to resume it."""
-    jobs = list(agent.tool_context.state(Jobs).unfinished().values())
-    if jobs:
-        yield f"{counted(len(jobs), 'background job')} ended: {', '.join(shorten(one_line(job), 60) for job in jobs)}"
+    jobs = agent.tool_context.state(Jobs)
+    for found, state in ((jobs.unfinished(), "ended"), (jobs.outliving(), "still running, as it has detached itself")):
+        if found:
+            names = ", ".join(shorten(one_line(name), 60) for name in found.values())
+            yield f"{counted(len(found), 'background job')} {state}: {names}"
     if agent.unsaved:
         yield f"warning: {agent.unsaved}"
     elif agent.conversation.history and agent.settings.save_sessions:

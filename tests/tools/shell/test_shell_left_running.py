@@ -165,12 +165,15 @@ def test_all_jobs_end_with_the_conversation(bench: Bench) -> None:
 
 def test_outside_a_daemon_stays_and_a_background_process_does_not(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    for first in ("", "setsid "):
+    # `timeout` and job control only leave the group.
+    for first in ("", "timeout 60 ", "set -m; ", "setsid "):
         bench("Bash", command=f"{first}sleep 60 >/dev/null 2>&1 & echo $! > pid")
         pid = int((tmp_path / "pid").read_text())
         assert [job.running for job in bench.ctx.state(Jobs).all()] == [True]
+        assert soon(lambda: len(bench.ctx.outliving()) == (first == "setsid "))  # noqa: B023
+        assert len(bench.ctx.unfinished()) == (first != "setsid ")
         bench.ctx.close()
-        assert not gone(pid) if first else soon(lambda: gone(pid))  # noqa: B023
+        assert not gone(pid) if first == "setsid " else soon(lambda: gone(pid))  # noqa: B023
         bench = Bench(tmp_path)
     os.kill(pid, signal.SIGKILL)
 

@@ -10,17 +10,21 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from agent_tools.sandbox.conditions import Kind, MaskedPath
 from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
 from agent_tools.text import one_line, sanitize_output
 
 # Lines that are kept for each sign: the first and the last ones, cut.
+_MAX_CHECKED_LINES = 1_000
 _MAX_FIRST, _MAX_LAST, _MAX_LINE_CHARS = 20, 20, 1_000
 _READ_ONLY = r"Read-only file system|\bEROFS\b"
 _BUSY = r"Device or resource busy|\bEBUSY\b"
 _NETWORK = (
-    r"Network is unreachable|No route to host|[Cc]ould not resolve|[Uu]nable to resolve|[Ff]ailed to resolve"
+    r"Network is unreachable|No route to host"
+    r"|(?:[Cc]ould not|[Uu]nable to|[Ff]ailed to) resolve (?:the )?(?:remote )?"
+    r"(?:host|proxy|address|['\"‘]?(?:[\w-]+\.)+[a-z]{2,}\b)"
     r"|[Ff]ailure in name resolution|Name or service not known|No address associated|failed to lookup address"
     r"|\b(?:ENETUNREACH|EHOSTUNREACH|EAI_AGAIN|ENOTFOUND)\b|no such host|getaddrinfo"
 )
@@ -42,6 +46,8 @@ _AUTHENTICATION = (
 
 
 _MISSING_FILE = "No such file|Cannot connect"
+# Git goes on, and may end with 0: then it is looked for in the first lines.
+_NOT_REPLACED = re.compile(rf"(?:error|warning): unable to unlink (?:old )?'([^']+)': (?:{_READ_ONLY}|{_BUSY})")
 # What is said of a file that cannot be opened, moved or replaced: by git, for which it has changed, and by the system.
 _MASKED = (
     r"unsupported file type|can only add regular files|would be overwritten by|not uptodate|local modifications"
@@ -51,6 +57,7 @@ _SIGNS = {
     "keys": re.compile(f"{_SIGNING}|{_AUTHENTICATION}"),
     "read-only": re.compile(_READ_ONLY),
     "busy": re.compile(_BUSY),
+    "not replaced": _NOT_REPLACED,
     "missing": _MISSING,
     "sockets": re.compile(_SOCKETS),
     "absent": re.compile(_MISSING_FILE),
@@ -129,9 +136,14 @@ def explain_refusal(
     was_there_before: returns True if a path in a temporary directory is read-only because it is not the session's.
     masked: what the command must not use.
     """
-    if kind == "none" or code == 0:
+    if kind == "none":
         return ""
-    signs = Signs(lines, _names_of(masked))
+    signs = Signs(lines if code else islice(lines, _MAX_CHECKED_LINES), _names_of(masked))
+    if found := _NOT_REPLACED.search(signs.text("not replaced")):
+        what = f"git changed only a part of the work tree, since {found[1]} is protected; git status shows the rest"
+        return _refusal_line("refused", what, signs.count("not replaced"))
+    if code == 0:
+        return ""
     if reason := _setup_error(signs.last_line, code):
         what = "call again with dangerouslyDisableSandbox, or continue without it"
         return f"[the sandbox could not be set up: {reason}; {what}]"

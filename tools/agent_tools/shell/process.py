@@ -219,7 +219,7 @@ class RunningProcess:
     terminal: connect it to a new terminal; `type` types into it.
     report: our end of the socket of `keep.bash`, which fills `left`.
     left: what the command left running in the sandbox; see `follow` for one outside.
-    spares_daemons: `end` leaves alone what has left the group.
+    spares_daemons: `end` leaves alone what has left the session.
     mark: value in the environment that identifies its descendants on Linux.
     Only `wake` is thread-safe.
     """
@@ -437,9 +437,7 @@ class RunningProcess:
                 pass
 
     def end(self) -> None:
-        """End the process and its group: SIGTERM, a short wait, then SIGKILL; also processes that have left the group,
-        unless daemons are spared.
-        """
+        """End the group: SIGTERM, a short wait, then SIGKILL; also what has left it but, if spared, daemons."""
         pid = self.process.pid
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGTERM)
@@ -449,10 +447,13 @@ class RunningProcess:
             self.read(min(left, 0.01) if self._has_ended() else left)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        if not self.spares_daemons:
-            end_strays(self.mark)
+        end_strays(self.mark, pid if self.spares_daemons else 0)
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
+
+    def is_detached(self) -> bool:
+        """Return True if only daemons are left of a command."""
+        return self._strays is not None and self._strays.detached()
 
     def group_is_alive(self) -> bool:
         """Return True if members of the group outlived the process."""

@@ -66,6 +66,10 @@ class Strays:
         """Return the command lines of some."""
         return tuple(filter(None, map(_command_line, sorted(self._found))))[:_MAX_NAMED]
 
+    def detached(self) -> bool:
+        """Return True if each has a session of its own, as a daemon has."""
+        return bool(self._found) and not any(_is_in_session(pid, self._leader) for pid in list(self._found))
+
     def close(self) -> None:
         """Stop watching them."""
         for descriptor in self._found.values():
@@ -97,15 +101,28 @@ def _command_line(pid: int) -> str:
     return ""
 
 
-def end_strays(mark: str) -> None:
-    """Kill the processes of a command, also those that have left its group. Needs /proc."""
+def _is_in_session(pid: int, leader: int) -> bool:
+    try:
+        return os.getsid(pid) == leader
+    except OSError:
+        return False
+
+
+def end_strays(mark: str, session: int = 0) -> None:
+    """Kill the processes of a command, also those that have left its group. Needs /proc.
+
+    session: if not 0, only those in this session: others are daemons.
+    """
     needle = f":{mark}".encode()
     for _ in range(3):
         found = False
         for entry in _PROC.glob("[0-9]*"):
             with suppress(OSError):
-                if needle in read_start(entry / "environ", _MAX_ENVIRON_BYTES):
+                pid = int(entry.name)
+                if needle in read_start(entry / "environ", _MAX_ENVIRON_BYTES) and (
+                    not session or _is_in_session(pid, session)
+                ):
                     found = True
-                    os.kill(int(entry.name), signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
         if not found:
             return
