@@ -102,6 +102,13 @@ def test_an_answer_without_calls_compiles_three_patterns_and_loads_few_modules(t
     assert len(ours) <= 116, len(ours)
 
 
+def test_a_first_command_compiles_few_of_the_patterns_that_judge_commands(tmp_path: Path) -> None:
+    with ModelServer([Reply(calls=(Call("Bash", {"command": "true"}),)), Reply(text="Ok.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_SANDBOX_MODE": "off"}
+        found = compiled(tmp_path, "-p", "--model", "openai/x", "--allowedTools", "Bash", "--", "hi", **env)
+    assert len(found) <= 48, "\n".join(found)
+
+
 def test_the_version_imports_next_to_nothing_of_ours(tmp_path: Path) -> None:
     found = [m for m in sorted(loaded(tmp_path, "--version")) if m.startswith("agent")]
     lazy = ["agent_tools", "agent_tools.lazy"]

@@ -9,15 +9,16 @@ import re
 from typing import Any, Literal
 
 from agent_cli.core.hooks import HOOK_EVENTS
+from agent_tools.lazy import lazy_pattern
 
 # What other programs, and people from memory, call these lists. Compared in lower case, letters only.
-_REFUSING = re.compile(
+_REFUSING = lazy_pattern(
     r"(?:deny|denied|denies|denylist|disallow|forbid|blocklist|blacklist|blocked(?:tools|rules|commands)"
     r"|ignore(?:patterns|paths|files))"
 )
-_ASKING = re.compile(r"(?:ask|asks|asklist|asktools|askrules|confirm|requireapproval|prompt(?:for|before))")
-_ALLOWING = re.compile(r"(?:allow|allows|allowed|allowlist|whitelist|allow(?:ed)?(?:tools|rules|commands|list))")
-_GROUP = re.compile(r"(?:permis+ions?|permision\w*|perms?|rules|permissionrules|toolpermissions)")
+_ASKING = lazy_pattern(r"(?:ask|asks|asklist|asktools|askrules|confirm|requireapproval|prompt(?:for|before))")
+_ALLOWING = lazy_pattern(r"(?:allow|allows|allowed|allowlist|whitelist|allow(?:ed)?(?:tools|rules|commands|list))")
+_GROUP = lazy_pattern(r"(?:permis+ions?|permision\w*|perms?|rules|permissionrules|toolpermissions)")
 
 
 def rule_list(raw: Any) -> list[Any] | None:
@@ -27,7 +28,7 @@ def rule_list(raw: Any) -> list[Any] | None:
     return list(raw) if isinstance(raw, list | tuple) else None
 
 
-_HOOKS = re.compile(r"(?:pre|post|command|user|agent|tool)*hooks?(?:config|settings)?")
+_HOOKS = lazy_pattern(r"(?:pre|post|command|user|agent|tool)*hooks?(?:config|settings)?")
 _EVENTS = frozenset(name.lower() for name in HOOK_EVENTS)
 _MAX_DEPTH = 3
 
@@ -51,10 +52,10 @@ def resembled_table(key: str, value: Any, depth: int = 0) -> str:
 def resembled_list(key: str) -> Literal["", "deny", "ask", "allow", "permissions"]:
     """Return which key of permissions a key looks like; "" for none."""
     letters = re.sub(r"[^a-z]", "", key.lower())
-    if re.match(_REFUSING, letters):
+    if _REFUSING.match(letters):
         return "deny"
-    if re.fullmatch(_ASKING, letters):
+    if _ASKING.fullmatch(letters):
         return "ask"
-    if re.fullmatch(_ALLOWING, letters):
+    if _ALLOWING.fullmatch(letters):
         return "allow"
-    return "permissions" if re.fullmatch(_GROUP, letters) else ""
+    return "permissions" if _GROUP.fullmatch(letters) else ""

@@ -25,11 +25,12 @@ from agent_cli.permissions.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, of_process, real_path
+from agent_tools.lazy import lazy_pattern
 from agent_tools.process.guarded_git import GitError
 from agent_tools.shell.state import NON_INTERACTIVE
 
 # Exported variables that may change what a read-only program does.
-_TAINTING = re.compile(
+_TAINTING = lazy_pattern(
     r"LD_\w*|DYLD_\w*|BASH_\w*|ENV|IFS|PS4|CDPATH|GLOBIGNORE|GIT_\w*|\w*PAGER|\w*EDITOR|VISUAL|PYTHON\w*|NODE_\w*|PERL\w*|"
     r"RUBY\w*|LESS\w*|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LOCPATH|GCONV_PATH|MALLOC_\w*|TMPDIR|HOME|XDG_CONFIG_HOME|"
     r"GH_\w*|GITHUB_\w*|KUBE\w*|DOCKER_\w*|HELM_\w*|PIP_\w*|BROWSER|JAVA_TOOL_OPTIONS|"
@@ -114,7 +115,7 @@ def repository(folder: Path) -> Path | None:
 _GIT_SECONDS = 1.5
 _MAX_LISTED_BYTES = 1 << 22
 _MAX_SCANNED = 10_000
-_OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
+_OPEN_FILES = lazy_pattern(r"/dev/(?:null|stdin|fd/\d\d?)")
 # What the machine says of itself to everybody.
 _PUBLIC_FILES = frozenset(
     "/etc/os-release /etc/lsb-release /etc/debian_version /proc/cpuinfo /proc/meminfo /proc/version "

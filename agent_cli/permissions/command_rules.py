@@ -24,6 +24,7 @@ from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import SimpleCommand, Word, is_plain_assignment
 from agent_tools.base import Effect
+from agent_tools.lazy import lazy_pattern
 from agent_tools.registry import tool_traits
 
 
@@ -140,7 +141,7 @@ def _texts(words: Iterable[Word]) -> tuple[str, ...]:
 
 
 # Words without quotes, expansions or assignments, of which the first is no keyword of the shell.
-_PLAIN_SPEC = re.compile(
+_PLAIN_SPEC = lazy_pattern(
     r"(?!(?:if|then|elif|else|fi|time|for|in|until|while|do|done|case|esac|coproc|select|function|let|declare|typeset|local"
     r"|readonly|export)(?:\s|$))[\w./@%+,:-]+(?: [\w./@%+,:-]+)*"
 )

@@ -33,6 +33,7 @@ from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace, real_path
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.text import one_line
@@ -69,7 +70,7 @@ class ApprovalFacts(Value):
 # A line for the user, and True if it is also a warning, or the text of the warning.
 _Found = tuple[str, bool | str]
 # Reasons of the policy that matter even to a user who trusts the program that runs.
-_GRAVE = re.compile(r"protected file|outside the (?:workspace|sandbox)|holds secrets|named this address before")
+_GRAVE = lazy_pattern(r"protected file|outside the (?:workspace|sandbox)|holds secrets|named this address before")
 
 
 def approval_facts(context: ApprovalContext) -> ApprovalFacts:
@@ -221,11 +222,11 @@ _SCRIPT_INTERPRETERS = frozenset(
     "python pypy node nodejs bun ruby perl php lua luajit Rscript julia tclsh elixir bash sh dash".split()
 )
 # A file with an extension or in a folder, in the workspace: `node inspect` is none, `/dev/stdin` is not in it.
-_SCRIPT = re.compile(r"(?!\S*\.\.)(?:\./)?[\w@+.][\w@+.-]*(?:/[\w@+.-]+)+|(?!\S*\.\.)[\w@+][\w@+.-]*\.\w+")
-_PYTHON_FLAGS = re.compile(r"-[BEIOPbqsSu]+")
+_SCRIPT = lazy_pattern(r"(?!\S*\.\.)(?:\./)?[\w@+.][\w@+.-]*(?:/[\w@+.-]+)+|(?!\S*\.\.)[\w@+][\w@+.-]*\.\w+")
+_PYTHON_FLAGS = lazy_pattern(r"-[BEIOPbqsSu]+")
 _MODULES_THAT_READ_PROGRAMS = frozenset(("code", "pdb", "IPython", "asyncio", "sqlite3", "pty"))
 # Options that make a test runner or formatter load, start or remove something other than the project's own.
-_UNSAFE_OPTIONS = re.compile(
+_UNSAFE_OPTIONS = lazy_pattern(
     r"-p|-c|-o|-C|-f|-exec|-toolexec|--(?:basetemp|rootdir|confcutdir|config|config-file|override-ini|plugin|pdbcls|prefix|"
     r"script-shell|runner|require|globalSetup|setupFiles|testRunner|manifest-path|target-dir|settings)(?:=.*)?"
 )
@@ -236,7 +237,7 @@ _HOSTILE = {
     " $(touch x)": "echo $(touch x)",
 }
 # Commands that a rule can spell literally: no glob, expansion or parenthesis.
-_PLAIN = re.compile(r"[\w@%+=:,./~^'\"-]+(?: [\w@%+=:,./~^'\"-]+)*")
+_PLAIN = lazy_pattern(r"[\w@%+=:,./~^'\"-]+(?: [\w@%+=:,./~^'\"-]+)*")
 
 
 def rules_for_command(

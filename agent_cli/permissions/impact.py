@@ -9,7 +9,6 @@ size, time and inode, without reading them.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -21,6 +20,7 @@ from agent_cli.permissions.operands import MAX_MATCHES
 from agent_cli.permissions.programs.danger import Danger
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 from agent_tools.text import counted
 
 # In a tree with more files, only these are compared.
@@ -28,7 +28,7 @@ _MAX_MARKS = 5_000
 _MARK_SECONDS = 2.0
 _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
 _MAX_LISTED = 10
-_REF = re.compile(r"[\w./@{}~^-]+")
+_REF = lazy_pattern(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 

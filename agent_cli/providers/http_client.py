@@ -447,12 +447,11 @@ class HttpModelClient(ABC):
             except OverflowError:
                 raise errors.malformed(f"{reply.host} sent an event of more than {MAX_ANSWER_BYTES:,} bytes.") from None
             for _, text in found:
-                if text.startswith("{"):
-                    yield from self._read_object(text, last=not data)
-                elif text.strip() == "[DONE]":
-                    yield {"done": True}
-                elif text.strip():
-                    yield from self._read_object(text, last=not data)
+                if not text.startswith("{") and text.strip() in ("", "[DONE]"):
+                    if text.strip():
+                        yield {"done": True}
+                elif (event := self._read_object(text, last=not data)) is not None:
+                    yield event
 
     def _data(self, reply: HttpResponse) -> Iterator[bytes]:
         """Yield the bytes of a reply, and b"" at its end, also if the connection breaks: what came last may be whole.
@@ -469,15 +468,14 @@ class HttpModelClient(ABC):
         if broken is not None:
             raise broken
 
-    def _read_object(self, text: str, *, last: bool) -> Iterator[dict[str, Any]]:
-        """Yield the object. last: the end of the stream follows, which may have cut it; then it is left out."""
+    def _read_object(self, text: str, *, last: bool) -> dict[str, Any] | None:
+        """Return the object. last: the end of the stream follows, which may have cut it; then None is returned."""
         try:
-            found = self._object(text)
+            return self._object(text)
         except ModelError:
             if last:
-                return
+                return None
             raise
-        yield found
 
     def _object(self, text: str) -> dict[str, Any]:
         try:

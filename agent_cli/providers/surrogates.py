@@ -11,6 +11,8 @@ from typing import Any
 
 from agent_cli.providers.base import Chunk, MessageStop, TextChunk, ThinkingChunk, ToolCallDelta
 
+# A union would be made again for every piece.
+_TEXTS = (TextChunk, ThinkingChunk)
 # Takes the place of a half that has no other.
 REPLACEMENT = "\ufffd"
 
@@ -24,7 +26,7 @@ def join_surrogates(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     pending: dict[Any, tuple[str, Chunk]] = {}
     key: Any
     for chunk in chunks:
-        if isinstance(chunk, TextChunk | ThinkingChunk):
+        if isinstance(chunk, _TEXTS):
             key, name, text = type(chunk), "text", chunk.text
         elif isinstance(chunk, ToolCallDelta):
             key, name, text = chunk.index, "json", chunk.json

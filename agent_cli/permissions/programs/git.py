@@ -16,6 +16,7 @@ from agent_cli.permissions.programs.effects import REMOTE, Touch
 from agent_cli.permissions.programs.row import CONFIG, KEYS
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
 # Options of git that run, read or write something else, with any subcommand.
@@ -82,7 +83,9 @@ _VALUED = frozenset(
     "--list-cmds".split()
 )
 # Programs that git may be told to use as a pager or editor without a question.
-_USUAL_PROGRAM = re.compile(r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d")
+_USUAL_PROGRAM = lazy_pattern(
+    r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d"
+)
 _RUNNING = frozenset(
     "difftool mergetool for-each-repo filter-branch remote-ext merge-index daemon instaweb send-email web--browse "
     "submodule--helper".split()
@@ -342,7 +345,7 @@ def git_needs_network(words: Sequence[Word]) -> bool:
 
 
 _READS_REMOTES = frozenset(("-v", "--verbose", "show", "get-url"))
-_BRANCH = re.compile(r"-[dDmMcCut]+|--(?:delete|move|copy|track|set-upstream-to|unset-upstream|edit-description)\b.*")
+_BRANCH = lazy_pattern(r"-[dDmMcCut]+|--(?:delete|move|copy|track|set-upstream-to|unset-upstream|edit-description)\b.*")
 
 
 def git_outside_reason(words: Sequence[Word], root: Path) -> str:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
+from agent_tools.lazy import lazy_pattern
 from agent_tools.sandbox.conditions import Kind, MaskedPath
 from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
 from agent_tools.text import one_line, sanitize_output
@@ -34,7 +35,7 @@ _SOCKETS = r"/[\w./-]*\.sock\b|Cannot connect to the Docker daemon|/run/[\w./-]+
 _MISSING = re.compile(r"(/[^\s'\"’:]+)['\"’]?: No such file or directory|No such file or directory: ['\"]?(/[^\s'\"]+)")
 _LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[?::1\]?)(?:[\"']?,? ?(?:port|:)?[ :/]?(\d{2,5}))?")
 _REFUSED = r"[Cc]onnection refused|\bECONNREFUSED\b|Failed to connect|Could not connect|Couldn't connect"
-_HOST = re.compile(
+_HOST = lazy_pattern(
     r"(?:resolve(?: host(?:name)?)?:? ['\"]?|ENOTFOUND |EAI_AGAIN |lookup |host=['\"]|dns error: )"
     r"((?:[\w-]+\.)+[a-z]{2,})",
     re.I,
@@ -71,7 +72,7 @@ _SIGNS = {
 # By exit code, how the line begins; sandbox-exec ends so if it cannot read the rules, or not apply them.
 _SETUP_ERRORS = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX, 65: "sandbox-exec: ", 71: "sandbox-exec: "}
 _WITHOUT_PERMISSION = {"landlock": "writing", "seatbelt": "writing outside the workspace, a protected or hidden file"}
-_ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
+_ANY_SIGN = lazy_pattern("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
 
 
 class Signs:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from agent_tools.fs import protected_names
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.lazy import lazy_pattern
 from agent_tools.net.urls import split_url
 from agent_tools.record import Value
 from agent_tools.results import ToolError
@@ -188,7 +189,7 @@ _REQUIRED_NAMES = frozenset(protected_names.plain_names((*protected_names.AGENT_
 # Protected in the home folder if it is writable.
 PROTECTED_HOME_NAMES = protected_names.plain_names(protected_names.HOME_NAMES)
 # Keys in git's configuration that name other files.
-_GIT_CONFIG_PATHS = re.compile(
+_GIT_CONFIG_PATHS = lazy_pattern(
     r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I
 )
 _MAX_GIT_CONFIG_BYTES = 1 << 18

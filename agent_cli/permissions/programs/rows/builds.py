@@ -13,25 +13,28 @@ from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import HOOKS, INSTALLS, KEYS, Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 
 # Values of make variables that are plain words or paths, with no meaning to a shell.
-_PLAIN_VALUE = re.compile(r"[\w.,:/+=@%-]*")
+_PLAIN_VALUE = lazy_pattern(r"[\w.,:/+=@%-]*")
 _MAKE_VARIABLES = frozenset(
     ("SHELL", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS", "MAKESHELL", "COMSPEC")
 )
 _LINKER = re.compile(r"-[sw]|-X(?:=.*)?|-buildid=.*|'?\w[\w./-]*=[^`]*")
 _COMPILER_FLAGS = re.compile(r"(?:[\w./]+=)?-[NlmSB]+")
-_PASSED_ON = re.compile(r"-W[alp],(.*)")
-_WRITES_FROM_LINKER = re.compile(r"(?:^|,)(?:-o|-M[A-Z]*D|-MF|-MM?D|-plugin|-T|-dynamic-linker|--script|-Map)")
+_PASSED_ON = lazy_pattern(r"-W[alp],(.*)")
+_WRITES_FROM_LINKER = lazy_pattern(r"(?:^|,)(?:-o|-M[A-Z]*D|-MF|-MM?D|-plugin|-T|-dynamic-linker|--script|-Map)")
 # Properties of Maven and Gradle that name a program, or code that runs in one.
-_RUNNING_PROPERTY = re.compile(r"exec\..*|argLine|(?:.*\.)?jvm(?:args)?|.*[.]java\.home|maven\.ext\..*|.*\.executable")
+_RUNNING_PROPERTY = lazy_pattern(
+    r"exec\..*|argLine|(?:.*\.)?jvm(?:args)?|.*[.]java\.home|maven\.ext\..*|.*\.executable"
+)
 # Options of Maven with more than one letter, which are no cluster.
-_MAVEN_FLAGS = re.compile(r"-(?:n[a-z]{1,2}|amd?|fae|ff|fn|llr|cpu|npr|up|ep|emp)")
-_RUNNING_GOAL = re.compile(r"exec:.*|antrun:.*|[^:]+:[^:]+:.+")
-_TOOLCHAIN = re.compile(
+_MAVEN_FLAGS = lazy_pattern(r"-(?:n[a-z]{1,2}|amd?|fae|ff|fn|llr|cpu|npr|up|ep|emp)")
+_RUNNING_GOAL = lazy_pattern(r"exec:.*|antrun:.*|[^:]+:[^:]+:.+")
+_TOOLCHAIN = lazy_pattern(
     r"(?i)(?:.*_)?(?:COMPILER|LAUNCHER|LINKER|MAKE_PROGRAM|COMMAND|TOOLCHAIN_FILE|INCLUDE)(?:_\w+)?"
 )
-_HARMLESS_MAKE = re.compile(r"-j\d*|-k|-l\d+|-v|-s|\d+|[A-Za-z][\w-]*")
+_HARMLESS_MAKE = lazy_pattern(r"-j\d*|-k|-l\d+|-v|-s|\d+|[A-Za-z][\w-]*")
 _NO_OUTPUT = frozenset("--noemit --help --version --showconfig --listfilesonly".split())
 
 

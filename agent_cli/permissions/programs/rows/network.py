@@ -17,14 +17,15 @@ from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import KEYS, Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 
 # Neither an address nor a file of options.
-PLAIN_OPERAND = re.compile(r"(?!.*://)[\w#][\w./:#@,-]{0,199}")
+PLAIN_OPERAND = lazy_pattern(r"(?!.*://)[\w#][\w./:#@,-]{0,199}")
 # Filters of gh are jq's, which can read the environment.
-_ENVIRONMENT = re.compile(r"\b(?:env|ENV|input_filename|import|include)\b")
+_ENVIRONMENT = lazy_pattern(r"\b(?:env|ENV|input_filename|import|include)\b")
 # Words of a search that name another repository.
-_ELSEWHERE = re.compile(r"\b(?:repo|org|user|owner|enterprise):\S", re.IGNORECASE)
-_SECRET_KINDS = re.compile(r"(?:^|[,/])secrets?(?=$|[./,])", re.IGNORECASE)
+_ELSEWHERE = lazy_pattern(r"\b(?:repo|org|user|owner|enterprise):\S", re.IGNORECASE)
+_SECRET_KINDS = lazy_pattern(r"(?:^|[,/])secrets?(?=$|[./,])", re.IGNORECASE)
 
 
 def values_of(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
