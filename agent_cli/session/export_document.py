@@ -124,7 +124,7 @@ def _tool_entry(call: CallView) -> ToolEntry:
         call.result.text if call.result is not None else "",
         done.duration_ms if done is not None else 0,
         done.display if done is not None else None,
-        tuple(map(_tool_entry, call.inner)),
+        tuple(map(_tool_entry, call.nested.own_calls() if call.nested is not None else ())),
     )
 
 

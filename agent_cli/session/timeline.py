@@ -116,7 +116,7 @@ def turn_summary(turn: TurnView) -> TurnSummary:
         turn.mode,
         tuple(map(_call_summary, turn.calls)),
         usage=turn.usage,
-        agents={call.call_id: call.usage for call in turn.calls if call.usage != Usage()},
+        agents={call.call_id: call.nested.usage for call in turn.calls if call.nested and call.nested.models},
         warnings=tuple(turn.warnings),
         hooks=tuple(turn.hooks),
         notes=tuple(turn.notes),

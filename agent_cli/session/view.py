@@ -34,7 +34,7 @@ from agent_cli.core.events import (
     events_by_tag,
 )
 from agent_cli.core.hooks import HOOK_EVENTS
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_synthetic, user_text
+from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, is_synthetic, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Header
@@ -56,15 +56,15 @@ NoteKind = Literal["warning", "window", "rewind", "end"]
 class CallView:
     """A tool call, the decision about it, and what came of it.
 
-    task: the call whose sub-agent made it, and agent its type; None and "" for the session's own.
+    agent: the type of the sub-agent that made it; "" for the session's own.
     requested: it passed the checks of its arguments, so `summary` is a sentence and not only the tool's name.
     decision, by, user, reason: the latest decision of a rule, a mode, a hook or a user.
     finished: how the tool ended; result: what the model got, also of a call that was rejected.
-    inner: the calls of its sub-agent. usage: of that sub-agent.
+    nested: what its sub-agent did; None without one.
     """
 
-    def __init__(self, call_id: str, tool: str, arguments: dict[str, Any], time: str, task: CallView | None) -> None:
-        self.call_id, self.tool, self.arguments, self.time, self.task = call_id, tool, arguments, time, task
+    def __init__(self, call_id: str, tool: str, arguments: dict[str, Any], time: str) -> None:
+        self.call_id, self.tool, self.arguments, self.time = call_id, tool, arguments, time
         self.summary = tool
         self.agent, self.round = "", 0
         self.requested = self.started = False
@@ -72,8 +72,7 @@ class CallView:
         self.decision = self.by = self.user = self.reason = self.decided = ""
         self.finished: ToolFinished | None = None
         self.result: ToolMessage | None = None
-        self.inner: list[CallView] = []
-        self.usage = Usage()
+        self.nested: SessionView | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -98,17 +97,22 @@ class MessageView:
     """A message of the user, or of the program on their behalf, or an answer of the model.
 
     uuids: IDs under which a host sent it.
+    calls, usage: of an answer. effort: how hard the model was told to think.
     """
 
-    def __init__(self, message: UserMessage | AssistantMessage, time: str, number: int, uuids: tuple[str, ...]) -> None:
-        self.message, self.time, self.round, self.uuids = message, time, number, uuids
+    def __init__(self, message: UserMessage | AssistantMessage, time: str, uuids: tuple[str, ...]) -> None:
+        self.message, self.time, self.uuids = message, time, uuids
+        self.effort = ""
+        self.round = 0
+        self.calls: list[CallView] = []
+        self.usage = Usage()
 
 
 class NoteView:
     """A note of the program: a warning, a compaction, a rewind, or how a turn ended if it did not complete."""
 
-    def __init__(self, text: str, time: str, kind: NoteKind) -> None:
-        self.text, self.time, self.kind = text, time, kind
+    def __init__(self, text: str, time: str, kind: NoteKind, event: Event) -> None:
+        self.text, self.time, self.kind, self.event = text, time, kind, event
 
 
 EntryView = MessageView | CallView | NoteView
@@ -119,7 +123,7 @@ class TurnView:
 
     before: number of messages in the history when it began.
     copied: it ran in the session that this one was forked from.
-    added: messages that the user sent while it ran.
+    calls: in order, each once. added: messages that the user sent while it ran.
     usage: of all model calls up to the next turn, which includes titles, compactions and side questions.
     finished: how its latest part ended; None before that. decided: of what it waited for, something was decided since.
     resumed: it has started again since it was suspended.
@@ -130,7 +134,7 @@ class TurnView:
         self.model = self.mode = ""
         self.started = self.copied = self.resumed = False
         self.round = 0
-        self.calls: list[CallView] = []
+        self.calls: dict[CallView, None] = {}
         self.added: list[MessageView] = []
         self.usage = Usage()
         self.warnings: list[str] = []
@@ -154,24 +158,31 @@ class SessionView:
     """A session as its events tell it.
 
     entries: what was said and done, in order. turns: the same, by turn.
-    models: usage by model, in order of first use.
+    models: usage by model, in order of first use. own_usage: of its model calls without those of sub-agents.
+    ends: how each part of a turn ended.
+    agent: the type of the sub-agent whose conversation this is; "" for a session. begun: the types of sub-agents, in
+        the order in which they began, each with its call.
     bad: records that could not be read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, agent: str = "") -> None:
+        self.agent = agent
         self.header: Header | None = None
         self.name = self.created = self.updated = ""
         self.entries: list[EntryView] = []
         self.turns: list[TurnView] = []
         self.plan: tuple[TodoItem, ...] = ()
         self.models: dict[str, Usage] = {}
+        self.ends: list[TurnFinished] = []
+        self.begun: list[CallView] = []
         self.bad = 0
         self._texts: list[str] = []
+        self._effort = ""
         self._open: dict[str, CallView] = {}
         self._early: list[HookFinished] = []
         # A message during a turn, which begins one of its own if a turn starts with it.
         self._next: MessageView | None = None
-        self._ended_usage = self._other_usage = Usage()
+        self.own_usage = self._last = self._other_usage = Usage()
 
     @classmethod
     def of_log(cls, data: bytes) -> SessionView:
@@ -199,15 +210,20 @@ class SessionView:
     @property
     def usage(self) -> Usage:
         """The usage of all model calls. Logs of earlier versions have it by turn only."""
-        return sum(self.models.values(), Usage()) if self.models else self._ended_usage + self._other_usage
+        ended = (end.usage for end in self.ends)
+        return sum(self.models.values(), Usage()) if self.models else sum(ended, self._other_usage)
+
+    def own_calls(self) -> Iterator[CallView]:
+        """Yield the calls, without those of sub-agents."""
+        return (entry for entry in self.entries if isinstance(entry, CallView))
 
     def all_calls(self) -> Iterator[CallView]:
         """Yield every call, each before those of its sub-agent."""
-        waiting = [entry for entry in reversed(self.entries) if isinstance(entry, CallView)]
+        waiting = list(self.own_calls())[::-1]
         while waiting:
             call = waiting.pop()
             yield call
-            waiting += reversed(call.inner)
+            waiting += reversed(list(call.nested.own_calls()) if call.nested is not None else [])
 
     def notes(self, kind: NoteKind) -> Iterator[NoteView]:
         """Yield the notes of a kind."""
@@ -223,86 +239,112 @@ class SessionView:
             self.turns[-1].hooks += self._early
             self._early = []
 
-    def apply(self, event: Event, time: str = "") -> None:
-        """Take the next event. time: of its record."""
+    def apply(self, event: Event, time: str = "") -> CallView | None:
+        """Take the next event; return the call that it is about, if any. time: of its record."""
         idle = self.turn is None or not self.turn.running
         if isinstance(event, HookFinished) and idle and event.event in _BEFORE_MESSAGE:
             self._early.append(event)
-            return
-        self._apply(event, time, None, "")
-
-    def _apply(self, event: Event, time: str, task: CallView | None, agent: str) -> None:
-        turn = self.turn
+            return None
         match event:
-            case MessageAdded(message=message):
-                if isinstance(message, ToolMessage):
-                    self._change(message.call_id, result=message)
-                if task is None:
-                    self._add_message(message, event.uuids, time)
             case ToolRequested():
-                self._request(event, time, task, agent)
+                return self._request(event, time)
             case ApprovalRequested() | QuestionAsked():
-                self._change(event.call_id, question=event)
+                return self._change(event.call_id, question=event)
             case ApprovalResolved() | QuestionAnswered():
-                self._decide(event, time)
+                return self._decide(event, time)
             case ToolStarted():
-                self._change(event.call_id, started=True)
+                return self._change(event.call_id, started=True)
             case ToolFinished():
-                self._change(event.call_id, finished=event)
+                return self._change(event.call_id, finished=event)
+            case MessageAdded(message=ToolMessage() as message):
+                self._next = None
+                self._texts.append(message.text)
+                return self._change(message.call_id, result=message)
             case SubagentEvent():
-                self._apply_nested(event, time)
-            case UsageAdded(model=model, usage=usage):
-                self._add_usage(model, usage)
+                return self._apply_nested(event, time)
+            case MessageAdded(message=(UserMessage() | AssistantMessage()) as message, uuids=uuids):
+                self._add_message(message, uuids, time)
+            case Compacted() | Uncompacted():
+                text = compacted_line(event) if isinstance(event, Compacted) else uncompacted_line(event)
+                self._note(text, time, "window", event)
+            case Warned(text=text):
+                self._note(text, time, "warning", event)
+            case _:
+                self._apply_of_session(event, time)
+        self._of_turn(event, "")
+        return None
+
+    def _apply_of_session(self, event: Event, time: str) -> None:
+        match event:
+            case PlanChanged(items=items):
+                self.plan = items
+            case Rewound(messages=messages, plan=plan):
+                self.plan = plan
+                self._rewind(event, messages, time)
+            case TurnStarted():
+                self._start_turn(event)
+            case RoundStarted() if self.turn is not None:
+                self.turn.round = event.round
+            case TurnFinished():
+                self._finish_turn(event, time)
             case SessionNamed():
                 self.name = event.name
                 self._other_usage += event.usage
                 self._add_usage(event.model, event.usage)
-            case Warned(text=text):
-                self._note(text, time, "warning")
-            case HookFinished() if turn is not None:
-                turn.hooks.append(event)
-            case Compacted():
-                self._note(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}", time, "window", shown=not task)
-                if not task and event.trigger == "manual":
-                    self._other_usage += event.usage
-            case PlanChanged(items=items) if task is None:
-                self.plan = items
-            case _ if task is None:
-                self._apply_own(event, time, turn)
 
-    def _apply_own(self, event: Event, time: str, turn: TurnView | None) -> None:
-        """Take an event that says nothing of the session if it is a sub-agent's."""
-        match event:
-            case Uncompacted():
-                self._note(uncompacted_line(event), time, "window")
-            case Rewound(messages=messages, plan=plan):
-                self.plan = plan
-                self._rewind(messages, time)
-            case TurnStarted():
-                self._start_turn(event)
-            case RoundStarted() if turn is not None:
-                turn.round = event.round
-            case TurnFinished():
-                self._ended_usage += event.usage
-                self._next = None
-                if turn is not None:
-                    turn.finished, turn.decided, turn.resumed = event, False, False
-                if event.result != "Complete" or event.degraded:
-                    why = event.failure.message if event.failure else event.text
-                    how = event.diagnostics.terminal_reason
-                    self.entries.append(NoteView(f"{how}: {why}" if why else how, time, "end"))
-
-    def _add_message(self, message: Message, uuids: tuple[str, ...], time: str) -> None:
+    def _of_turn(self, event: Event, agent: str) -> None:
+        """Add what a turn has of its own events and of those of its sub-agents. agent: the type of the sub-agent."""
         turn = self.turn
-        if isinstance(message, ToolMessage):
-            self._next = None
+        if isinstance(event, UsageAdded):
+            if not agent:
+                self.own_usage += event.usage
+                self._last = self._last if event.aside else event.usage
+            self._add_usage(event.model, event.usage)
+        elif turn is None:
+            return
+        elif isinstance(event, Warned):
+            turn.warnings.append(event.text)
+        elif isinstance(event, HookFinished):
+            turn.hooks.append(event)
+        elif isinstance(event, Compacted):
+            turn.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
+        elif isinstance(event, Uncompacted) and not agent:
+            turn.notes.append(uncompacted_line(event))
+
+    def _apply_nested(self, event: SubagentEvent, time: str) -> CallView | None:
+        inner, agent = event.event, event.agent
+        task = self._open.get(event.call_id) or self._begin(event.call_id, "Task", {}, time)
+        if task.nested is None:
+            task.nested = SessionView(agent)
+            self.begun.append(task)
+        call = task.nested.apply(inner, time)
+        while isinstance(inner, SubagentEvent):
+            agent, inner = inner.agent, inner.event
+        if isinstance(inner, Warned):
+            self._note(inner.text, time, "warning", inner)
+        self._of_turn(inner, agent)
+        if isinstance(inner, ToolRequested) and call is not None:
+            self._add_call(call)
+        return call
+
+    def _finish_turn(self, event: TurnFinished, time: str) -> None:
+        self._next = None
+        self.ends.append(event)
+        if (turn := self.turn) is not None:
+            turn.finished, turn.decided, turn.resumed = event, False, False
+        if event.result != "Complete" or event.degraded:
+            why = event.failure.message if event.failure else event.text
+            how = event.diagnostics.terminal_reason
+            self._note(f"{how}: {why}" if why else how, time, "end", event)
+
+    def _add_message(self, message: UserMessage | AssistantMessage, uuids: tuple[str, ...], time: str) -> None:
+        view = MessageView(message, time, uuids)
+        self.entries.append(view)
+        if isinstance(message, UserMessage):
+            self._add_user_message(view, self.turn)
         else:
-            view = MessageView(message, time, turn.round if turn is not None else 0, uuids)
-            self.entries.append(view)
-            if isinstance(message, UserMessage):
-                self._add_user_message(view, turn)
-            else:
-                self._add_answer(message, time, turn)
+            self._add_answer(view, message, self.turn)
+        view.effort, view.round = self._effort, self.turn.round if self.turn is not None else 0
         self._texts.append(message.text)
 
     def _add_user_message(self, view: MessageView, turn: TurnView | None) -> None:
@@ -320,7 +362,7 @@ class SessionView:
             self.turns.append(TurnView(text, view.time, before))
             self.turns[-1].hooks, self._early = self._early, []
 
-    def _add_answer(self, message: AssistantMessage, time: str, turn: TurnView | None) -> None:
+    def _add_answer(self, view: MessageView, message: AssistantMessage, turn: TurnView | None) -> None:
         self._next = None
         if turn is not None and turn.waits:
             # A fork has the other session's messages without its turns.
@@ -328,11 +370,12 @@ class SessionView:
                 self.turns.pop()
             else:
                 turn.copied = True
-        for call in message.calls:
-            self._begin(call.id, call.name, call.arguments, time, None)
+        view.usage, self._last = self._last, Usage()
+        view.calls = [self._begin(call.id, call.name, call.arguments, view.time) for call in message.calls]
 
     def _start_turn(self, event: TurnStarted) -> None:
         view, self._next = self._next, None
+        self._effort = str(event.saved.get("settings", {}).get("effort") or "")
         if view is not None and (turn := self.turn) is not None:
             # The turn before it was cut off.
             turn.added = [each for each in turn.added if each is not view]
@@ -341,46 +384,44 @@ class SessionView:
             turn.started, turn.model, turn.mode = True, event.model, event.mode
             turn.resumed = turn.finished is not None
 
-    def _begin(self, call_id: str, tool: str, arguments: dict[str, Any], time: str, task: CallView | None) -> CallView:
+    def _begin(self, call_id: str, tool: str, arguments: dict[str, Any], time: str) -> CallView:
         """Return the open call of an ID, which may repeat: some providers count from 1 in every answer."""
         call = self._open.get(call_id)
         if call is not None and call.result is None and call.finished is None:
             call.tool, call.arguments = tool, arguments
             return call
-        call = self._open[call_id] = CallView(call_id, tool, arguments, time, task)
-        if task is not None:
-            task.inner.append(call)
-        else:
-            self.entries.append(call)
+        call = self._open[call_id] = CallView(call_id, tool, arguments, time)
+        self.entries.append(call)
         return call
 
-    def _request(self, event: ToolRequested, time: str, task: CallView | None, agent: str) -> None:
-        call = self._begin(event.call_id, event.tool, event.arguments, time, task)
-        call.summary, call.agent = event.summary, agent
-        if (turn := self.turn) is not None and not call.requested:
-            call.round = turn.round
-            turn.calls.append(call)
-        call.requested = True
+    def _request(self, event: ToolRequested, time: str) -> CallView:
+        call = self._begin(event.call_id, event.tool, event.arguments, time)
+        call.summary, call.agent, call.requested = event.summary, self.agent, True
+        self._add_call(call)
+        return call
 
-    def _decide(self, event: ApprovalResolved | QuestionAnswered, time: str) -> None:
+    def _add_call(self, call: CallView) -> None:
+        """Add a call to the turn, which has those of sub-agents, too."""
+        if (turn := self.turn) is not None and call not in turn.calls:
+            call.round = turn.round
+            turn.calls[call] = None
+
+    def _decide(self, event: ApprovalResolved | QuestionAnswered, time: str) -> CallView | None:
         if isinstance(event, ApprovalResolved):
             decision, reason = str(event.decision), event.reason
         else:
             decision, reason = event.verdict, event.text
-        self._change(event.call_id, decision=decision, by=event.by, user=event.user, reason=reason, decided=time)
         if (turn := self.turn) is not None and decision != "defer":
             turn.decided = True
+        return self._change(event.call_id, decision=decision, by=event.by, user=event.user, reason=reason, decided=time)
 
-    def _apply_nested(self, event: SubagentEvent, time: str) -> None:
-        task, inner = self._open.get(event.call_id), event.event
-        if isinstance(inner, UsageAdded) and task is not None:
-            task.usage += inner.usage
-        # A sub-agent whose call is lost still belongs to the session.
-        self._apply(inner, time, task or CallView(event.call_id, "Task", {}, time, None), event.agent)
-
-    def _change(self, call_id: str, **fields: Any) -> None:
+    def _change(self, call_id: str, **fields: Any) -> CallView | None:
         if (call := self._open.get(call_id)) is not None:
             call.__dict__.update(fields)
+        return call
+
+    def _note(self, text: str, time: str, kind: NoteKind, event: Event) -> None:
+        self.entries.append(NoteView(text, time, kind, event))
 
     def _add_usage(self, model: str, usage: Usage) -> None:
         if (turn := self.turn) is not None:
@@ -394,16 +435,10 @@ class SessionView:
         name = model if provider else next((n for n in self.models if n.endswith(f"/{model}")), model)
         self.models[name] = self.models.get(name, Usage()) + usage
 
-    def _note(self, text: str, time: str, kind: NoteKind, *, shown: bool = True) -> None:
-        if shown:
-            self.entries.append(NoteView(text, time, kind))
-        if (turn := self.turn) is not None:
-            (turn.warnings if kind == "warning" else turn.notes).append(text)
-
-    def _rewind(self, messages: int, time: str) -> None:
+    def _rewind(self, event: Rewound, messages: int, time: str) -> None:
         there = "".join(self._texts[messages : messages + 1])
         del self._texts[messages:]
-        self.entries.append(NoteView(user_text(there), time, "rewind"))
+        self._note(user_text(there), time, "rewind", event)
         self._next = None
         if (turn := self.turn) is not None and turn.waits:
             self.turns.pop()  # its message was taken back before the turn began
