@@ -313,7 +313,7 @@ class SessionView:
 
     def _apply_nested(self, event: SubagentEvent, time: str) -> CallView | None:
         inner, agent = event.event, event.agent
-        task = self._open.get(event.call_id) or self._begin(event.call_id, "Task", {}, time)
+        task = self._open.get(event.call_id) or self._begin(event.call_id, agent, {}, time)
         if task.nested is None:
             task.nested = SessionView(agent)
             self.begun.append(task)
