@@ -55,6 +55,7 @@ from agent_cli.runtime.models import (
 from agent_cli.runtime.session import (
     ATTENDED_LOCK_WAIT_SECONDS,
     LOCK_WAIT_SECONDS,
+    OpenedSession,
     make_header,
     model_name,
     new_log,
@@ -111,10 +112,12 @@ def build_agent(
     asker: Asker = defer,
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
+    opened: OpenedSession | None = None,
 ) -> Agent:
     """Build an agent for one run. Raises UsageError.
 
     attended: a user is present. embedded: additions of the embedding program.
+    opened: the session to resume; by default, that of the options is opened.
     """
     settings = layers.settings()
     if layers.env:
@@ -124,11 +127,8 @@ def build_agent(
         settings = with_agent(options, run_env, layers, settings, embedded)
     servers = make_servers(options, run_env, layers, settings, warn, embedded.host)
     store = SessionStore(state_folder(run_env.env), run_env.root)
-    if options.continue_ or options.resume:
-        options = moved_project.follow_moved_project(options, store, run_env, layers, warn)
-    log, restored = open_session(
-        options, settings, store, warn, ATTENDED_LOCK_WAIT_SECONDS if attended else LOCK_WAIT_SECONDS, run_env
-    )
+    opened = opened or open_resumed(options, settings, run_env, layers, warn, attended=attended)
+    options, log, restored = opened.options, opened.log, opened.restored
     if restored is not None and options.fork_session:
         restored = moved_project.with_new_paths(restored, run_env.root)
     old = restored.header if restored is not None and not restored.rebuilt else None
@@ -261,6 +261,23 @@ def build_agent(
             agent.close()
             raise
     return agent
+
+
+def open_resumed(
+    options: RunOptions,
+    settings: Settings,
+    run_env: RunEnvironment,
+    layers: Layers,
+    warn: Callable[[str], None],
+    *,
+    attended: bool = False,
+) -> OpenedSession:
+    """Open the session that the options resume, if any. Raises UsageError. attended: a user is present."""
+    store = SessionStore(state_folder({**run_env.env, **layers.env}), run_env.root)
+    if options.continue_ or options.resume:
+        options = moved_project.follow_moved_project(options, store, run_env, layers, warn)
+    patience = ATTENDED_LOCK_WAIT_SECONDS if attended else LOCK_WAIT_SECONDS
+    return OpenedSession(options, *open_session(options, settings, store, warn, patience, run_env))
 
 
 def _load_memory(

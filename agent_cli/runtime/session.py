@@ -25,6 +25,7 @@ from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
+from agent_tools.record import Value
 from agent_tools.text import one_line
 
 if TYPE_CHECKING:
@@ -54,6 +55,23 @@ class SessionInUseError(UsageError):
     def __init__(self, text: str, where: str) -> None:
         super().__init__(text)
         self.where = where
+
+
+class OpenedSession(Value):
+    """The session that a run resumes, read under its lock; without one, both are None.
+
+    log: None also for a session that is not saved, or is copied.
+    options: of the run, which may copy the session although the user did not ask for it.
+    """
+
+    options: RunOptions
+    log: SessionLog | None = None
+    restored: Restored | None = None
+
+    def close(self) -> None:
+        """Release the session."""
+        if self.log is not None:
+            self.log.close()
 
 
 def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:

@@ -25,8 +25,7 @@ from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.runtime.attachments import attach_images
-from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.pending import refuse_fork, reopen
+from agent_cli.runtime.pending import open_session_agent
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import Exchange
 from agent_cli.session.pending_plans import claim_plan
@@ -139,15 +138,9 @@ class Repl(Dialogs):
         return EventRenderer(self._console, verbose=self.options.verbose)
 
     def _build(self, options: RunOptions) -> Agent:
-        if options.fork_session:
-            refuse_fork(options, self.layers.settings(), self.run_env)
-        approver, asker = self._make_approver("")
-        agent = build_agent(options, self.run_env, self.layers, approver, self._warn, asker=asker, attended=True)
+        agent = open_session_agent(options, self.run_env, self.layers, self._make_approver, self._warn, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
-        if waiting is None or not waiting.saved:
-            return restore_mode(agent, options)
-        agent.close()
-        return reopen(agent.header.session_id, self.run_env, options, self._make_approver, self._warn, attended=True)
+        return restore_mode(agent, options) if waiting is None or not waiting.saved else agent
 
     def _make_approver(self, on_ask: str) -> tuple[Approver, Asker]:
         """Return approver and asker. A user is present, so `on_ask` is ignored."""
