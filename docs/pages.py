@@ -19,6 +19,7 @@ from agent_cli.cli.help import GROUPS, explain, names_of
 from agent_cli.config import reference, run_options
 from agent_cli.core.hooks import events_table
 from agent_cli.headless import output
+from agent_cli.permissions.programs import git_reads, reads
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.table import ROWS
 from agent_cli.providers.registry import PROVIDERS, Provider
@@ -128,7 +129,9 @@ def slash_commands_block() -> str:
     """Return the slash commands that are built in."""
     head = "| command | what it does | other names | during a turn |\n|---|---|---|---|\n"
     rows = (
-        cells(code(f"/{c.name} {c.usage}".strip()), c.help, code(*(f"/{a}" for a in c.aliases)), "yes" if c.aside else "")
+        cells(
+            code(f"/{c.name} {c.usage}".strip()), c.help, code(*(f"/{a}" for a in c.aliases)), "yes" if c.aside else ""
+        )
         for c in (REGISTRY[name] for name in sorted(REGISTRY))
     )
     return head + "".join(rows)
@@ -199,8 +202,19 @@ def programs_page() -> str:
         title = next(title for title, holds in titles.items() if holds(row))
         words = " ".join(f"`{name}`" for name in sorted(names)).replace("|", "\\|")
         found[title] += f"| {words} | {_notes(row)} |\n"
+    nested: dict[str, list[str]] = {}
+    for name, inner in sorted(git_reads.NESTED):
+        nested.setdefault(name, []).append(inner)
+    git = [*sorted(git_reads.SUBCOMMANDS), *(f"{name} {' '.join(inner)}" for name, inner in nested.items())]
+    text = "".join(
+        f"## {title}\n\n" + "\n".join(wrap(code(*names), WIDTH, break_on_hyphens=False)) + "\n\n"
+        for title, names in (
+            ("Commands of the shell that only read", sorted(reads.BUILTINS)),
+            ("Subcommands of git that only read", git),
+        )
+    )
     head = "| programs | options that lead elsewhere, and other needs |\n|---|---|\n"
-    return "\n".join(f"## {title}\n\n{head}{lines}" for title, lines in found.items())
+    return text + "\n".join(f"## {title}\n\n{head}{lines}" for title, lines in found.items())
 
 
 def _notes(row: Row) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / ".site"
-PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
+PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 
 
@@ -35,7 +35,7 @@ def main() -> None:
     shutil.rmtree(TARGET, ignore_errors=True)
     shutil.copytree(ROOT / "docs", TARGET, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     sources = {TARGET / page.name: page for page in (ROOT / "docs").glob("*.md")}
-    sources |= {TARGET / name: ROOT / path for path, name in PAGES.items() if path != "README.md"}
+    sources |= {TARGET / name: ROOT / path for path, name in PAGES.items()}
     for target, source in sources.items():
         folder = source.parent.relative_to(ROOT).as_posix()
         target.write_text(for_the_site(source.read_text("utf-8"), folder, repository), "utf-8")
