@@ -116,7 +116,7 @@ def _command(command: Any, path: str, root: Any, level: int = 3) -> Iterator[str
         yield "| argument or option | what it does |\n|---|---|\n"
         for p in own:
             name = p.make_metavar(ctx) if p.param_type_name == "argument" else names_of(p)
-            yield cells(code(name), explain(p, ctx))
+            yield cells(code(name), explain(p, ctx).replace("(default: ", "(default "))
         yield "\n"
     if others := sorted({max(p.opts, key=len) for p in shown if p not in own}):
         listed = wrap(f"It also takes these [options of a run](options.md): {code(*others)}.", WIDTH)
@@ -227,14 +227,14 @@ def _notes(row: Row) -> str:
         "run": "run or steer", "write": "write", "into": "write into", "read": "read",
         "steer": "read instructions from", "chdir": "change the folder", "other": "change what is done",
     }  # fmt: skip
-    notes = [f"{words[role]}: {' '.join(f'`{name}`' for name in names)}" for role, names in of_roles.items()]
+    notes = [f"{words[role]} ({code(*names, between=' ')})" for role, names in of_roles.items()]
     if row.network:
-        notes.append("network" if "*" in row.network else f"network: {' '.join(f'`{verb}`' for verb in row.network)}")
+        notes.append("network" if "*" in row.network else f"network ({code(*row.network, between=' ')})")
     if row.verbs:
-        notes.append(f"only ask: {', '.join(f'`{verb}`' for verb in row.verbs)}")
+        notes.append(f"only look ({code(*row.verbs)})")
     if row.outside:
         notes.append(row.outside)
-    return "; ".join(notes)
+    return ", ".join(notes)
 
 
 def commands_list_block() -> str:
