@@ -318,9 +318,16 @@ def test_the_messages_of_troubleshooting_are_the_programs() -> None:
     assert not [piece for piece in pieces if len(piece) > 8 and piece not in spelled]
 
 
+def test_the_changelog_has_one_line_a_change() -> None:
+    lines = [line for line in text_of(ROOT / "CHANGELOG.md").splitlines()[5:] if line]
+    assert not [line for line in lines if not line.startswith(("#", "- ", "The first version."))]
+    first = text_of(ROOT / "CHANGELOG.md").partition("\n## [0.1.0]")[2].partition("\n## [")[0]
+    assert first.count("\n- ") <= 35
+
+
 @pytest.mark.parametrize("path", PAGES, ids=IDS)
 def test_lines_are_not_too_long(path: Path) -> None:
-    if path.name in ("configuration.md", "benchmarks.md"):
+    if path.name in ("configuration.md", "benchmarks.md", "CHANGELOG.md"):
         return
     prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
     assert not [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")]
