@@ -110,6 +110,13 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(text_of(linked)), target
 
 
+def test_the_pages_that_the_program_names_are_there() -> None:
+    files = [*(ROOT / "agent_cli").rglob("*.py"), *(ROOT / "tools").rglob("*.py"), ROOT / "action.yml"]
+    named = {name for path in files for name in re.findall(r"docs/[a-z-]+\.md", text_of(path))}
+    assert len(named) > 10
+    assert not [name for name in named if not (ROOT / name).is_file()]
+
+
 def anchors(text: str) -> set[str]:
     """The anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)

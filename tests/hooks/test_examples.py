@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from agent_cli.core.hooks import HOOK_EVENTS, HookEvent, events_table
+from agent_cli.core.hooks import HOOK_EVENTS, HookEvent
 from agent_cli.engine.conversation import consume
 from agent_tools.cancel import CancelToken
 from tests.support.fork_server import ROOT
