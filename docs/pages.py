@@ -144,7 +144,8 @@ _EXIT_CODES = {
     output.USAGE: "The usage or the settings are wrong. Nothing was sent.",
     output.SUSPENDED: "The run waits for the user.",
     output.LIMIT: "A limit stopped the run.",
-    output.DENIED: "The run finished, but a call was denied. Only with `--fail-on-denied`.",
+    output.DENIED: "The run finished, but every call needed an approval that nobody could give. With "
+    "`--fail-on-denied`, also if any call was denied.",
     output.DIFFERS: "A [replay](ci.md#record-and-replay) differs from the recording. Standard error shows the first "
     "difference.",
     FINDINGS_EXIT_CODE: "`agent review` has a finding at least as severe as [`--fail-on`](ci.md#reviews).",
@@ -179,7 +180,7 @@ def providers_block() -> str:
 
 
 def _provider(p: Provider) -> str:
-    address = code(p.base_url) if p.base_url else "LiteLLM's" if p.wire == "litellm" else "that of the location"
+    address = code(p.base_url) if p.base_url else "LiteLLM's" if p.wire == "litellm" else "by location"
     keys = code(*p.keys) or ("its own credentials" if not p.local else "none")
     return cells(code(p.name), _WIRES[p.wire], keys, " or ".join(filter(None, (address, code(*p.base_url_vars)))),
                  code(default) if (default := default_of(p)) else "")  # fmt: skip

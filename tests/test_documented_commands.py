@@ -47,6 +47,7 @@ ENDS_WITH = {
     "agent permissions check 'git push'": (None, "the decision is the exit code"),
     "agent hooks test PreToolUse": (None, "no hook is set up"),
     "agent doctor": (None, "it reports what this machine lacks"),
+    "agent-at-hand doctor": (None, "as before"),
 }
 # What the model writes, after how many results, at which prompt: for `--patch`, and in the turns of the sessions below.
 EDITS = ((0, "ename parse to read", "read.py"), (0, "edit one", "src/app.py"), (1, "edit two", "src/two.py"))
@@ -154,6 +155,7 @@ BLOCKS = [fence for fence in fences() if any(reason(c) is None for c in commands
 def test_the_commands_of_a_page_run(page: str, language: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/agent").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m agent_cli "$@"\n')
+    (tmp_path / "bin/agent-at-hand").write_text((tmp_path / "bin/agent").read_text())
     (tmp_path / "bin/ollama").write_text("#!/bin/sh\n")
     for program in (tmp_path / "bin").iterdir():
         program.chmod(0o755)
