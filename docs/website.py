@@ -6,6 +6,7 @@ Only the standard library is needed.
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import tomllib
@@ -16,9 +17,15 @@ TARGET = ROOT / ".site"
 PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 
+_CODE_WITH_BAR = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
+
 
 def for_the_site(text: str, folder: str, repository: str) -> str:
     """Return a page with links as the site needs them. folder: of the page, below the root."""
+
+    def code(match: re.Match[str]) -> str:
+        # Python-Markdown keeps the backslash before a bar in the code of a table.
+        return f"<code>{html.escape(match[1].replace(chr(92) + '|', '|')).replace('|', '&#124;')}</code>"
 
     def link(match: re.Match[str]) -> str:
         path = (ROOT / folder / match[1]).resolve().relative_to(ROOT).as_posix()
@@ -26,7 +33,7 @@ def for_the_site(text: str, folder: str, repository: str) -> str:
             return path.removeprefix("docs/")
         return PAGES.get(path) or f"{repository}/blob/main/{path}"
 
-    return _LINK.sub(link, text)
+    return _CODE_WITH_BAR.sub(code, _LINK.sub(link, text))
 
 
 def main() -> None:
