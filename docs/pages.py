@@ -15,7 +15,7 @@ from typing import Any, get_args
 from agent_cli.cli import command_names
 from agent_cli.cli.app import build_command_tree, load_command
 from agent_cli.cli.commands.review import FINDINGS_EXIT_CODE
-from agent_cli.cli.help import GROUPS, explain, names_of
+from agent_cli.cli.help import GROUPS, _explain, _names
 from agent_cli.config import reference, run_options
 from agent_cli.core.hooks import events_table
 from agent_cli.headless import output
@@ -23,7 +23,7 @@ from agent_cli.permissions.programs import git_reads, reads
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.table import ROWS
 from agent_cli.providers.registry import PROVIDERS, Provider
-from agent_cli.providers.server_info import default_of
+from agent_cli.providers.server_info import _default_of
 from agent_cli.runtime.user_decision import decisions_table
 from agent_cli.terminal.commands import REGISTRY
 
@@ -115,8 +115,8 @@ def _command(command: Any, path: str, root: Any, level: int = 3) -> Iterator[str
     if own:
         yield "| argument or option | what it does |\n|---|---|\n"
         for p in own:
-            name = p.make_metavar(ctx) if p.param_type_name == "argument" else names_of(p)
-            yield cells(code(name), explain(p, ctx).replace("(default: ", "(default "))
+            name = p.make_metavar(ctx) if p.param_type_name == "argument" else _names(p)
+            yield cells(code(name), _explain(p, ctx).replace("(default: ", "(default "))
         yield "\n"
     if others := sorted({max(p.opts, key=len) for p in shown if p not in own}):
         listed = wrap(f"It also takes these [options of a run](options.md): {code(*others)}.", WIDTH)
@@ -183,7 +183,7 @@ def _provider(p: Provider) -> str:
     address = code(p.base_url) if p.base_url else "LiteLLM's" if p.wire == "litellm" else "by location"
     keys = code(*p.keys) or ("its own credentials" if not p.local else "none")
     return cells(code(p.name), _WIRES[p.wire], keys, " or ".join(filter(None, (address, code(*p.base_url_vars)))),
-                 code(default) if (default := default_of(p)) else "")  # fmt: skip
+                 code(default) if (default := _default_of(p)) else "")  # fmt: skip
 
 
 def programs_page() -> str:

@@ -28,6 +28,7 @@ NOT_RUN = {
     r"python -m benchmarks": "it takes minutes",
     r"agent eval ": "tests/evaluation runs these tasks",
     r"agent batch .*--scheduler": "it needs a cluster, and tests/batch has one",
+    r"agent (login|logout)\b": "tests log in at servers of their own",
     r"agent mcp (login|logout) ": "it needs a server with a login, and tests/mcp has one",
     r"agent mcp test git": "it fetches a server, and tests/mcp starts that one",
     r"agent plugin (marketplace|update|remove|add hookify)": "it fetches a repository, and tests/extensions has one",

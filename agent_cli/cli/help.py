@@ -58,12 +58,12 @@ def format_help(command: Any, ctx: Any) -> str:
 def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each heading with its rows of names and explanation."""
     shown = [p for p in command.get_params(ctx) if not p.hidden]
-    arguments = [(p.make_metavar(ctx), explain(p, ctx)) for p in shown if p.param_type_name == "argument"]
+    arguments = [(p.make_metavar(ctx), _explain(p, ctx)) for p in shown if p.param_type_name == "argument"]
     if arguments:
         yield "Arguments:", arguments
     panels: dict[str, list[tuple[str, str]]] = {}
     for option in (p for p in shown if p.param_type_name == "option"):
-        panels.setdefault(option.rich_help_panel or "", []).append((names_of(option), explain(option, ctx)))
+        panels.setdefault(option.rich_help_panel or "", []).append((_names(option), _explain(option, ctx)))
     general = panels.pop("", [])
     for name, rows in panels.items():
         yield f"{name}:", rows
@@ -90,8 +90,7 @@ def _commands(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str
             yield f"{heading}:", rows
 
 
-def names_of(option: Any) -> str:
-    """Return the names of an option, short ones first, with its metavar."""
+def _names(option: Any) -> str:
     names = sorted((*option.opts, *option.secondary_opts), key=lambda name: name.startswith("--"))
     if option.is_flag:
         return ", ".join(names)
@@ -99,8 +98,7 @@ def names_of(option: Any) -> str:
     return f"{', '.join(names)} {option.metavar or _METAVARS.get(kind, 'TEXT')}"
 
 
-def explain(parameter: Any, ctx: Any) -> str:
-    """Return the help of a parameter, with its default and whether it may be repeated."""
+def _explain(parameter: Any, ctx: Any) -> str:
     text = parameter.help or ""
     facts = []
     if getattr(parameter, "multiple", False):

@@ -92,7 +92,7 @@ def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
             if model := probe(_models_url(provider, env), key=env[variable].strip()):
                 yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
             continue
-        yield f"{provider.name}/{default_of(provider)}", f"{variable} is set"
+        yield f"{provider.name}/{_default_of(provider)}", f"{variable} is set"
     for provider, variable in _with_addresses(env):
         url = base_url_of(provider, env)
         if is_loopback_url(url) and (model := probe(_models_url(provider, env))):
@@ -127,8 +127,7 @@ def _models_url(provider: Provider, env: Mapping[str, str]) -> str:
     return url.removesuffix(version) + version
 
 
-def default_of(provider: Provider) -> str:
-    """Return the model to use if none is named; "" if the provider has none."""
+def _default_of(provider: Provider) -> str:
     if provider.name == "anthropic":
         return newest_claude("sonnet") or provider.default
     return provider.default
