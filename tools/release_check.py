@@ -22,8 +22,9 @@ from agent_cli.core.version import __version__
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 # What a packager needs beside the program: to test it, to read about it.
-NEEDED = ("LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "tests/conftest.py", "docs/guide.md",
-          "agent_cli/providers/models.json", "prompts/system.md", "tools/refresh_models.py")  # fmt: skip
+NEEDED = ("LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "tests/conftest.py",
+          "docs/tutorial.md", "agent_cli/providers/models.json", "prompts/system.md",
+          "tools/refresh_models.py")  # fmt: skip
 
 
 class ReleaseError(Exception):
