@@ -1,4 +1,4 @@
-"""Commands about the session: help, exit, clear, its state, background jobs, and the user's own `!` commands.
+"""Commands about the session: exit, clear, its state, background jobs, and the user's own `!` commands.
 
 Also: resuming other sessions, forks, names, exports and the clipboard; checks, and bug reports.
 
@@ -131,15 +131,6 @@ def _end(ctx: SlashContext, jobs: Sequence[Job]) -> None:
         ctx.say(f"{job.id} ended after {clock_duration(job.elapsed)}.")
     if not running:
         ctx.say(f"{jobs[0].id} has ended: {jobs[0].state}." if len(jobs) == 1 else "No background job is running.")
-
-
-@slash("help", "list commands and keys", aside=True, aliases=("commands", "?"))
-def _help(ctx: SlashContext, words: str) -> None:
-    ours = [(f"/{command.name} {command.usage}", command.help) for _, command in sorted(REGISTRY.items())]
-    theirs = ctx.agent.commands.items()
-    own = [(f"/{name} {own.hint}", own.description or str(getattr(own, "path", ""))) for name, own in theirs]
-    for usage, text in (*ours, *own, *ctx.keys):
-        ctx.say(f"  {usage:<19} {text}" if len(usage) < 20 else f"  {usage}  {text}")
 
 
 @slash("exit", "leave", aside=True, aliases=("quit", "q"))
