@@ -31,7 +31,7 @@ from agent_cli.runtime.environment import (
 )
 from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.runtime.models import choose_model
-from agent_cli.runtime.saved_settings import save_setting
+from agent_cli.runtime.saved_settings import as_table, save_setting
 from agent_cli.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
@@ -196,8 +196,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, ru
     if chosen is None:
         return
     name = found[chosen][0]
-    layers.add({"model": name}, "your choice", run_env.root)
-    _save(dialogs, run_env, "model", name)
+    _save(dialogs, run_env, layers, "model", name)
 
 
 def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) -> None:
@@ -210,16 +209,17 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) ->
     question = "How should commands run? (/config sandbox.auto_allow changes it later)"
     chosen = dialogs.put(pick_dialog(question, _SANDBOX_OPTIONS, "decide later"))
     if chosen is not None:
-        layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", run_env.root)
-        _save(dialogs, run_env, "sandbox.auto_allow", chosen == 0)
+        _save(dialogs, run_env, layers, "sandbox.auto_allow", chosen == 0)
 
 
-def _save(dialogs: Dialogs, run_env: RunEnvironment, key: str, value: Any) -> None:
-    if run_env.home is None:
-        return
+def _save(dialogs: Dialogs, run_env: RunEnvironment, layers: Layers, key: str, value: Any) -> None:
+    """Save an answer for the user; without a home folder or a file that can be changed, it is used for this session."""
     try:
-        save_setting(run_env.home / ".agentrc", key, value)
+        if run_env.home is None:
+            raise SettingsError("there is no home folder")
+        save_setting(run_env.home / ".agentrc", key, value, layers)
     except (SettingsError, OSError):
+        layers.add(as_table(key, value), "your choice", run_env.root)
         dialogs.say("  this applies to this session only; ~/.agentrc could not be changed")
     else:
         dialogs.say(f"  saved as `{key}` in ~/.agentrc")
