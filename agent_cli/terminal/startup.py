@@ -28,6 +28,7 @@ from agent_cli.runtime.environment import (
     project_files,
     read_settings,
     remember_trust,
+    untrusted_notice,
 )
 from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.runtime.models import choose_model
@@ -99,6 +100,20 @@ def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
     return next((form for form in (*forms, f"{keys} · /help") if cells(form) <= width), least)
 
 
+def first_approval_hint(*, sandboxed: bool, trusts: bool) -> str:
+    """Return what the first question of a beginner takes for granted.
+
+    sandboxed: what is approved runs in a sandbox. trusts: one of its answers trusts the project.
+    """
+    where = (
+        "Commands that you allow run in a sandbox, which can change files only in this folder."
+        if sandboxed
+        else "There is no sandbox here: commands that you allow can do what you can do."
+    )
+    trust = " To trust a project means to use its own settings, hooks and commands."
+    return f"  {where}{trust if trusts else ''}"
+
+
 def ask_before_start(
     options: RunOptions,
     run_env: RunEnvironment,
@@ -139,6 +154,8 @@ def ask_for_trust(options: RunOptions, run_env: RunEnvironment, layers: Layers, 
     if not dialogs.put(trust_dialog(layers)):
         if not decline_trust(run_env, files):
             dialogs.say("Not trusted; you are asked again when it changes. To trust it later: agent trust")
+        # The question has just named what is ignored.
+        layers.ignored.remove(untrusted_notice(layers))
         return layers
     if why := remember_trust(run_env, files):
         dialogs.say(f"warning: your answer was not saved, because {why}; --trust trusts for one session")

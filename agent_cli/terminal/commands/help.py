@@ -50,7 +50,7 @@ def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
     yield from ((name, REGISTRY[name].help) for name in sorted(REGISTRY))
 
 
-@slash("help", "show topics; a topic or a command in detail", "[TOPIC | COMMAND]", aside=True, values=_values,
+@slash("help", "list commands and keys", "[TOPIC | COMMAND]", aside=True, values=_values,
        aliases=("commands", "?"))  # fmt: skip
 def _help(ctx: SlashContext, words: str) -> None:
     word = words.strip().lower()
