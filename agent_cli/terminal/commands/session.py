@@ -23,7 +23,7 @@ from agent_cli.core.events import SessionNamed, ToolFinished, ToolProgress, Tool
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.run_environment import UsageError
-from agent_cli.core.version import __version__
+from agent_cli.core.version import PACKAGE, __version__
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.session import sanitize_title
 from agent_cli.session.records import SessionNotFoundError
@@ -319,7 +319,6 @@ def run_bang(ctx: SlashContext, text: str) -> None:
         conversation.inbox.append(f"<user_command>\n$ {command}\n{result.text}\n</user_command>")
 
 
-PACKAGE = "agent-cli"
 _SHOWN_KEYS = frozenset(("model", "small_model", "transport", "effort", "permissions.mode", "sandbox.mode", "stream"))
 
 
