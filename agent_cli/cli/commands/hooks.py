@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, with_run_options
+from agent_cli.cli.app import AsJson, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -34,7 +34,7 @@ from agent_tools.text import one_line
 _MAX_ENV_FILE_BYTES = 1 << 20
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 
 
 class HookListEntry(Value):

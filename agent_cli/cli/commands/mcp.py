@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, check_choice, with_run_options
+from agent_cli.cli.app import AsJson, ListingGroup, check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -48,7 +48,7 @@ with lazy_imports():
     )
     from agent_cli.mcp import manager  # the SDK, half a second
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 _SCOPES = ("user", "project")
 _TRANSPORTS = ("stdio", "http", "sse")
 Name = Annotated[

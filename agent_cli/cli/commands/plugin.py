@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.cli.app import AsJson
+from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.layers import Layers
@@ -31,8 +31,8 @@ from agent_cli.plugins.store import PluginStore, fingerprint_folder, is_enabled
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_tools.text import counted, one_line, shorten
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
-markets = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
+markets = typer.Typer(cls=ListingGroup, add_completion=False)
 app.add_typer(markets, name="marketplace", help="Add, list and remove marketplaces, which list plugins.")
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Trust it as it is, without asking.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.")]

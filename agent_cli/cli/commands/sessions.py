@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson
+from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.commands.show import find_log, show_log, to_plain
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.questions import can_ask, confirm
@@ -40,7 +40,7 @@ from agent_tools.text import counted, shorten
 with lazy_imports():
     from agent_cli.session import export  # with the parser of markdown
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 
 
 Every = Annotated[bool, typer.Option("--all-projects", "-A", help="Include all projects, also moved and removed ones.")]
