@@ -26,7 +26,7 @@ from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.text import one_line
+from agent_tools.text import shorten
 
 if TYPE_CHECKING:
     from agent_cli.core.message_ids import MessageIds
@@ -254,7 +254,7 @@ def session_origin(options: RunOptions, settings: Settings, restored: Restored |
 def sanitize_title(text: str) -> str:
     """Return a title on one line, truncated and without surrounding quotes; it may be empty."""
     line = next((line for line in text.strip().splitlines() if line.strip()), "")
-    return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:MAX_TITLE_CHARS].strip()
+    return shorten(" ".join(line.split()).strip("\"'`*#").strip(), MAX_TITLE_CHARS)
 
 
 def session_recorder(

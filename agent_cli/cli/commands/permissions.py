@@ -118,8 +118,7 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
             }
         )  # fmt: skip
         return 0
-    trust_status = f"{trust.state} ({trust.by})" if trust.by else trust.state
-    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(run_env.root)), ("trust", trust_status)):
+    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(run_env.root)), ("trust", trust.label)):
         echo(f"{name:<9}  {one_line(value)}")
     echo("")
     if rules:

@@ -340,7 +340,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     yield "mode", agent.policy.mode
     sandbox = context.supplied(SandboxRunner)
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
-    yield "trust", "nothing to trust" if trust.state == "plain" else f"{trust.state}{f' ({trust.by})' * bool(trust.by)}"
+    yield "trust", trust.label
     if managed := ctx.layers.managed.lines():
         yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
@@ -394,7 +394,7 @@ def bug_report(ctx: SlashContext, words: str) -> str:
         f"- terminal: {ctx.run_env.env.get('TERM', '')} {ctx.run_env.env.get('TERM_PROGRAM', '')}".rstrip(),
         f"- model: {agent.conversation.options.label} ({agent.model.wire})",
         f"- mode: {agent.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
-        f"- trust: {ctx.layers.trust.state}",
+        f"- trust: {ctx.layers.trust.label}",
         f"- messages: {len(agent.conversation.history)}, front end: {type(ctx).__name__}, {sys.platform}",
         "",
         "## Settings that differ from the defaults",
