@@ -74,7 +74,7 @@ def reference() -> str:
         "",
         "*Project* says whether the files of a repository may set a key: freely once you trust the repository, before",
         "that only in the stricter direction or not at all, and some keys never ([security](security.md#trust)).",
-        "`--settings` counts as yours.",
+        "`--settings` is treated like your own file.",
         "",
         "`[profiles.NAME]` in your own settings is a group of keys that `--profile NAME` puts above the files;",
         "`--profile small` and `--profile default` set the key `profile`, unless a group has that name. Keys of Claude",

@@ -156,7 +156,7 @@ def _save(trust: Trust, state: Path, change: Callable[[Path], None]) -> str:
             keep_trust(root, state, lambda: change(root / LOCAL_FILE))
             return ""
         if _without_local(Scan(root).marks()) != _without_local(trust.seen):
-            return "the project's settings have changed since the session began; start a new one to be asked about them"
+            return "the project's settings have changed since the session began; start a new one to review them"
         before = fingerprints(root)
         change(root / LOCAL_FILE)
         after = fingerprints(root)

@@ -107,7 +107,7 @@ def open_session(
         raise UsageError("--resume-drops-turn needs --resume-session-at, after which the turn is dropped.")
     try:
         if options.resume == PICK_SESSION:
-            raise UsageError("--resume needs a session's ID, name or words here. See: agent sessions list")
+            raise UsageError("--resume needs a session's ID, name or text here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
         try:
@@ -136,7 +136,7 @@ def open_session(
             log.record(Rewound(len(restored.history), restored.plan))
     if restored.bad:
         what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
-        backup = f"; the file as it was {log.mend(restored)}" if log is not None else ""
+        backup = f"; the original file {log.mend(restored)}" if log is not None else ""
         warn(f"{what} of this session skipped{backup}.")
     return log, restored
 

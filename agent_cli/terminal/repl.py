@@ -81,7 +81,7 @@ def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly
 
 
 START_DELAY_SECONDS = 0.5
-BYPASS_WARNING = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
+BYPASS_WARNING = "bypassPermissions: commands and edits run without asking. Use this only in a container or on a copy."
 # Rows printed of a panel, for which there is no live screen.
 _MAX_PANEL_ROWS = 20
 

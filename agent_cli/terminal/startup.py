@@ -61,7 +61,7 @@ _SANDBOX_OPTIONS = (
         "In the sandbox, without asking",
         "tests, builds and linters just run; deleting files, leaving the workspace and the network still ask",
     ),
-    ("Ask before every command", "what you allow runs in the sandbox, too"),
+    ("Ask before every command", "allowed commands also run in the sandbox"),
 )
 
 
@@ -192,7 +192,7 @@ def _ask_about_plugins(options: RunOptions, run_env: RunEnvironment, layers: Lay
     for plugin, digest in install.changed_plugins(run_env.home):
         title = f"The plugin {plugin.name} has changed since you trusted it. It contains:"
         lines = [f"  {phrase}" for phrase in plugin.describe_contents()]
-        if not dialogs.put(_before_start(title, lines, "Trust it as it is now?")):
+        if not dialogs.put(_before_start(title, lines, "Trust this version?")):
             continue
         try:
             install.trust_plugin(store.PluginStore(run_env.home), plugin.name, digest)

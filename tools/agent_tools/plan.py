@@ -37,7 +37,7 @@ class PlanFormatError(ValueError):
 class ExitPlanModeArgs(Value):
     """The arguments of ExitPlanMode: a plan as text, and lists of its parts."""
 
-    plan: Annotated[str, "The plan in markdown: what changes, in which order, how it is verified"]
+    plan: Annotated[str, "The plan in markdown: the changes, their order, how they are verified"]
     steps: Annotated[tuple[str, ...], "The steps, in order, for the todo list"] = ()
     files_to_create: Annotated[tuple[str, ...], "path: purpose"] = ()
     files_to_modify: tuple[str, ...] = ()

@@ -61,7 +61,7 @@ def front_matter_rows(found: Extensions) -> list[HookListEntry]:
 @app.command("list", epilog=examples("agent hooks list"))
 @with_run_options("settings", "trust")
 def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
-    """List the hooks in the order they run, where they are configured, and whether they run."""
+    """List the hooks in the order they run, with their source, and whether they run."""
     run_env = find_environment(os.environ)
     layers = _layers(options, run_env)
     rows = hook_rows(layers) + front_matter_rows(

@@ -146,7 +146,7 @@ def add_server(
         typer.Option("--transport", "-t", metavar="TRANSPORT", callback=check_choice(("", *_TRANSPORTS)),
                      autocompletion=completion.one_of_choices(_TRANSPORTS),
                      help=f"How to connect: {one_of(_TRANSPORTS)}.",
-                     show_default="http for a URL, else stdio"),
+                     show_default="http for a URL, otherwise stdio"),
     ] = "",
     env: Annotated[
         list[str] | None,
@@ -314,7 +314,7 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
 
 @app.command("approve", epilog=examples("agent mcp approve git"))
 def approve_server(name: Name) -> int:
-    """Approve a project server as it is declared now, and the tools of a server as they are now."""
+    """Approve the present declaration of a project server, and the present tools of a server."""
     run_env, layers, every = load_servers()
     found = find_server(name, every, layers)
     echo("\n".join(declaration_lines(found, run_env, layers)))

@@ -25,7 +25,7 @@ from agent_tools.text import counted, escape_controls
 
 _HEADER = ("", "MODEL", "WINDOW", "MAX OUTPUT", "INPUT $/M", "OUTPUT $/M")
 # Providers whose models are shown if none can be used.
-_SAMPLE_PROVIDERS = 4
+_MAX_SAMPLE_PROVIDERS = 4
 
 
 class CurrentModel(Value):
@@ -54,7 +54,7 @@ def models(
     found = _sample() if sample else _found(usable, search, show_all=show_all)
     if not any(found):
         print_notice(
-            f"No known model's name contains {escape_controls(search)!r}; models that are not listed can be used too."
+            f"No known model's name contains {escape_controls(search)!r}; you can also use a model that is not listed."
         )
         return 1
     shown = [m for listed in found for m in listed]
@@ -89,7 +89,7 @@ def _found(usable: list[list[ModelInfo]], search: str, *, show_all: bool) -> lis
 
 
 def _sample() -> list[list[ModelInfo]]:
-    names = [provider.name for provider in PROVIDERS[:_SAMPLE_PROVIDERS]]
+    names = [provider.name for provider in PROVIDERS[:_MAX_SAMPLE_PROVIDERS]]
     known = known_models(providers=names)
     return [newest_models(known, name) for name in names]
 

@@ -144,7 +144,7 @@ def add_token(
         str,
         typer.Option(
             "--role", metavar="ROLE", callback=check_choice(ROLES),
-            help=f"{one_of(ROLES).capitalize()}: see; decide what waits, too; start, steer and undo, too.",
+            help=f"{one_of(ROLES).capitalize()}: see sessions; also decide waiting calls; also start, steer and undo.",
         ),
     ] = "read",
 ) -> int:  # fmt: skip

@@ -41,7 +41,7 @@ export function startTask(sessions, started) {
   const minutes = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
   const rounds = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
   const worktree = h("input", { type: "checkbox" });
-  const apart = h("label", { class: "check" }, worktree, h("span", {}, "In a separate worktree, so that your files stay as they are"));
+  const apart = h("label", { class: "check" }, worktree, h("span", {}, "In a separate worktree, so that your files do not change"));
   const about = h("p", { class: "hint" });
   const problem = h("p", { class: "problem", role: "alert" });
 

@@ -19,9 +19,9 @@ class Topic(Value):
     commands: tuple[str, ...] = ()
 
 
-KEYS, OWN = "keys", "prompts"
+BASICS, KEYS, OWN = "basics", "keys", "prompts"
 TOPICS = {
-    "basics": Topic("this session and its settings", ("status", "config", "doctor", "clear", "exit", "bug", "help")),
+    BASICS: Topic("this session and its settings", ("status", "config", "doctor", "clear", "exit", "bug", "help")),
     "models": Topic("the model, its effort and cost", ("model", "effort", "cost", "btw")),
     "changes": Topic(
         "plans, changes and commits", ("plan", "todos", "diff", "undo", "redo", "rewind", "commit", "jobs")
@@ -84,7 +84,7 @@ def _topics(ctx: SlashContext) -> Iterator[str]:
             more = f" … and {len(own) - _MAX_OWN} more" if len(own) > _MAX_OWN else ""
             text = f"{' '.join(own[:_MAX_OWN])}{more}"
         else:
-            text = " ".join(f"/{each}" for each in topic.commands)
+            text = " ".join(f"/{each}" for each in _commands_of(name))
         yield from _row(name, text, _TOPIC_COLUMNS)
     yield "  /help TOPIC or /help COMMAND shows more."
 
@@ -97,8 +97,15 @@ def _topic(ctx: SlashContext, name: str) -> Iterator[str]:
     elif name == OWN:
         for each, own in ctx.agent.commands.items():
             yield from _row(f"/{each} {own.hint}", own.description or str(getattr(own, "path", "")))
-    for each in TOPICS[name].commands:
+    for each in _commands_of(name):
         yield from _row(f"/{each} {REGISTRY[each].usage}", REGISTRY[each].help)
+
+
+def _commands_of(topic: str) -> list[str]:
+    """Return the commands of a topic; those that no topic names are basics."""
+    named = {name for each in TOPICS.values() for name in each.commands}
+    others = sorted(REGISTRY.keys() - named) if topic == BASICS else ()
+    return [*TOPICS[topic].commands, *others]
 
 
 def _command(ctx: SlashContext, command: BuiltinCommand) -> Iterator[str]:

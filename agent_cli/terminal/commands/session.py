@@ -181,7 +181,7 @@ def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
         yield g.session_id[:8], g.title
 
 
-@slash("resume", "resume another session", "[ID or words]", values=_session_values, aliases=("continue",))
+@slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values, aliases=("continue",))
 def _resume(ctx: SlashContext, words: str) -> None:
     here = ctx.agent.header.session_id
     store = _store(ctx)
@@ -360,7 +360,7 @@ def _doctor(ctx: SlashContext, words: str) -> None:
     ctx.page(doctor_report.format_findings(findings))
 
 
-@slash("bug", "write a bug report (no keys, no conversation)", "[WORDS]", aliases=("feedback",))
+@slash("bug", "write a bug report (no keys, no conversation)", "[TEXT]", aliases=("feedback",))
 def _bug(ctx: SlashContext, words: str) -> None:
     folder = state_folder(ctx.run_env.env) / "reports"
     path = folder / f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.md"
