@@ -105,7 +105,7 @@ def main() -> int:
             python = installed(wheel, folder / "env")
             print("installs without a compiler, and runs", flush=True)
             DIST.mkdir(exist_ok=True)
-            bill = DIST / f"agent_cli-{__version__}.cdx.json"
+            bill = DIST / f"agent_at_hand-{__version__}.cdx.json"
             run(tools / "cyclonedx-py", "environment", python, "--pyproject", ROOT / "pyproject.toml",
                 "--output-reproducible", "--output-format", "JSON", "--output-file", bill)  # fmt: skip
             for made in (sdist, wheel):

@@ -222,7 +222,7 @@ def _answer_pending_plan(agent: Agent) -> None:
     if expired:
         conversation.expect_reply(pending_plans.expired_words(ttl))
     else:
-        why = "The user answered in words; see their next message."
+        why = "The user replied with a comment; see their next message."
         conversation.expect_reply(why, lambda text: pending_plans.feedback_block(plan, text))
 
     def claim(text: str) -> str:
