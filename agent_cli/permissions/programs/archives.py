@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import REMOTE, Touch
@@ -218,8 +218,27 @@ def files_of_list(path: str) -> list[str] | None:
     return None if odd else names
 
 
+def _shows(*options: str) -> Callable[[Arguments], str]:
+    """Return a check that a packer is told to list, test or show an archive and not to unpack it."""
+    return lambda found: "" if found.has(*options) else "packing or unpacking"
+
+
+def _check_ar(found: Arguments) -> str:
+    letters = "".join(found.texts[:1])
+    return "" if re.fullmatch(r"[tp][vO]*", letters) and "@" not in {w[:1] for w in found.texts} else f"ar {letters}"
+
+
+def _check_seven(found: Arguments) -> str:
+    shows = found.texts[:1] in (("l",), ("t",)) and not any(text.startswith("@") for text in found.texts)
+    return "" if shows else "packing or unpacking"
+
+
 _PACKER = Row(
     "rewrite",
+    shows="content",
+    check=_shows("-l", "--list", "-t", "--test", "-c", "--stdout", "--to-stdout"),
+    flags="-l --list -t --test -c --stdout --to-stdout -d --decompress -k --keep -q -v -1 -2 -3 -4 -5 -6 -7 -8 -9 -n -f",
+    others="maybe",
     write="-o",
     act="--files --files0",
     value="-S --suffix -T --threads -b --bits",
@@ -229,13 +248,15 @@ ARCHIVE_ROWS = expand_rows({
     "tar bsdtar gtar": Row("", own=True, subcommands=1, effects=_tar),
     "zip": Row("", starts="-TT --unzip-command", act="-m --move -@ --names-stdin", into="-b",
         write="-O --output-file -lf --logfile-path", value="-x -i -n", effects=_zip),
-    "unzip": Row("", into="-d", value="-P -x", act="-:", effects=_unzip),
+    "unzip": Row("", shows="content", flags="-l -v -t -z -Z -p -c -q -1", into="-d", value="-x", act="-: -P",
+        check=_shows("-l", "-v", "-t", "-z", "-Z", "-p", "-c"), others="maybe", effects=_unzip),
     "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd brotli": _PACKER,
     "lz4": Row("second"),
-    "ar": Row("", own=True, subcommands=1, effects=_ar),
+    "ar": Row("", shows="content", own=True, subcommands=1, check=_check_ar, effects=_ar),
     "cpio": Row("", write="-O -F --file", read="-I", starts="--rsh-command",
         act="-i --extract -p --pass-through", into="-D --directory", effects=_cpio),
-    "7z 7za 7zz": Row("", own=True, subcommands=1, effects=_seven),
+    "7z 7za 7zz": Row("", shows="content", flags="-slt -ba -r", own=True, subcommands=1, check=_check_seven,
+        effects=_seven),
     "zcat bzcat xzcat zstdcat": reading_row("content", "fvq"),
     "jar": Row("", own=True, subcommands=1, effects=_tar),
 })  # fmt: skip

@@ -29,7 +29,9 @@ ALLOWED, ASKED, STOPPED = (
 SERVICES = "programs that ask a service"
 
 
-def _programs(free: Literal["free", "ruled", "exact", "service"], deny: str, stopped: Expected, rows: str) -> list[Case]:
+def _programs(
+    free: Literal["free", "ruled", "exact", "service"], deny: str, stopped: Expected, rows: str
+) -> list[Case]:
     """free: what allows the first line: nothing, a rule for the program, or one for all of the line. deny: the rule of the stopped lines; `{}` stands for the program."""
     found: list[Case] = []
     for row in rows.strip().splitlines():

@@ -157,6 +157,11 @@ def _check_jq(found: Arguments) -> str:
     return f"the filter's {named[0]}" if named else ""
 
 
+def _yq_words(words: Sequence[Word]) -> list[Word]:
+    """Return the words without the subcommand that only says how the expression is evaluated."""
+    return list(words[1:] if [w.text for w in words[:1]] in (["e"], ["eval"], ["ea"], ["eval-all"]) else words)
+
+
 def _check_yq(found: Arguments) -> str:
     named = re.search(r"\b(?:env|strenv|envsubst|load\w*|eval|system)\b", "".join(found.texts[:1]))
     return f"the expression's {named[0]}" if named else ""
@@ -165,7 +170,7 @@ def _check_yq(found: Arguments) -> str:
 def _yq(found: Arguments) -> Iterator[Touch]:
     for word in found.operands[1:]:
         yield Touch("read", word)
-        if found.has("-i", "--inplace"):
+        if found.has("-i", "--inplace", "--in-place"):
             yield Touch("write", word)
 
 
@@ -333,7 +338,7 @@ BUILD_ROWS = expand_rows({
         "-output",
         into="-C -outputdir -pkgdir", starts="-toolexec -exec -vettool -compiler",
         value="-run -count -timeout -tags -p -ldflags -gcflags -asmflags -replace -bench -benchtime",
-        prepare=_one_dash, effects=_go, network="get install mod download", builds="build test run vet generate",
+        prepare=_one_dash, effects=_go, network="get install mod:download mod:tidy mod:vendor work:sync", builds="build test run vet generate",
         hosts="proxy.golang.org sum.golang.org", outside_verbs={INSTALLS: "install"},
     ),
     "cargo": Row("", subcommands=1, run="--config -Z", into="--target-dir --root -C", value="-p --package --features",
@@ -349,11 +354,12 @@ BUILD_ROWS = expand_rows({
     ),
     "jq": reading_row("pattern", "rMCcnesSajR", "",
         "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
-        "monochrome-output raw-input ascii-output", "indent", read="--rawfile", steer="-f --from-file -L",
+        "monochrome-output raw-input ascii-output seq stream raw-output0 unbuffered", "indent", read="--rawfile", steer="-f --from-file -L",
         prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions=_VERSION),
-    "yq": reading_row("pattern", "rcCMnPNM", "Ip", "prettyPrint no-colors colors null-input unwrapScalar",
-        "indent output-format input-format", act="-i --inplace", write="-s --split-exp", steer="--from-file",
-        check=_check_yq, effects=_yq, versions=_VERSION),
+    "yq": reading_row("pattern", "rcCMnPNMjyYe", "Ipo", "prettyPrint no-colors colors null-input unwrapScalar exit-status "
+        "no-doc yaml-output",
+        "indent output-format input-format", act="-i --inplace --in-place", write="-s --split-exp", steer="--from-file",
+        prepare=_yq_words, check=_check_yq, effects=_yq, versions=_VERSION),
     "hg": _tool(into="--cwd", run="--config --ssh --remotecmd", steer="-R --repository",
         network="push pull clone incoming outgoing identify", outside_verbs={KEYS: "push pull clone"}),
     "svn": _tool(into="--config-dir", run="--editor-cmd --diff-cmd --diff3-cmd --config-option",
@@ -398,8 +404,10 @@ BUILD_ROWS = expand_rows({
     ),
     "uv": _tool(write="-o --output-file", into="--out-dir --directory --project --cache-dir --target --prefix --root",
         value="--with --group --extra --only-group --index-url --extra-index-url --index --python-version "
-        "--python-platform", effects=_uv, versions=_VERSION, network="sync add pip lock tool publish python",
-        builds="run", hosts=_PYPI_HOSTS, outside_verbs={KEYS: "publish", INSTALLS: "tool python"}, subcommands=1,
+        "--python-platform", effects=_uv, versions=_VERSION, network="sync add lock publish pip:install pip:sync pip:compile tool:install tool:run tool:upgrade "
+        "python:install python:upgrade",
+        builds="run", hosts=_PYPI_HOSTS, outside_verbs={KEYS: "publish", INSTALLS: "tool:install tool:upgrade tool:uninstall "
+        "python:install python:upgrade python:uninstall"}, subcommands=1,
         starts_after="run =pip"),
     "uvx": _tool(network="*", hosts=_PYPI_HOSTS, starts_after="*", interprets=True),
     "pipx": _tool(network="*", hosts=_PYPI_HOSTS, outside=INSTALLS, starts_after="run", interprets=True),
@@ -412,7 +420,7 @@ BUILD_ROWS = expand_rows({
     "pipenv": _tool(outside=INSTALLS, starts_after="run"),
     "rye pixi": _tool(starts_after="run"),
     "conda mamba micromamba": _tool(into="-p --prefix", network="install create update search", outside=INSTALLS,
-        starts_after="run"),
+        local="list info", starts_after="run"),
     "gem": _tool(into="-i --install-dir -n --bindir", network="install update fetch push", hosts="rubygems.org",
         outside_verbs={KEYS: "push signin", INSTALLS: "install"}),
     "bundle bundler": _tool(into="--path", network="install update add", hosts="rubygems.org", starts_after="exec"),
@@ -423,7 +431,9 @@ BUILD_ROWS = expand_rows({
     "swift": _tool(into="--package-path --build-path --scratch-path", builds="build test run", interprets=True),
     "mvn mvnw": _MAVEN,
     "gradle gradlew": _GRADLE,
-    "bazel bazelisk": _tool(run="--bazelrc --run_under", into="--output_base --output_user_root",
+    # Operands that begin with two slashes are labels.
+    "bazel bazelisk": _tool(effects=lambda found: (Touch("maybe", w) for w in found.operands if w.text[:2] != "//"),
+        run="--bazelrc --run_under", into="--output_base --output_user_root",
         builds="build test run", network="sync fetch"),
     "meson": _tool(into="-C", builds="setup compile test"),
     "ninja": _tool(into="-C", steer="-f"),
