@@ -8,7 +8,7 @@ JOBS ?= 5
 # The modules of the tests, whose assertions pytest rewrites, are compiled once and not by every worker of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories web mcp schemas catalog screens outside picture web-pictures bench versions wheel pages \
+.PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories seatbelt web mcp schemas catalog screens outside picture web-pictures bench versions wheel pages \
 	release-check clean
 
 # Ctrl-C in it is no mistake of make's.
@@ -42,7 +42,8 @@ tests: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \
-	  $(BIN)/pytest -n $(JOBS) tests/permissions/test_fuzz.py tests/permissions/test_differential.py \
+	  $(BIN)/pytest -n $(JOBS) tests/permissions/test_fuzz.py tests/permissions/test_fuzz_links.py \
+	  tests/permissions/test_differential.py \
 	  tests/permissions/test_proof.py tests/permissions/test_corpus.py tests/permissions/test_git_inspection.py \
 	  tests/permissions/test_hostile.py tests/permissions/test_hostile_git.py \
 	  tests/permissions/test_hostile_commands.py tests/races
@@ -56,6 +57,10 @@ crashes: $(VENV)/.dev
 # Working days with all parts of the program, in every front end and with every fault.
 stories: $(VENV)/.dev
 	STORIES=all $(BIN)/pytest -n $(JOBS) tests/stories
+
+# The sandbox for macOS, on macOS: what cannot be tested fails.
+seatbelt: $(VENV)/.dev
+	SEATBELT=required $(BIN)/pytest -q tests/tools/sandbox/test_seatbelt.py tests/tools/sandbox/test_seatbelt_macos.py
 
 # The page of `agent serve` in Chromium: every test at every size and in both themes.
 web: $(VENV)/.dev

@@ -5,10 +5,10 @@ No traceback reaches the user: a usage error is one sentence and exit code 2, a 
 
 from __future__ import annotations
 
+import _signal as signal  # `signal` makes enumerations, which costs a one-shot run a millisecond
 import atexit
 import gc
 import os
-import signal
 import sys
 
 # While the first modules are imported, Ctrl-C ends the program without a traceback. If it is ignored, it stays ignored.

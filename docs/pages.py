@@ -7,12 +7,14 @@ is about is written by hand.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import wrap
 
 from agent_cli.cli import command_names
 from agent_cli.core.hooks import events_table
+from agent_cli.permissions.programs.row import Row
+from agent_cli.permissions.programs.table import ROWS
 from agent_cli.runtime.user_decision import decisions_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +64,47 @@ def wrapped(paragraph: str) -> str:
     return "\n".join(wrap(joined, WIDTH, break_long_words=False, break_on_hyphens=False)).replace("\0", " ")
 
 
+def programs_page() -> str:
+    """Return the tables of docs/programs.md."""
+    rows: dict[int, tuple[Row, list[str]]] = {}
+    for name, row in ROWS.items():
+        rows.setdefault(id(row), (row, []))[1].append(name)
+    titles: dict[str, Callable[[Row], bool]] = {
+        "Programs that only read": lambda row: row.reads_only,
+        "Programs whose files are known": lambda row: not row.reads_only and not row.partly and row.wraps is None,
+        "Programs whose options are known": lambda row: row.partly and not row.hides and bool(row.roles or row.effects),
+        "Programs that run other commands": lambda row: row.hides or row.wraps is not None,
+        "Programs that need something": lambda row: True,
+    }
+    found = dict.fromkeys(titles, "")
+    for row, names in rows.values():
+        title = next(title for title, holds in titles.items() if holds(row))
+        words = " ".join(f"`{name}`" for name in sorted(names)).replace("|", "\\|")
+        found[title] += f"| {words} | {_notes(row)} |\n"
+    head = "| programs | options that lead elsewhere, and other needs |\n|---|---|\n"
+    return "\n".join(f"## {title}\n\n{head}{lines}" for title, lines in found.items())
+
+
+def _notes(row: Row) -> str:
+    """Describe what a row knows beyond operands."""
+    of_roles: dict[str, list[str]] = {}
+    for option, role in row.roles.items():
+        if role not in ("flag", "value"):
+            of_roles.setdefault("run" if role in ("run", "act") else role, []).append(option)
+    words = {
+        "run": "run or steer", "write": "write", "into": "write into", "read": "read",
+        "steer": "read instructions from", "chdir": "change the folder", "other": "change what is done",
+    }  # fmt: skip
+    notes = [f"{words[role]}: {' '.join(f'`{name}`' for name in names)}" for role, names in of_roles.items()]
+    if row.network:
+        notes.append("network" if "*" in row.network else f"network: {' '.join(f'`{verb}`' for verb in row.network)}")
+    if row.verbs:
+        notes.append(f"only ask: {', '.join(f'`{verb}`' for verb in row.verbs)}")
+    if row.outside:
+        notes.append(row.outside)
+    return "; ".join(notes)
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield each page with the text that it should have."""
     page = ROOT / "docs/architecture.md"
@@ -73,6 +116,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     page = ROOT / "docs/web.md"
     start, end = "\nor that the question does not offer, is refused by name (422):\n\n", "\n`rule` and `scope` "
     yield page, between(page.read_text("utf-8"), start, end, decisions_table())
+    page = ROOT / "docs/programs.md"
+    intro = page.read_text("utf-8").partition("\n## ")[0].rstrip()
+    yield page, f"{intro}\n\n{programs_page()}"
     page = ROOT / "docs/guide.md"
     words = ", ".join(f"`{name}`" for name in command_names())
     text = between(page.read_text("utf-8"), "A first word that is a command (", ")", words)

@@ -20,8 +20,9 @@ from agent_cli.core import events
 from agent_cli.core.decisions import Level
 from agent_cli.core.rules import read_rule
 from agent_cli.headless import output
-from agent_cli.permissions import git_reads, readonly_programs
 from agent_cli.permissions.policy import Policy
+from agent_cli.permissions.programs import git_reads, reads
+from agent_cli.permissions.programs.table import ROWS
 from agent_cli.providers.registry import PROVIDERS
 from agent_cli.providers.scripted import KEYS
 from agent_cli.terminal.commands import REGISTRY
@@ -173,8 +174,9 @@ def test_commands_are_judged_as_the_table_says(tmp_path: Path) -> None:
 
 
 def test_all_programs_that_only_read_are_named() -> None:
-    found = set(re.findall(r"[\w:\[-]+", " ".join(re.findall("`([^`]+)`", judged()))))
-    assert found >= readonly_programs.READERS | readonly_programs.BUILTINS
+    text = judged() + page("programs.md").partition("\n## Programs that only read\n")[2].partition("\n## ")[0]
+    found = set(re.findall(r"[\w:\[.-]+", " ".join(re.findall("`([^`]+)`", text))))
+    assert found >= {name for name, row in ROWS.items() if row.reads_only} | reads.BUILTINS
     assert found >= git_reads._SUBCOMMANDS.keys() | {word for pair in git_reads._NESTED for word in pair}
 
 

@@ -26,8 +26,9 @@ OPENS = {
     ("agent_cli/cli/mcp_login.py", "_open_browser"): "an address in the browser",
     ("agent_cli/cli/__init__.py", "command_help"): "a file of the package",
     ("agent_cli/providers/catalog.py", "_bytes"): "a file of the package",
+    ("tools/agent_tools/shell/strays.py", "_environ"): "/proc, after each command: three times as fast",
     ("agent_cli/engine/tool_call.py", "_content"): "a descriptor from `files.open_file`",
-    ("agent_cli/permissions/effects/git.py", "members"): "an archive from memory",
+    ("agent_cli/permissions/programs/archives.py", "members"): "an archive from memory",
     ("agent_cli/engine/structured_output.py", "read_schema"): (
         "the user names it on the command line: `<(...)` is a pipe"
     ),

@@ -118,15 +118,12 @@ ADDED = {
         ),
         "tests/permissions/test_hostile_commands.py": (r'    "pending": \[\[\]\],\n', '    "ping": [[]],\n'),
     },
-    "a program that only reads": {
-        "agent_cli/permissions/readonly_programs.py": (
-            r"_PROGRAMS: dict\[str, _Program\] = \{\n",
-            '    "cal": _Program(Options("13jmwy"), "text"),\n',
+    "a program": {
+        "agent_cli/permissions/programs/rows/reading.py": (
+            r'(?=    "ls": reading_row\()',
+            '    "cal2": reading_row("text", "13jmwy"),\n',
         ),
-        "docs/permissions.md": (r"and `pgrep ss free nproc ", "cal "),
-    },
-    "what a program writes": {
-        "agent_cli/permissions/effects/table.py": (r'(?=    "tree": Program)', '    "sponge": Program("write"),\n'),
+        "docs/programs.md": (r"\| `basename` \|[^\n]*\n", "| `cal2` |  |\n"),
     },
     "a checker": {
         "tools/agent_tools/diagnostics/checkers.py": (

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.entered_files import files_of_a_call
 from tests.support.fork_server import ROOT
-from tests.support.imported_modules import loaded
+from tests.support.imported_modules import compiled, loaded
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.scripts import script
 
@@ -82,9 +82,31 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
         "agent_cli.engine.executor", "agent_cli.engine.tool_call", "agent_cli.session.restore",
         "agent_cli.headless.stream_json", "agent_cli.hooks", "agent_cli.reports", "agent_cli.runtime.recording",
         "agent_cli.providers.recording", "agent_cli.cli.patch_run",
-        "agent_cli.providers.server_info",
+        "agent_cli.providers.server_info", "agent_cli.providers.media_limits", "agent_cli.engine.turn_end",
+        "signal", "shlex",
         "agent_tools.edit.matching", "agent_tools.edit.change", "agent_tools.edit.formatters", "agent_tools.edit.diff",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4.1-mini", "openai/gpt-5.6"])
+def test_an_answer_without_calls_compiles_three_patterns_and_loads_few_modules(tmp_path: Path, model: str) -> None:
+    """A pattern takes up to three milliseconds, so one that few runs need is a text until it is used."""
+    with ModelServer([Reply(text="Ok."), Reply(text="Ok.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        # One for the end of the answer, which may be part of a secret, and up to two for the name of the model.
+        found = compiled(tmp_path, "-p", "--model", model, "hi", **env)
+        assert len(found) <= 3, found
+        modules = loaded(tmp_path, "-p", "--model", model, "hi", **env)
+    ours = [m for m in modules if m.partition(".")[0] in ("agent_cli", "agent_tools")]
+    assert "agent_cli.config.rule_lists" not in ours
+    assert len(ours) <= 116, len(ours)
+
+
+def test_a_first_command_compiles_few_of_the_patterns_that_judge_commands(tmp_path: Path) -> None:
+    with ModelServer([Reply(calls=(Call("Bash", {"command": "true"}),)), Reply(text="Ok.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_SANDBOX_MODE": "off"}
+        found = compiled(tmp_path, "-p", "--model", "openai/x", "--allowedTools", "Bash", "--", "hi", **env)
+    assert len(found) <= 48, "\n".join(found)
 
 
 def test_the_version_imports_next_to_nothing_of_ours(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ DOORS = {
     "litellm": {"agent_cli/providers/litellm_worker.py"},
     "prompt_toolkit": {
         *(f"{_TERMINAL}/app/{name}.py" for name in (
-            "output", "input_line", "layout", "keys", "app", "question_panel", "playback")),
+            "output", "input_line", "key_reader", "layout", "keys", "app", "question_panel", "playback")),
         f"{_TERMINAL}/dialogs/session_picker.py",
         f"{_TERMINAL}/render/ansi.py",
     },
@@ -223,6 +223,25 @@ def test_heavy_libraries_have_named_doors(library: str) -> None:
         if any(n.split(".")[0] == library for n in imports(p, top_only=False))
     }  # fmt: skip
     assert users == DOORS[library]
+
+
+def test_only_take_decision_makes_answers_of_users_decisions() -> None:
+    """Everyone else answers in the name of a hook or of the program; the log's own answers are read back by `core`."""
+    answers = {"Approve", "Reject", "EditedCall", "QuestionReply"}
+    homes = {"agent_cli.runtime.user_decision", "agent_cli.core.decisions"}
+    found = {
+        (module, name)
+        for module, path in MODULES.items()
+        if module not in homes
+        for node in nodes(path)
+        if isinstance(node, ast.Call)
+        and (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in answers
+        and not any(k.arg == "by" and getattr(k.value, "value", "") in ("hook", "default") for k in node.keywords)
+    }
+    # A call that the user edited and has seen is not asked about again.
+    assert found == {("agent_cli.engine.approvals", "Approve")}
+    renamed = [n.names for path in MODULES.values() for n in nodes(path) if isinstance(n, ast.ImportFrom)]
+    assert not [alias.name for names in renamed for alias in names if alias.name in answers and alias.asname]
 
 
 def test_there_is_one_http_client() -> None:

@@ -25,7 +25,6 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.pending import reopen
 from agent_cli.runtime.titles import Titles
@@ -334,7 +333,8 @@ class EditorSession(Dialogs):
         return ask_approval(
             request,
             lambda dialog: self._put(dialog, call),
-            editable_call(request, self.agent.tool_context.workspace, self.agent.traits_of),
+            self.agent.tool_context.workspace,
+            self.agent.traits_of,
             for_whom=self._subagents.label(request.call_id),
         )
 
@@ -343,8 +343,9 @@ class EditorSession(Dialogs):
         call: Update = {"toolCallId": asked.call_id, "kind": kind}
         if asked.kind == "review":
             call["content"] = self._updates.user_content(review_diffs(asked.data))
-        ttl, may_bypass = self.layers.settings().plan_ttl, self.layers.may_bypass
-        return ask_question(asked, lambda dialog: self._put(dialog, call), ttl, may_bypass=may_bypass)
+        layers, workspace = self.layers, self.agent.tool_context.workspace
+        ttl = layers.settings().plan_ttl
+        return ask_question(asked, lambda dialog: self._put(dialog, call), workspace, ttl, may_bypass=layers.may_bypass)
 
     def put(self, dialog: Dialog) -> Any:
         return self._put(dialog, None)

@@ -125,8 +125,8 @@ def _targets(danger: Danger) -> Iterator[str]:
 
 
 def _is_selective(danger: Danger) -> bool:
-    """Return True if a `find` deletes only what matches its conditions."""
-    return danger.find is not None and danger.find[0].narrow
+    """Return True if only some of what is below is deleted, as by a `find` with conditions."""
+    return danger.selective or (danger.find is not None and danger.find[0].narrow)
 
 
 def _files_below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:

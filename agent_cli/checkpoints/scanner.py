@@ -115,6 +115,7 @@ def _bytes(file: str) -> bytes:
 TOO_BIG = "too large"
 TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
+BEHIND_LINK = "its folder is a link"
 MAX_FILES = 100_000
 # Size limit for the store's own files.
 MAX_STATE_BYTES = 1 << 30

@@ -24,6 +24,7 @@ from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, 
 from agent_cli.checkpoints.left_out import LeftOutRecords
 from agent_cli.checkpoints.manifest import Manifest
 from agent_cli.checkpoints.scanner import (
+    BEHIND_LINK,
     MAX_LISTED_BELOW,
     TOO_BIG,
     TOO_MUCH,
@@ -125,7 +126,8 @@ def capture(git: Git, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
             found = _look(path, bounds.file, room)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                skipped[path] = (UNREADABLE, os.strerror(error.errno or 0))
+                why = BEHIND_LINK if error.errno == errno.ELOOP else UNREADABLE
+                skipped[path] = (why, os.strerror(error.errno or 0))
             continue
         if found is None:
             continue

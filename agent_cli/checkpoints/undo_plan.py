@@ -22,7 +22,7 @@ from typing import Literal
 from agent_cli.checkpoints.git_store import StoreError, oid_of
 from agent_cli.checkpoints.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOutRecords, existed_at, group_paths
 from agent_cli.checkpoints.manifest import RecordedChange
-from agent_cli.checkpoints.scanner import FileModes, Snapshot, lstat_file, stat_signature
+from agent_cli.checkpoints.scanner import BEHIND_LINK, FileModes, Snapshot, lstat_file, stat_signature
 from agent_cli.checkpoints.store import Store
 from agent_tools.fs.files import open_directory
 from agent_tools.fs.safe_files import open_regular
@@ -171,7 +171,8 @@ class _Reader:
         for path in start.skipped.keys() | end.skipped.keys():
             full = os.path.join(start.base, path)
             was, left = found.get(full, (None, None))
-            pair = (_unkept(start, path) or was, _unkept(end, path) or left)
+            behind_link = end.skipped.get(path, ("",))[0] == BEHIND_LINK
+            pair = (_unkept(start, path) or was, left if behind_link else _unkept(end, path) or left)
             if pair[0] != pair[1]:
                 found[full] = pair
         if start.perms == end.perms:

@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent_cli.cli.run import headless_approver, headless_options, session_report
 from agent_cli.config.run_options import RunOptions
@@ -47,6 +47,7 @@ class PendingDecision(Value):
     texts: words of an answer, as given.
     text: words for the model.
     mode: the permission mode to continue in.
+    rule, scope, hunks, arguments: as in `UserDecision`.
     """
 
     word: DecisionWord
@@ -54,6 +55,10 @@ class PendingDecision(Value):
     text: str = ""
     texts: tuple[str, ...] = ()
     mode: str = ""
+    rule: str = ""
+    scope: Literal["session", "project"] = "session"
+    hunks: tuple[int, ...] | None = None
+    arguments: dict[str, Any] | None = None
 
 
 class Target(Value):
@@ -179,9 +184,11 @@ def _decide(
     candidates = (waiting.undecided or waiting.decided) if waiting is not None else ()
     if agent.restored is None or waiting is None or not candidates:
         raise UsageError(f"Nothing waits for you in session {session_id}.")
-    if not waiting.undecided and not calls and decision.word == "approve":
+    if not waiting.undecided and not calls and decision.replace(every=False) == PendingDecision("approve"):
         return resume_waiting(agent, asked)
     chosen = _choose_calls(agent, waiting, candidates, calls, decision)
+    if len(chosen) > 1 and (decision.hunks is not None or decision.arguments is not None):
+        raise UsageError("hunks and arguments are those of one call: name it.")
     ttl = agent.settings.plan_ttl
     if expired_at(waiting.asked_at, ttl) and any(_waiting_kind(waiting, call) == "plan" for call in waiting.undecided):
         return _expire(agent, waiting, expired_words(ttl), asked)
@@ -262,7 +269,8 @@ def _decision_about(agent: Agent, waiting: WaitingTurn, call: str, decision: Pen
             word, text = "approve", ""
     if word == "approve" and kind == "plan":
         _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)
-    return UserDecision(call, "", word, text, mode=decision.mode)
+    given = {name: getattr(decision, name) for name in ("rule", "scope", "mode", "hunks", "arguments")}
+    return UserDecision(call, "", word, text, **given)
 
 
 def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode: str, short: str) -> None:

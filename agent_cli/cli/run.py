@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -393,6 +392,8 @@ def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
         hint = near and f"`{words[0]}` looks like the command `agent {near}`"
     if not hint:
         return
+    import shlex
+
     hint += f"; to send it as a prompt, write: agent -- {shlex.join(words)}"
     if not questions.can_ask():
         raise UsageError(hint)

@@ -7,7 +7,7 @@ Ask and deny rules and hooks that are ignored are always reported, as ignoring t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from agent_cli.config.parsing import (
     key_locations,
     nearest_key_hint,
 )
-from agent_cli.config.rule_lists import resembled_list, rule_list
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
@@ -34,7 +33,7 @@ from agent_tools.record import hints_of
 from agent_tools.text import shorten
 
 with lazy_imports():
-    from agent_cli.config import claude_keys, hooks
+    from agent_cli.config import claude_keys, hooks, rule_lists
 
 # Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")
@@ -70,8 +69,9 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
         ("ask", "--askTools", options.ask_tools),
         ("deny", "--disallowedTools", options.disallowed_tools),
     ):
+        listed = rule_lists.rule_list(texts) if texts else None
         try:
-            rules = [rule for text in rule_list(texts) or () for rule in split_rules(text)]
+            rules = [rule for text in listed or () for rule in split_rules(text)]
         except RuleError as error:
             raise RuleError(f"{flag_name}: {error}") from None
         if rules:
@@ -142,7 +142,7 @@ def add_claude_settings(layers: Layers, path: Path, origin: Origin, env: Mapping
 
     Its model counts only if an Anthropic key is in the environment: the file belongs to another program.
     """
-    text, table = _read(layers, path, origin, "its permissions are ignored, deny rules included")
+    text, table = _read(layers, path, origin, "its permissions and hooks are ignored, deny rules included")
     if text is None:
         return
     where = key_locations(text, str(path))
@@ -159,16 +159,12 @@ def add_claude_settings(layers: Layers, path: Path, origin: Origin, env: Mapping
 def _add_permissions(layers: Layers, table: dict[str, Any], path: Path, origin: Origin, where: Where) -> None:
     """Merge the permissions of a file; report whatever looks like a rule and is none."""
     given = table.get("permissions")
-    wrong = [
-        f"{where(key)}: {key}: rules are read from {_place(near)} only; nothing in it is applied"
-        for key in table
-        if key not in claude_keys.TAKEN and key not in claude_keys.UNUSED and (near := resembled_list(key))
-    ]
+    wrong = list(_misplaced(table, where))
     if given is not None and not isinstance(given, dict):
         wrong.append(f"{where('permissions')}: permissions: expected a table with allow, ask and deny; it is ignored")
     given = given if isinstance(given, dict) else {}
     base, source = path.parent.parent, str(path)
-    lists = {kind: rule_list(given.get(kind)) for kind in (*_LISTS, "additionalDirectories")}
+    lists = {kind: rule_lists.rule_list(given.get(kind, ())) for kind in (*_LISTS, "additionalDirectories")}
     wrong += [
         f"{where(k, 'permissions')}: permissions.{k}: expected a list of text; it is ignored"
         for k in lists
@@ -219,6 +215,18 @@ def _add_permissions(layers: Layers, table: dict[str, Any], path: Path, origin: 
     layers.imported.append(_summarize(source, taken, skipped, [h.key for h in layers.held[before:]]))
 
 
+def _misplaced(table: dict[str, Any], where: Where) -> Iterator[str]:
+    """Yield a message about each key of a file that looks like rules or hooks and is not read as such."""
+    for key, value in table.items():
+        if (
+            key not in claude_keys.TAKEN
+            and key not in claude_keys.UNUSED
+            and (near := rule_lists.resembled_table(key, value))
+        ):
+            what = "hooks" if near == "hooks" else "rules"
+            yield f"{where(key)}: {key}: {what} are read from {near} only; nothing in it is applied"
+
+
 def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> None:
     """Merge JSON of --settings, with our keys and Claude Code's; report those without effect.
 
@@ -256,6 +264,10 @@ def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, 
     taken += [name for name, value in (("env", found.env), ("apiKeyHelper", found.key_helper)) if value]
     if taken:
         layers.imported.append(f"{source}: {', '.join(taken)}")
+    for key in found.unused:
+        # A restriction that is not applied.
+        if "." in key and rule_lists.resembled_list(key.rpartition(".")[2]) == "deny":
+            layers.ignored.append(f"{where(key.partition('.')[0])}: {key} has no effect here")
 
 
 def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path, origin: Origin, where: Where) -> bool:
@@ -310,7 +322,9 @@ def _read(layers: Layers, path: Path, origin: Origin, lost: str) -> tuple[str | 
 def add_hooks_file(layers: Layers, path: Path, origin: Origin) -> None:
     """Merge the hooks of a file in Claude Code's form that contains nothing else, if it exists."""
     text, table = _read(layers, path, origin, "its hooks do not run")
-    add_hooks(layers, table, path, origin, key_locations(text or "", str(path)))
+    where = key_locations(text or "", str(path))
+    layers.ignored += _misplaced(table, where)
+    add_hooks(layers, table, path, origin, where)
 
 
 def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin, where: Where) -> None:
@@ -323,7 +337,15 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin,
     given = table.get("hooks")
     if not given:
         return
-    given = given if isinstance(given, dict) else {"hooks": given}
+    if isinstance(given, list) and all(isinstance(entry, dict) for entry in given):
+        # A list of hooks with their events, as in our own settings.
+        by_event: dict[str, list[Any]] = {}
+        for entry in given:
+            by_event.setdefault(str(entry.get("event")), []).append({k: v for k, v in entry.items() if k != "event"})
+        given = by_event
+    if not isinstance(given, dict):
+        layers.ignored.append(f"{where('hooks')}: hooks: expected a table of events; they do not run")
+        return
     if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")
     given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
@@ -342,12 +364,8 @@ def _is_folder(base: Path, folder: str) -> bool:
     return os.path.isdir(base / os.path.expanduser(folder))  # noqa: PTH112 - the method raises in closed folders
 
 
-def _place(near: str) -> str:
-    return "permissions" if near == "permissions" else f"permissions.{near}"
-
-
 def _meant(key: str) -> str:
-    near = resembled_list(key)
+    near = rule_lists.resembled_list(key)
     return f"; did you mean {near}?" if near else nearest_key_hint(key, [*_LISTS, *_PERMISSION_KEYS])
 
 

@@ -13,6 +13,7 @@ it is strict, it refuses.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import chain
 from math import isfinite
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 
 from agent_cli.config.parsing import nearest_key_hint
 from agent_cli.core.hooks import DEFAULT_TIMEOUT_SECONDS, HOOK_EVENTS, Hook
-from agent_cli.core.rules import RuleError, read_rule
+from agent_cli.core.rules import FOREIGN_TOOLS, RuleError, mistyped_tool, read_rule
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import NotRegularFileError, resolve_inside
 from agent_tools.net.urls import split_url
@@ -163,7 +164,7 @@ class _HooksReader:
             self.found += [unusable] if unusable is not None else []
         elif hook is not None:
             self.found.append(hook)
-            self.notes += [f"{where}: {note}" for note in notes]
+            self.notes += [f"{where}: {note}" for note in (*notes, *_mistyped(hook))]
 
     def _unusable(self, fields: dict[str, Any], why: str) -> Hook | None:
         """Return a hook that cannot run, to be named where it would; None if it could refuse nothing."""
@@ -204,6 +205,12 @@ def _tolerated(given: dict[str, Any], notes: list[str]) -> dict[str, Any]:
             notes.append(f"{key}: unknown key{nearest_key_hint(key, list(_KEYS))}; the hook runs without it")
         else:
             fields[name] = value
+    if isinstance(kind := fields.get("type"), str):
+        fields["type"] = kind.lower()
+    if isinstance(words := fields.get("command"), list) and words and "args" not in fields:
+        fields["command"], fields["args"] = words[0], words[1:]
+    if isinstance(env := fields.get("env"), dict):
+        fields["env"] = {name: value for name, value in env.items() if value is not None}
     kind = _kind(fields)
     for name in dict.fromkeys(chain.from_iterable(_KIND_FIELDS.values())):
         if name in fields and kind in _KINDS and name not in _KIND_FIELDS[kind]:
@@ -239,6 +246,15 @@ def _seconds(raw: Any, unit: float = 1.0) -> float | None:
 
 def _kind(fields: dict[str, Any]) -> Any:
     return fields.get("type") or next((kind for kind, key in _KINDS.items() if key in fields), "command")
+
+
+def _mistyped(hook: Hook) -> Iterator[str]:
+    """Yield a note for each name in a matcher that is no tool's, but nearly one."""
+    if not HOOK_EVENTS[hook.event].about_call or not re.fullmatch(r"[\w |,-]+", hook.matcher):
+        return
+    for name in filter(None, re.split(r"[ |,]+", hook.matcher)):
+        if name not in FOREIGN_TOOLS and (near := mistyped_tool(name)):
+            yield f"matcher: there is no tool {name}; did you mean {near}?"
 
 
 def _outside(hook: Hook, root: Path) -> str:

@@ -24,7 +24,6 @@ from agent_cli.config.parsing import (
     nearest_setting_hint,
 )
 from agent_cli.config.policy import NO_POLICY
-from agent_cli.config.rule_lists import rule_list
 from agent_cli.config.schema import (
     Mcp,
     McpServer,
@@ -46,6 +45,7 @@ from agent_tools.record import Value, hints_of
 
 with lazy_imports():
     from agent_cli.config import hooks as config_hooks
+    from agent_cli.config import rule_lists
 
 # Origin of a layer: the user, a trusted project, or an untrusted one.
 Origin = Literal["user", "trusted", "project"]
@@ -284,7 +284,7 @@ class _Layer:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
         if cls is Permissions and key in (*_LISTS, "additional_directories") and isinstance(raw, str):
-            raw = rule_list(raw)
+            raw = rule_lists.rule_list(raw)
 
         def location() -> str:  # called only for an error
             return self.where(spelled or key, table)

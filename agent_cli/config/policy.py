@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.parsing import SettingsError, decode_settings
-from agent_cli.config.rule_lists import resembled_list, rule_list
 from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+
+with lazy_imports():
+    from agent_cli.config import rule_lists
 
 FILE = "/etc/agent/policy.toml"
 VARIABLE = "AGENT_POLICY"
@@ -133,7 +136,8 @@ def _merge(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
     if not isinstance(rules, dict):
         raise SettingsError(f"{source}: permissions: expected a table")
     for key in (*table, *(key for key in rules if key not in ("deny", "ask"))):
-        if (near := resembled_list(key)) and key not in _CLAUDE and key not in _CLAUDE_LISTS and near != "allow":
+        near = rule_lists.resembled_list(key)
+        if near and near != "allow" and key not in (*_CLAUDE, *_CLAUDE_LISTS):
             raise SettingsError(f"{source}: {key}: rules are read from permissions.deny and permissions.ask only")
     notes = [f"permissions.{key}" for key in rules if key not in ("deny", "ask", "disableBypassPermissionsMode")]
     bypass = _flag(table.pop("no_bypass", False), f"{source}: no_bypass")
@@ -167,7 +171,7 @@ def _flag(raw: Any, where: str) -> bool:
 
 
 def _strings(raw: Any, where: str) -> tuple[str, ...]:
-    listed = rule_list(raw)
+    listed = rule_lists.rule_list(raw)
     if listed is None or not all(isinstance(text, str) for text in listed):
         raise SettingsError(f"{where}: expected a list of text")
     return tuple(listed)

@@ -1,6 +1,6 @@
-"""Lists of permission rules as users write them: which shapes are read, and which keys only look like rules.
+"""Lists of permission rules as users write them: which shapes are read, and which keys only look like rules or hooks.
 
-A rule that is written slightly wrong protects nothing, so whatever resembles a list of rules is read or reported.
+A protection that is written slightly wrong protects nothing, so whatever resembles one is read or reported.
 """
 
 from __future__ import annotations
@@ -8,22 +8,45 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+from agent_cli.core.hooks import HOOK_EVENTS
+from agent_tools.lazy import lazy_pattern
+
 # What other programs, and people from memory, call these lists. Compared in lower case, letters only.
-_REFUSING = re.compile(
-    r"(?:deny|denied|denies|denylist|disallow|forbid|blocklist|blacklist|blocked(?:tools|rules|commands))"
+_REFUSING = lazy_pattern(
+    r"(?:deny|denied|denies|denylist|disallow|forbid|blocklist|blacklist|blocked(?:tools|rules|commands)"
+    r"|ignore(?:patterns|paths|files))"
 )
-_ASKING = re.compile(r"(?:ask|asks|asklist|asktools|askrules|confirm|requireapproval|prompt(?:for|before))")
-_ALLOWING = re.compile(r"(?:allow|allows|allowed|allowlist|whitelist|allow(?:ed)?(?:tools|rules|commands|list))")
-_GROUP = re.compile(r"(?:permis+ions?|permision\w*|perms?|rules|permissionrules|toolpermissions)")
+_ASKING = lazy_pattern(r"(?:ask|asks|asklist|asktools|askrules|confirm|requireapproval|prompt(?:for|before))")
+_ALLOWING = lazy_pattern(r"(?:allow|allows|allowed|allowlist|whitelist|allow(?:ed)?(?:tools|rules|commands|list))")
+_GROUP = lazy_pattern(r"(?:permis+ions?|permision\w*|perms?|rules|permissionrules|toolpermissions)")
 
 
 def rule_list(raw: Any) -> list[Any] | None:
     """Return a list of rules: a text is a list of one. None for any other shape."""
-    if raw is None:
-        return []
     if isinstance(raw, str):
         return [raw]
     return list(raw) if isinstance(raw, list | tuple) else None
+
+
+_HOOKS = lazy_pattern(r"(?:pre|post|command|user|agent|tool)*hooks?(?:config|settings)?")
+_EVENTS = frozenset(name.lower() for name in HOOK_EVENTS)
+_MAX_DEPTH = 3
+
+
+def resembled_table(key: str, value: Any, depth: int = 0) -> str:
+    """Return the place of the rules or hooks that a key, or one in its table, looks like: `permissions.deny`, `hooks`.
+
+    "" for none.
+    """
+    letters = re.sub(r"[^a-z]", "", key.lower())
+    if _HOOKS.fullmatch(letters) or letters in _EVENTS:
+        return "hooks"
+    near = resembled_list(key)
+    if near and not (depth and near == "allow"):
+        return near if near == "permissions" else f"permissions.{near}"
+    if not isinstance(value, dict) or depth >= _MAX_DEPTH:
+        return ""
+    return next(filter(None, (resembled_table(str(name), inner, depth + 1) for name, inner in value.items())), "")
 
 
 def resembled_list(key: str) -> Literal["", "deny", "ask", "allow", "permissions"]:

@@ -114,6 +114,7 @@ class SandboxSettings(Value, tag="Sandbox"):
     landlock: Annotated[
         bool, "use Landlock where bubblewrap does not work; it does not protect hooks and settings", USER
     ] = False
+    seatbelt: Annotated[bool, "use Seatbelt on macOS; experimental, so auto_allow has no effect there", USER] = False
 
 
 class Terminal(Value, tag="Terminal"):

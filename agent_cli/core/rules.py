@@ -23,6 +23,7 @@ from agent_tools.record import Value
 from agent_tools.registry import BUILTIN, tool_name, tool_traits
 from agent_tools.results import ToolError
 from agent_tools.task import common_type
+from agent_tools.text import escape_controls
 
 with lazy_imports():
     from agent_tools.net import urls
@@ -109,7 +110,7 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         tool = tool.removesuffix("__*")
     if re.fullmatch(r"mcp(__)?", tool):
         raise RuleError(f"{text!r} does not name an MCP server; write mcp__server or mcp__server__tool")
-    if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _closest_tool(tool)):
+    if near := mistyped_tool(tool):
         raise RuleError(f"{text!r} is not a known tool; did you mean {near}?")
     tool = tool_name(tool)
     if spec is None:
@@ -119,6 +120,8 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     if found := re.fullmatch(r"""\s*(["'`“‘])([^"'`“”‘’]*)["'`”’]\s*""", spec):
         raise RuleError(f"{text!r}: the quotes are taken literally; write {tool}({found[2]})")
     names = tool_traits(tool).rule_names
+    if kind != "allow" and (why := _misspelled(tool, names, spec)):
+        raise RuleError(f"{text!r}: {why}")
     if not names and (tool in KNOWN_TOOLS or tool.startswith("mcp__")):
         raise RuleError(f"{text!r}: a rule for {tool} takes no parentheses")
     if names == "domain" and not spec.startswith("domain:"):
@@ -138,6 +141,17 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     return Rule(kind, tool, None if whole else spec, source, str(base))
 
 
+def _misspelled(tool: str, names: str, spec: str) -> str:
+    """Return why a rule that is to refuse covers something else than it seems to; "" for nothing."""
+    if (shown := escape_controls(spec)) != spec:
+        return f"it contains a character that cannot be seen: {shown}"
+    if spec != spec.strip() and (names != "command" or spec.rstrip().endswith("*")):
+        return f"the spaces are taken literally; write {tool}({spec.strip()})"
+    if names == "path" and re.search(r"\\(?:[^\s*?\[\]{}!#\\]|\*\*)", spec):
+        return "a backslash takes the special meaning from the next character; separate folders with /"
+    return ""
+
+
 def _host(spec: str, text: str) -> str:
     """Return the host, or `*`, of a domain rule. Raises RuleError if it names none."""
     name = spec.removeprefix("domain:").strip()
@@ -149,8 +163,10 @@ def _host(spec: str, text: str) -> str:
         ) from None
 
 
-def _closest_tool(tool: str) -> str:
-    """Return the known tool closest to a mistyped name; "" if none is close."""
+def mistyped_tool(tool: str) -> str:
+    """Return the known tool closest to a mistyped name; "" for a known name, or if none is close."""
+    if tool in KNOWN_TOOLS or tool.startswith("mcp__"):
+        return ""
     same = [k for k in KNOWN_TOOLS if k.lower() == tool.lower()]
     if same:
         return same[0]

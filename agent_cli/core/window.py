@@ -35,8 +35,6 @@ from agent_tools.text import counted, escape_controls
 with lazy_imports():
     from agent_tools.documents import images
 
-S = TypeVar("S", bound="Spec")
-
 BYTES_PER_TOKEN = 3.5
 # Overhead of a message, a call or a tool in a request.
 _OVERHEAD_TOKENS = 6
@@ -57,6 +55,10 @@ class Spec(Protocol):
 
     @property
     def schema(self) -> dict[str, Any]: ...
+
+
+# Not with the name in quotes, which Python would compile: that takes two milliseconds.
+S = TypeVar("S", bound=Spec)
 
 
 def count_text_tokens(text: str) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -170,12 +171,13 @@ _SANDBOX_HELP = (
 
 def check_sandbox(workspace: Workspace, settings: Settings, run_env: RunEnvironment) -> list[Finding]:
     """Return one finding. Tries the sandbox with `true`, outside the workspace."""
-    profile = sandbox_profile(workspace, settings, run_env)
-    sandbox = select_sandbox(settings.sandbox.mode, profile, run_env.env, landlock=settings.sandbox.landlock)
+    profile, asked = sandbox_profile(workspace, settings, run_env), settings.sandbox
+    select = partial(select_sandbox, landlock=asked.landlock, seatbelt=asked.seatbelt)
+    sandbox = select(asked.mode, profile, run_env.env)
     obstacle = sandbox.obstacle(profile)
     data = {"kind": sandbox.kind, "mode": sandbox.mode, "why": list(sandbox.why), "limits": list(sandbox.limits)}
     if sandbox.mode == "off":
-        better = select_sandbox("auto", profile, run_env.env, landlock=settings.sandbox.landlock)
+        better = select("auto", profile, run_env.env)
         could = f'; sandbox = "auto" would use {better.text()}' if better.kind != "none" else ""
         return [Finding("missing", "sandbox", f"{sandbox.text()}{could}", data=data)]
     if sandbox.kind == "none":
@@ -185,8 +187,9 @@ def check_sandbox(workspace: Workspace, settings: Settings, run_env: RunEnvironm
     if obstacle:
         text = f"{sandbox.text()}; it cannot be used here: {obstacle}"
         return [Finding("problem", "sandbox", text, data=data | {"obstacle": obstacle})]
-    unasked = "commands run without asking" if settings.sandbox.auto_allow else "every command needs approval"
-    reach = "with the network" if profile.network else ", ".join(settings.sandbox.domains) or "without network"
+    free = asked.auto_allow and sandbox.is_boundary
+    unasked = "commands run without asking" if free else "every command needs approval"
+    reach = "with the network" if profile.network else ", ".join(asked.domains) or "without network"
     notes = list(sandbox.limits)
     if (confinement := make_confinement(workspace, settings, run_env)) is not None:
         session = confinement.session

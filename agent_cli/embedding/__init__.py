@@ -15,6 +15,7 @@ from agent_cli.core.run_environment import UsageError
 from agent_cli.extensions.tool_packages import tool_problem
 from agent_cli.headless.run import answer_unattended, deny
 from agent_cli.hooks import PythonHook
+from agent_cli.runtime.user_decision import UserDecision, take_decision
 from agent_tools.base import Tool
 from agent_tools.cancel import CancelledError
 from agent_tools.function_tool import FunctionTool
@@ -58,15 +59,16 @@ class Callbacks:
         if not callable(self._approve):
             return deny(request)
         changed = self._changed.pop(request.call_id, None)
+        approved = take_decision(request, UserDecision(request.call_id, "", "approve"))
         if changed is not None and request.arguments == changed:
-            return Approve()
+            return approved
         answer = self._call(self._approve, request)
         if isinstance(answer, bool):
-            return Approve() if answer else Reject()
+            return approved if answer else take_decision(request, UserDecision(request.call_id, "", "reject"))
         if isinstance(answer, EditedCall):
             # An edited call is decided again, and may be asked about again: the function has already chosen it.
             self._changed[request.call_id] = answer.arguments
-            return Approve() if answer.arguments in (changed, request.arguments) else answer
+            return approved if answer.arguments in (changed, request.arguments) else answer
         if isinstance(answer, Approve | Reject | Defer):
             return answer
         raise self._faulty("approve", answer, "True, False, Approve, Reject, EditedCall and Defer")
@@ -76,7 +78,8 @@ class Callbacks:
             return defer(asked) if self._approve == "suspend" else answer_unattended(asked)
         answer = self._call(self._answer, asked)
         if isinstance(answer, str) and asked.kind == "questions":
-            return QuestionReply("answer", answer)
+            decision = UserDecision(asked.call_id, "", "answer", answer)
+            answer = self._call(lambda question: take_decision(question, decision), asked)
         if isinstance(answer, QuestionReply | Defer):
             return answer
         raise self._faulty("answer", answer, "text for questions, QuestionReply and Defer")

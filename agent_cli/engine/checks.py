@@ -15,6 +15,7 @@ from agent_cli.core.results import Check
 from agent_cli.permissions.shell.analysis import Script, plain_parts, unwrap_part
 from agent_cli.permissions.shell.parser import ShellParseError, nodes, parse_tree
 from agent_cli.permissions.shell.words import Node, SimpleCommand, Word, node_source, read_word
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
 _MODULES = "pytest|unittest|mypy|tox|nox|ruff check|flake8|pyright|coverage run .*"
@@ -36,20 +37,19 @@ _LAUNCHERS = {
     "uv": "run", "poetry": "run", "pipenv": "run", "pdm": "run", "rye": "run", "hatch": "run", "bundle": "exec",
     "npx": "", "bunx": "", "coverage": "run",
 }  # fmt: skip
-_CANDIDATE = re.compile(
-    r"(?<![\w.-])(?:python[\d.]*|" + "|".join(map(re.escape, sorted({*RUNNERS, *_LAUNCHERS}))) + r")(?![\w-])"
-)
+_NAMES = sorted({*RUNNERS, *_LAUNCHERS})
+_CANDIDATE = lazy_pattern(r"(?<![\w.-])(?:python[\d.]*|" + "|".join(map(re.escape, _NAMES)) + r")(?![\w-])")
 # With one of these options nothing is checked, or the exit code does not show a failure.
-_IDLE = re.compile(
+_IDLE = lazy_pattern(
     r"--(?:version|help|collect-only|co|fixtures|markers|setup-plan|no-run|dry-run|just-print|question|touch|list"
     r"|listTests|exit-zero|ignore-errors|if-present|passWithNoTests|showConfig|print-config)|-h"
 )
-_IDLE_MAKE = re.compile(r"-[a-zA-Z]*[nqti][a-zA-Z]*")
+_IDLE_MAKE = lazy_pattern(r"-[a-zA-Z]*[nqti][a-zA-Z]*")
 # Wrappers that exit with the code of the command they run.
 _TRANSPARENT = frozenset("command exec nohup timeout nice time stdbuf ionice env sudo doas".split())
 # After these, the exit code of the line says nothing about its commands.
 _UNSURE = frozenset("trap eval alias enable shopt return hash".split())
-_STRICTER = re.compile(r"-[eux]*o?|\+[ux]+|pipefail|errexit|nounset|xtrace")
+_STRICTER = lazy_pattern(r"-[eux]*o?|\+[ux]+|pipefail|errexit|nounset|xtrace")
 _SIGPIPE_EXIT_CODE = 141
 # A longer command is truncated in its record.
 MAX_COMMAND_CHARS = 120
@@ -125,7 +125,8 @@ class _Proof:
         # A sourced file may switch `set -e` off.
         self._sourced = False
         line = " ".join(command.split())
-        if not _CANDIDATE.search(line) and not any(m in line for m in self._more):
+        named = any(name in line for name in _NAMES) and _CANDIDATE.search(line)
+        if not named and not any(m in line for m in self._more):
             return
         if any(line == m for m in self._more):
             self.programs, self.holds = (line,), True

@@ -31,6 +31,7 @@ from agent_cli.engine.turn import Turn, checkpoint
 from agent_cli.engine.types import CallError, CheckedCall, PreparedCall
 from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import CancelledError
+from agent_tools.fs import read_state
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 
@@ -67,6 +68,7 @@ class CallBatch:
     def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         self.turn = turn
         turn.skip_rest = ""
+        read_state.begin_answer(turn.deps.context)
         self.waiting = list(calls)
         self.finish: Finish | None = None
         self._announced: set[str] = set()

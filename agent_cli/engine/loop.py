@@ -320,8 +320,11 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     # After a refusal the answer is accepted: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or (yield from turn_end.failing_check(turn, answer.text)):
-            return more
+        check = turn.checks.last
+        if more is None and check is not None:
+            more = yield from turn_end.failing_check(turn, check, answer.text)
+        if more:
+            return turn_end.for_whole_answer(turn, more)
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
         if asked and (more := (yield from turn_end.ask(turn, answer))):
@@ -330,7 +333,8 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
         return more
     if gates is not None and (more := (yield from gates.before_end(turn))):
         return more
-    return (yield from _run_end_checks(turn, answer))
+    more = yield from _run_end_checks(turn, answer)
+    return turn_end.for_whole_answer(turn, more) if more else None
 
 
 def _complete(

@@ -63,16 +63,16 @@ def _calls_before(messages: Sequence[Message], index: int) -> bool:
     return before is not None and bool(before.calls)
 
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\w+://\S+", re.DOTALL)
-_QUESTION = re.compile(r"\w[*_)\"'\u201d\u00bb]*\s?[?\uff1f](?=[*_)\"'\u201d\u00bb]*(?:\s|\Z))")
+_CODE = r"(?s)```.*?(?:```|\Z)|`[^`\n]*`|\w+://\S+"
+_QUESTION = r"\w[*_)\"'\u201d\u00bb]*\s?[?\uff1f](?=[*_)\"'\u201d\u00bb]*(?:\s|\Z))"
 
 
 def is_question(text: str) -> bool:
     """Return True if the answer asks the user something in its last paragraph, or right before a list."""
-    paragraphs = [p for p in re.split(r"\n\s*\n", _CODE.sub(" ", text).strip()) if p.strip()]
+    paragraphs = [p for p in re.split(r"\n\s*\n", re.sub(_CODE, " ", text).strip()) if p.strip()]
     if paragraphs and len(paragraphs) > 1 and re.match(r"\s*(?:[-*\u2022]|\d+[.)]|[A-Za-z][.)])\s", paragraphs[-1]):
         paragraphs[-2:] = ["\n".join(paragraphs[-2:])]
-    return bool(paragraphs) and _QUESTION.search(paragraphs[-1]) is not None
+    return bool(paragraphs) and re.search(_QUESTION, paragraphs[-1]) is not None
 
 
 def reminder(plan: Sequence[TodoItem], goal: str, template: str) -> str:

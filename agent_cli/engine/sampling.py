@@ -222,7 +222,8 @@ def request_of(options: TurnOptions, window: Window, shown: Sequence[Message], t
     Media that the model or its provider does not accept are replaced by text, and tools that it refused left out.
     """
     if any(map(has_media, shown)):
-        shown = media_limits.fit_media(drop_unsupported(shown, options.input_modalities), options.media_limits)
+        limits = media_limits.media_limits(options.provider, options.model)
+        shown = media_limits.fit_media(drop_unsupported(shown, options.input_modalities), limits)
     return Request(
         model=options.model,
         system=options.system,

@@ -22,7 +22,7 @@ from agent_cli.engine.compaction import compact, measure
 from agent_cli.engine.sampling import build_request
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.errors import TOO_LARGE
+from agent_cli.providers.errors import MEDIA, TOO_LARGE, words_of
 from agent_tools.results import Media
 from agent_tools.text import counted, shorten
 
@@ -38,14 +38,15 @@ _MAX_STEPS = 30
 
 # These come first in any case.
 _REASONING = r"signature|thinking|reasoning|encrypted.content|thought|cannot be modified"
-_MEDIA = r"\bimages?\b|image_url|\bpdfs?\b|\bdocuments?\b|media.?type|inline.?data|\bfiles?\b"
 # Images of which there are too many: the newest are kept.
 _TOO_MANY = r"too many|many-image|number of images|at most \d|up to \d+ image|maximum of \d+ (image|file|pdf)"
 _TOO_MANY_NUMBER = r"(?:at most|up to|maximum of|limit of) (\d{1,4}) (?:image|document|pdf|file)"
-_TOOL_PLACE = r"(?i)\btools[.\[]+(\d{1,4})"
+# Amazon counts from 1: `toolConfig.tools.3.member.toolSpec`.
+_TOOL_PLACE = r"(?i)\btools\.(\d{1,4})(\.member)?"
 # Gemini has all tools in one: `tools[0].function_declarations[7]`.
-_INNER_TOOL_PLACE = r"function_declarations\[(\d{1,4})"
-_MESSAGE_PLACE = r"\b(messages|contents?|input)[.\[]+\d|signature"
+_INNER_TOOL_PLACE = r"(?i)function_?declarations\.(\d{1,4})()"
+_MESSAGE_PLACE = r"\b(messages|contents?|input)\.\d|signature"
+_QUOTES = "['\"`\u2018\u2019\u201c\u201d\xab\xbb]"
 
 Steps = Iterator[LeftOut]
 
@@ -142,13 +143,13 @@ def _use(turn: Turn, left_out: LeftOut) -> None:
 
 def _steps(turn: Turn, kept: LeftOut, failure: Failure, tools: Sequence[str]) -> Steps:
     """Yield what may be left out beyond `kept`, what the failure names first. tools: those that it names."""
-    words = f"{failure.message} {failure.subject}"
+    words = words_of(failure)
     sent = build_request(turn).messages
     if tools and len(kept.tools) < _MAX_NAMED_TOOLS:
         yield kept.replace(tools=(*kept.tools, *tools))
     elif failure.status == 413 or re.search(TOO_LARGE, words, re.IGNORECASE):
         yield from _oldest_media(sent, kept, 0)
-    elif re.search(_MEDIA, words, re.IGNORECASE) and not re.search(_REASONING, words, re.IGNORECASE):
+    elif re.search(MEDIA, words, re.IGNORECASE) and not re.search(_REASONING, words, re.IGNORECASE):
         yield from _named_media(sent, kept, failure.media, words)
     answers = (m for m in sent if isinstance(m, AssistantMessage))
     if any(isinstance(part, Thinking) for answer in answers for part in answer.parts):
@@ -200,14 +201,18 @@ def _media_of(messages: Sequence[Message]) -> list[Media]:
 
 
 def _named_tools(turn: Turn, left_out: LeftOut, failure: Failure) -> list[str]:
-    """Return the tools that a failure names, by their number in the request or by their name."""
-    words = f"{failure.message} {failure.subject}"
+    """Return the tools that a failure names, by their name or by their number in the request."""
+    words = words_of(failure)
     offered = [tool.name for tool in turn.options.tools if tool.name not in left_out.tools]
-    places = re.findall(_INNER_TOOL_PLACE, words) or re.findall(_TOOL_PLACE, words)
-    named = [offered[at] for at in dict.fromkeys(map(int, places)) if at < len(offered)]
-    if not places and not re.search(_MESSAGE_PLACE, words):
-        named = [name for name in offered if re.search(rf"""['"`]{re.escape(name)}['"`]""", words)]
-        named += [name for name in offered if "__" in name and re.search(rf"\b{re.escape(name)}\b", words)]
+    named: list[str] = []
+    if not re.search(_MESSAGE_PLACE, words):
+        # The name of a tool of a server is no other word.
+        named = [name for name in offered if "__" in name and re.search(rf"\b{re.escape(name)}\b", words)]
+    if not named and (places := re.findall(_INNER_TOOL_PLACE, words) or re.findall(_TOOL_PLACE, words)):
+        numbers = dict.fromkeys(int(number) - bool(from_one) for number, from_one in places)
+        named = [offered[at] for at in numbers if 0 <= at < len(offered)]
+    elif not named and not re.search(_MESSAGE_PLACE, words):
+        named = [name for name in offered if re.search(f"{_QUOTES}{re.escape(name)}{_QUOTES}", words)]
     return list(dict.fromkeys(named)) if len(named) < len(offered) else []
 
 

@@ -23,7 +23,7 @@ from agent_tools.base import Effect, Tool, ToolError
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.files import open_file
 from agent_tools.fs.workspace import Workspace
-from agent_tools.lazy import lazy_imports
+from agent_tools.lazy import lazy_imports, lazy_pattern
 from agent_tools.registry import TraitsOf, tool_traits
 
 with lazy_imports():
@@ -37,7 +37,7 @@ _PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
 # Commands that print the content of one file, or of one place elsewhere, and nothing of their command line. Commands
 # that print, join or rewrite text could assemble an address from pieces.
 _FILE = r"(?!-)[\w./@+-]+"
-_COPIES = re.compile(
+_COPIES = lazy_pattern(
     rf"(?:cat|(?:head|tail)(?: -n ?\d+| -\d+)?|grep(?: -[EFinw]+)? (?:\w+|'[^']*'))\s+(?P<file>{_FILE})"
     r"|git remote -v|git remote get-url \w+|gh (?:issue|pr|release|run) view \d+"
 )

@@ -62,33 +62,31 @@ _ACTIONS = (
     "|rename|replace|review|rewrite|run|scan|search|see|start|test|try|update|use|verify|view|write"
 )
 _LINK = r"(?:now|next|first|then|so|ok|okay|sure|alright|great|good|certainly|of course|to [^.,]{3,80})[,.!:]*\s+"
-_INTENTION = re.compile(
-    rf"(?:{_LINK})*(?:I['\u2019]ll|I will|I(?: a|['\u2019])m going to|let me|let['\u2019]s|I need to)\s+"
+# Texts, which `re` compiles when they are first used: few turns need one.
+_INTENTION = (
+    rf"(?i)(?:{_LINK})*(?:I['\u2019]ll|I will|I(?: a|['\u2019])m going to|let me|let['\u2019]s|I need to)\s+"
     rf"(?:(?:now|first|then|next|also|just|quickly|need to|have to|start by|begin by|take a|have a)\s+)*"
-    rf"(?:{_ACTIONS})(?:ing)?\b",
-    re.IGNORECASE,
+    rf"(?:{_ACTIONS})(?:ing)?\b"
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?:\u2026])\s+")
+_SENTENCE_END = r"(?<=[.!?:\u2026])\s+"
 # The model waits for somebody or something, or speaks about later.
-_CONDITIONAL = re.compile(
-    r"(?<!see )(?<!check )\bif\b"
+_CONDITIONAL = (
+    r"(?i)(?<!see )(?<!check )\bif\b"
     r"|\b(?:when|once|unless|whenever|until|after|should you|let me know|tell me|please|happy to|glad to|wait|waiting"
     r"|later|tomorrow|next time|from now on|in (?:the )?future|would|could|not|never|can['\u2019]?t"
     r"|don['\u2019]t|unable)\b"
-    r"|\bbefore (?:I|we|you)\b",
-    re.IGNORECASE,
+    r"|\bbefore (?:I|we|you)\b"
 )
 # The user wants words, or no action yet.
-_WORDS_WANTED = re.compile(
-    r"(?:\A|[.!?;:\n])\s*(?:(?:please|can you|could you)\s+)?(?:what|which|how|why|who|where|when|would|should|will|are"
-    r"|is|explain|describe|outline|plan|propose|suggest|say|reply|answer|repeat|write me)\b"
-    r"|\bplans?\b|\bdo not\b|\bdon['\u2019]t\b|\bwithout\b|\bbefore you\b|\bwait\b|\bjust (?:say|tell|answer)\b",
-    re.IGNORECASE,
+_WORDS_WANTED = (
+    r"(?i)(?:\A|[.!?;:\n])\s*(?:(?:please|can you|could you)\s+)?(?:what|which|how|why|who|where|when|would|should"
+    r"|will|are|is|explain|describe|outline|plan|propose|suggest|say|reply|answer|repeat|write me)\b"
+    r"|\bplans?\b|\bdo not\b|\bdon['\u2019]t\b|\bwithout\b|\bbefore you\b|\bwait\b|\bjust (?:say|tell|answer)\b"
 )
 
-_CALL_OF_ANY = re.compile(r"\s*(?:```(?:json)?\s*)?\{+\s*\"name\"\s*:\s*\"[\w.-]+\"\s*,\s*\"(?:arguments|parameters)\"")
-_SHELL_FENCE = re.compile(r"^```(?:bash|sh|shell|console)[ \t]*$", re.MULTILINE)
-_HOW_TO = re.compile(r"\bhow\b|\b(?:show|give|tell|write) me\b|\bcommand\b|\bscript\b|\bexplain\b", re.IGNORECASE)
+_CALL_OF_ANY = r"\s*(?:```(?:json)?\s*)?\{+\s*\"name\"\s*:\s*\"[\w.-]+\"\s*,\s*\"(?:arguments|parameters)\""
+_SHELL_FENCE = r"(?m)^```(?:bash|sh|shell|console)[ \t]*$"
+_HOW_TO = r"(?i)\bhow\b|\b(?:show|give|tell|write) me\b|\bcommand\b|\bscript\b|\bexplain\b"
 
 
 def is_announcement(answer: str, request: str) -> bool:
@@ -96,9 +94,9 @@ def is_announcement(answer: str, request: str) -> bool:
     text = answer.strip()
     if not text or len(text) > _MAX_ANNOUNCEMENT_CHARS or "```" in text or text.endswith("?"):
         return False
-    if _CONDITIONAL.search(text) or _WORDS_WANTED.search(request):
+    if re.search(_CONDITIONAL, text) or re.search(_WORDS_WANTED, request):
         return False
-    return _INTENTION.match(_SENTENCE_END.split(text)[-1].lstrip("*_ ")) is not None
+    return re.match(_INTENTION, re.split(_SENTENCE_END, text)[-1].lstrip("*_ ")) is not None
 
 
 def describes_call(answer: str, tools: Iterable[str]) -> bool:
@@ -107,7 +105,7 @@ def describes_call(answer: str, tools: Iterable[str]) -> bool:
     It is a call of an unknown tool, tells the user to use a tool, or has arguments in JSON near a tool's name.
     """
     names = "|".join(tools)
-    if _CALL_OF_ANY.match(answer) or re.search(rf"\b(?:[Uu]se|[Rr]un|[Cc]all) (?:a |the )?`?(?:{names})\b", answer):
+    if re.match(_CALL_OF_ANY, answer) or re.search(rf"\b(?:[Uu]se|[Rr]un|[Cc]all) (?:a |the )?`?(?:{names})\b", answer):
         return True
     return bool(re.search(r"\{\s*\\?\"\w+\\?\"\s*:", answer)) and bool(re.search(rf"\b(?:{names})\b", answer))
 
@@ -124,7 +122,7 @@ def breaks_off(answer: str) -> bool:
 
 def writes_command(answer: str, request: str) -> bool:
     """Return True if an answer shows a shell command in a fence, and the request does not ask how to do something."""
-    return bool(_SHELL_FENCE.search(answer)) and not _HOW_TO.search(request)
+    return bool(re.search(_SHELL_FENCE, answer)) and not re.search(_HOW_TO, request)
 
 
 def repeats_message(answer: str, history: Iterable[Message]) -> bool:
@@ -202,7 +200,7 @@ def _remind_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event
         more = REPEATED.format(tools=", ".join(names))
     elif describes_call(answer.text, names):
         problem, more = "described a call but did not make it; asking for it", DESCRIBED.format(tools=", ".join(names))
-    elif _INTENTION.match(_SENTENCE_END.split(answer.text.strip())[-1]):
+    elif re.match(_INTENTION, re.split(_SENTENCE_END, answer.text.strip())[-1]):
         problem, more = "said what it would do but made no call; asking for it", ANNOUNCED
     elif breaks_off(answer.text):
         problem, more = "broke off; asking it to continue", UNFINISHED
@@ -221,35 +219,43 @@ def _remind_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event
     return more
 
 
-# Words for a failure, for one that is over, and for one that is not.
-_FAILURE = re.compile(
-    r"\bfail|\berrors?\b|\bbroken\b|\b(?:do|does|did)(?:n['\u2019]t| not) (?:pass|build|compile)\b|\bred\b"
-    r"|\bexit(?:ed|s)?(?: with)?(?: (?:code|status))? [1-9]|fehl(?:er|schl|geschl)"
-    r"|\b\u00e9cho|\bfalla|\bfallo|\u5931\u6557|\u5931\u8d25",
-    re.IGNORECASE,
+# Words for a failure, for what only sounds like one, for one that is over, and for one that is not.
+_FAILURE = (
+    r"(?i)\bfail|\berrors?\b|\bbroken\b|\bbreaks\b|\bred\b|\bunsuccessful|\bcrash|\btime[sd]? out\b|\bcomplain"
+    r"|\b(?:do|does|did|not|never|cannot|can['\u2019]t|could(?:n['\u2019]t)?)\b.{0,20}\b(?:pass|build|compile)\b"
+    r"|\b(?:do|does|did)n['\u2019]t (?:pass|build|compile)\b|\bnot (?:green|passing)\b"
+    r"|\b(?:exit(?:ed|s)?|return(?:ed|s)?)(?: with)?(?: (?:code|status))? [1-9]|\breports? [1-9]\d* "
+    # In German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Chinese, Japanese and Korean.
+    r"|fehl(?:er|schl|geschl)|\bschl[a\u00e4]g\w+ .{0,40}fehl|\b\u00e9cho|\bfall[aoi]|\bno pasan?\b|\bfalh"
+    r"|\bn\u00e3o passa|\b(?:slaag\w*|slagen) niet|\bfa(?:alt|len)\b|\bnie (?:przecho|powi)"
+    r"|\u043d\u0435 \u043f\u0440\u043e\u0445\u043e\u0434|\u043f\u0430\u0434\u0430[\u0435\u044e]\u0442"
+    r"|\u5931[\u6557\u8d25]|(?:\u6ca1\u6709|\u672a)\u901a\u8fc7|\u901a(?:\u308a\u307e\u305b\u3093|\u3089\u306a)"
+    r"|\uc2e4\ud328"
 )
-_OVER = re.compile(
-    r"\b(?:fix(?:ed|es)?|repaired|resolved|mended|corrected|no longer|now pass(?:es)?|behoben)\b"
-    r"|\b(?:no|zero|0|without(?: any)?|any)\s+(?:\w+\s+)?(?:fail|error|fehler)",
-    re.IGNORECASE,
+_NO_FAILURE = (
+    r"(?i)\b(?:error|failure|fail(?:ed|ing)?|exit code \d+)[ -](?:handl\w+|messages?|paths?|cases?|codes?|logging"
+    r"|requests?|links?|pages?|types?|class(?:es)?|responses?|states?|modes?|reports?)\b"
+    r"|\b(?:rais|throw|return|log|catch|handl|show|print)\w* (?:\w+ ){0,3}?(?:errors?|failures?)\b"
 )
-_REMAINS = re.compile(
-    r"\b(?:still|except|but|however|remain\w*|unrelated|pre-?existing|expected|cannot|can['\u2019]t"
-    r"|could(?: not|n['\u2019]t))\b",
-    re.IGNORECASE,
+_OVER = (
+    r"(?i)\b(?:fix(?:ed|es)?|repaired|resolved|mended|corrected|replaced|removed|no longer|now pass(?:es)?|behoben)\b"
+    r"|\b(?:no|zero|0|without(?: any)?|any|keine?|sans|ohne|sin)\s+(?:\w+\s+)?(?:fail|error|fehler|erreur)"
 )
-_NAMED_FAILURE = re.compile(r"(?m)(?:\bFAILED|\bFAIL:?|\bERROR:?|\bnot ok \d+ -|[\u2715\u2717\u00d7])\s+(\S{4,})")
-WHOLE_ANSWER = " Then give your whole answer again: only your last message is shown."
+_REMAINS = (
+    r"(?i)\b(?:still|except|but|however|remain\w*|unrelated|pre-?existing|expected|cannot|can['\u2019]t"
+    r"|could(?: not|n['\u2019]t))\b"
+)
+_NAMED_FAILURE = r"(?m)(?:\bFAILED|\bFAIL:?|\bERROR:?|\bnot ok \d+ -|[\u2715\u2717\u00d7])\s+(\S{4,})"
+WHOLE_ANSWER = "Then give your whole answer again: only your last message is shown."
 
 
-def failing_check(turn: Turn, answer: str) -> Generator[Event, None, str | None]:
+def failing_check(turn: Turn, check: Check, answer: str) -> Generator[Event, None, str | None]:
     """Tell the model, once, that the last test or build command of this turn failed, unless its answer says so.
 
     An answer that asks something is final. A program that is not installed is not reported: one more round would not
     change that.
     """
-    check = turn.checks.last
-    if check is None or not check.failed or not check.started or turn.nudges.get("verify"):
+    if not check.failed or not check.started or turn.nudges.get("verify"):
         return None
     if is_question(answer) or names_failure(answer, turn.history):
         return None
@@ -257,22 +263,24 @@ def failing_check(turn: Turn, answer: str) -> Generator[Event, None, str | None]
     yield Noted(f"The last check failed: `{check.command}` ({check.ending}); asking the model about it.")
     return (
         f"<reminder>\nThe last check you ran, {check}. Find the cause, fix it and run the check again. If this is "
-        f"expected or cannot be fixed here, say so plainly in your answer.{whole_answer(turn)}\n</reminder>"
+        f"expected or cannot be fixed here, say so plainly in your answer.\n</reminder>"
     )
 
 
-def whole_answer(turn: Turn) -> str:
-    """Return a request for the whole answer, if only the last message of the turn is shown; else ""."""
-    return "" if turn.deps.attended and not turn.deps.depth else WHOLE_ANSWER
+def for_whole_answer(turn: Turn, message: str) -> str:
+    """Return a message that continues the turn after an answer, and asks for that again if only the last is shown."""
+    if turn.deps.attended and not turn.deps.depth:
+        return message
+    return re.sub(r"(\n</\w+>)?\s*\Z", lambda end: f"\n{WHOLE_ANSWER}{end[1] or ''}", message, count=1)
 
 
 def names_failure(answer: str, history: Iterable[Message]) -> bool:
     """Return True if an answer says that something fails, and not only that it was fixed."""
     results = [m.text for m in history if isinstance(m, ToolMessage)][-3:]
-    failed = {name.rpartition("::")[2].rstrip(":,") for text in results for name in _NAMED_FAILURE.findall(text)}
+    failed = {name.rpartition("::")[2].rstrip(":,") for text in results for name in re.findall(_NAMED_FAILURE, text)}
     for sentence in re.split(r"(?<=[.!?\u3002;])\s+|\n", answer):
-        says = _FAILURE.search(sentence) or any(name in sentence for name in failed)
-        if says and (not _OVER.search(sentence) or _REMAINS.search(sentence)):
+        says = re.search(_FAILURE, re.sub(_NO_FAILURE, " ", sentence)) or any(name in sentence for name in failed)
+        if says and (not re.search(_OVER, sentence) or re.search(_REMAINS, sentence)):
             return True
     return False
 
@@ -314,7 +322,7 @@ def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
     turn.nudges[_AFTER_TURN] = times + 1
     return (
         f"<hook_feedback>\nFiles were changed in this turn, so `{command}` was run. It {how}:\n\n{output}\n\n"
-        f"Fix what it found. If that cannot be done here, say plainly why.{whole_answer(turn)}\n</hook_feedback>"
+        f"Fix what it found. If that cannot be done here, say plainly why.\n</hook_feedback>"
     )
 
 

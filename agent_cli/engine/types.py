@@ -15,7 +15,6 @@ from agent_cli.core.modes import Effort
 from agent_cli.core.results import Limits, Spent, Usage
 from agent_cli.core.window import Window
 from agent_cli.providers.base import ModelClient, ToolSpec
-from agent_cli.providers.media_limits import MediaLimits
 from agent_tools.base import Effect, Tool, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
@@ -37,7 +36,7 @@ class TurnOptions(TurnSettings):
     model: the provider's own name of the model.
     label: the name shown to users.
     input_modalities: kinds of media that the model accepts.
-    media_limits: how much of them its provider takes in one request.
+    provider: its name, by which the limits of media in one request are found.
     spent: what earlier parts of the turn used.
     answer_tokens: length of an answer where max_tokens is not set; None: the provider's own.
     total_tokens: the most that the model can write, with its reasoning.
@@ -55,7 +54,7 @@ class TurnOptions(TurnSettings):
     system: str
     tools: tuple[ToolSpec, ...] = ()
     input_modalities: frozenset[MediaKind] = frozenset()
-    media_limits: MediaLimits = MediaLimits()
+    provider: str = ""
     limits: Limits = Limits()
     spent: Spent = Spent()
     answer_tokens: int | None = None
@@ -90,7 +89,7 @@ class ModelHandle(Value):
     price: adds the cost of a call.
     input_modalities: kinds of media that it accepts.
     window: size of its context window in tokens; None if unknown.
-    media_limits, answer_tokens, total_tokens, usual_effort: as in TurnOptions.
+    provider, answer_tokens, total_tokens, usual_effort: as in TurnOptions.
     """
 
     label: str
@@ -102,14 +101,14 @@ class ModelHandle(Value):
     answer_tokens: int | None = None
     total_tokens: int | None = None
     usual_effort: Effort | None = None
-    media_limits: MediaLimits = MediaLimits()
+    provider: str = ""
 
     def options(self, options: TurnOptions) -> TurnOptions:
         """Return the options of a turn for this model."""
         return options.replace(
             model=self.model, label=self.label, input_modalities=self.input_modalities, context_window=self.window,
             answer_tokens=self.answer_tokens, total_tokens=self.total_tokens, usual_effort=self.usual_effort,
-            media_limits=self.media_limits,
+            provider=self.provider,
         )  # fmt: skip
 
 

@@ -110,7 +110,7 @@ class TaskSteps:
             code = end.code
         else:
             try:
-                with sandbox.prepare(argv, cwd, env, network=False) as wrapped:
+                with sandbox.prepare(argv, cwd, env) as wrapped:
                     end = self._pool.run(wrapped.argv, cwd, wrapped.env, seconds, out=out, pass_fds=wrapped.pass_fds)
                     code = wrapped.code(end.code)
             finally:
@@ -131,7 +131,7 @@ def check_sandbox_maker(settings: Settings, run_env: RunEnvironment) -> SandboxM
     """Return a function that makes the sandbox of the settings for a work tree; None if there is no sandbox."""
     workspace = Workspace(run_env.root, (), run_env.cwd)
     profile, asked = sandbox_profile(workspace, settings, run_env), settings.sandbox
-    if select_sandbox(asked.mode, profile, run_env.env, landlock=asked.landlock).kind != "bubblewrap":
+    if not select_sandbox(asked.mode, profile, run_env.env).is_boundary:
         return None
 
     def make(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:

@@ -127,10 +127,10 @@ class Worktree:
         listing = run_git(self.path, self.use, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         names = [entry[3:] for entry in listing.split("\0") if entry]
         changed = [name for name in names if not _same(self.path / name, self.repo / name)]
-        # Submodules are not inspected, so one that was initialized may contain anything.
+        # Git says nothing about the files of a submodule; one that was not initialized is an empty folder.
         staged = (row.partition("\t") for row in run_git(self.path, self.use, "ls-files", "-s", "-z").split("\0"))
         inner = [name for mode, _, name in staged if mode.startswith("160000 ")]
-        return changed + [name for name in inner if os.path.lexists(self.path / name / ".git")]
+        return changed + [name for name in inner if _has_files(self.path / name)]
 
     def _remove(self, state: Path) -> None:
         has_branch = self.has_branch()
@@ -248,6 +248,13 @@ def apply_project_settings(worktree: Worktree, state: Path, *, trusted: bool, by
     same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
     if trusted and ours is not None and (by_setting or same):
         grant_trust(worktree.path, state, ours)
+
+
+def _has_files(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return os.path.lexists(folder)
 
 
 def _same(a: Path, b: Path) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _signal as signal  # `signal` makes enumerations, which costs a one-shot run a millisecond
 import os
 import select
-import signal
 import stat
 import time
 from collections.abc import Callable

@@ -299,9 +299,12 @@ def run_and_report(
         stream.close()
     if array is not None:
         print_line(array)
-    for job_id, name in agent.tool_context.unfinished().items():
-        command = escape_controls(shorten(name, 200))
-        print_notice(f"Stopped, since it was still running in the background ({job_id}): {command}")
+    for why, jobs in (
+        ("Stopped, since it was still running in the background", agent.tool_context.unfinished()),
+        ("Still running, since it has detached itself", agent.tool_context.outliving()),
+    ):
+        for job_id, name in jobs.items():
+            print_notice(f"{why} ({job_id}): {escape_controls(shorten(name, 200))}")
     return code
 
 

@@ -37,6 +37,8 @@ _REFUSALS: dict[str, HookVerdict] = {
     **dict.fromkeys(("denied", "blocked", "reject", "rejected", "refuse", "refused"), "deny"),
 }
 _DECISIONS = ("permissionDecision", "decision", "behavior")
+# Where other programs write a refusal.
+_REFUSING_KEYS = (*_DECISIONS, "action")
 _PROTOCOL = (*_DECISIONS, "hookSpecificOutput", "continue")
 # Keys that an answer may have, outside and inside hookSpecificOutput.
 _KNOWN = {
@@ -50,6 +52,10 @@ _ONLY_INSIDE = ("additionalContext", "updatedInput", *_OUTPUTS)
 _INVISIBLE = "[\ufeff\u200b\u200e\u200f\u2060]"
 _AT_LINE_START = re.compile(r"^[ \t\[]*(\{)", re.MULTILINE)
 _ANYWHERE = re.compile(r'(\{)(?=\s*")')
+_REFUSAL_IN_WORDS = re.compile(
+    rf"""^[ \t]*["']?(?:{"|".join(_REFUSING_KEYS)})["']?[ \t]*[:=][ \t]*["']?(?:{"|".join(_REFUSALS)})\b""",
+    re.MULTILINE | re.IGNORECASE,
+)
 _LOOKS_LIKE_ANSWER = re.compile(rf"""^[ \t\[]*\{{\s*["']?(?:{"|".join(_PROTOCOL)})\b""", re.MULTILINE)
 
 
@@ -106,8 +112,12 @@ def _failure(ran: HookRun) -> str:
 def _read_text(event: HookEvent, text: str, strict: bool) -> HookResponse:
     """Interpret an output that is not one JSON object and contains no refusal."""
     texts = (clip_hook_text(sanitize_output(text)),) if text and HOOK_EVENTS[event].plain_text else ()
+    how = ""
     if _LOOKS_LIKE_ANSWER.search(_visible(text)):
         how = "printed an answer beside other text, where only a refusal takes effect"
+    elif HOOK_EVENTS[event].blocks and _REFUSAL_IN_WORDS.search(_visible(text)):
+        how = "printed a refusal that is not JSON"
+    if how:
         answer = _failed(event, how, "", strict)
         return answer.replace(result=answer.result.replace(context=texts))
     return HookResponse(HookResult(context=texts))
@@ -268,6 +278,9 @@ class _AnswerReader:
                 wrong = wrong or f"{self.row.name} does not accept the decision {shorten(word, 40)!r}"
             elif _VERDICTS.get(word) == "allow" and "allow" in self.row.verdicts and not verdict:
                 wrong = wrong or f"the decision {word!r} is in the wrong place"
+        unknown = [str(key) for key in self.data if key not in _KNOWN]
+        if not (wrong or verdict) and self.row.blocks and unknown and self._reason(self.data):
+            wrong = f"it has a reason and no known decision, only {shorten(', '.join(unknown), 80)}"
         if wrong and verdict in ("", "allow"):
             self.wrong.append(wrong)
         return verdict, reason
@@ -276,7 +289,7 @@ class _AnswerReader:
         """Return the decisions of all levels, each with its reason."""
         found = []
         for table in (self.inner, self.data):
-            for key in _DECISIONS:
+            for key in _REFUSING_KEYS:
                 value, inside = table.get(key), table
                 if isinstance(value, dict):
                     inside = value

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.host_servers import HostServers
@@ -64,7 +64,7 @@ class RemoteApprover(ABC):
     def approve(self, request: ApprovalRequested) -> Answer:
         """Ask about a call (an approver)."""
         if self._chosen.pop(request.call_id, None) == request.arguments:
-            return Approve()
+            return take_decision(request, UserDecision(request.call_id, "", "approve"))
         fields = {
             "tool_name": request.tool,
             "input": request.arguments,
@@ -103,7 +103,8 @@ class RemoteApprover(ABC):
             raise UsageError("message: expected text.")
         if behavior == "allow" and reply.get("interrupt"):
             raise UsageError("interrupt: only a denial can end the turn.")
-        updates = reply.get("updatedPermissions") or []
+        given = reply.get("updatedPermissions") or []
+        updates = given if isinstance(given, list) else [given]
         if behavior == "deny":
             wrong = [name for name in ("updatedInput", "updatedPermissions") if reply.get(name)]
             if wrong:
@@ -124,10 +125,10 @@ class RemoteApprover(ABC):
                     print_warning(f"the host's answer: {problem}")
         return answer
 
-    def _check_updates(self, updates: Any) -> str:
+    def _check_updates(self, updates: Sequence[Any]) -> str:
         """Return the mode that permission updates set, or "". Raises UsageError for an update that is not valid."""
         mode = ""
-        for update in updates if isinstance(updates, list) else [updates]:
+        for update in updates:
             kind = update.get("type") if isinstance(update, dict) else None
             if kind not in ("setMode", "addRules", "removeRules", "replaceRules"):
                 raise UsageError(f"updatedPermissions: {shorten(one_line(str(kind)), 60)} is not supported.")

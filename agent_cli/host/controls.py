@@ -225,7 +225,8 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
 def _add_rules(session: OpenSession, permissions: Mapping[str, Any]) -> None:
     """Add the rules of a host's settings. Raises ControlError for any that cannot be read, as none may be lost."""
     for kind in _RULE_LISTS:
-        listed = rule_list(permissions.get(kind))
+        given = permissions.get(kind)
+        listed = rule_list(given if given is not None else ())
         if listed is None or not all(isinstance(text, str) for text in listed):
             raise ControlError(f"permissions.{kind}: expected a list of rules.")
         for text in listed:

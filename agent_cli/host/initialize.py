@@ -129,7 +129,7 @@ def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
 
 def _rules(raw: Any) -> tuple[str, ...]:
     """Return a list of rules. Raises TypeError for any other shape, which must not be dropped."""
-    listed = rule_list(raw)
+    listed = rule_list(raw if raw is not None else ())
     if listed is None:
         raise TypeError("disallowedTools is not a list of rules")
     return tuple(map(str, listed))

@@ -198,8 +198,8 @@ class Peer:
                 self._notified(method, given)
             else:
                 self._requested(number, method, given)
-        elif message.get("error") is not None:
-            self._fail(_key(number), _error_of(message["error"]))
+        elif (error := message.get("error")) or (error is not None and "result" not in message):
+            self._fail(_key(number), _error_of(error))
         elif "result" in message or "jsonrpc" in message:
             opened = self._open.get(_key(number) or 0)
             if opened is not None and not opened.reply.done():

@@ -30,7 +30,7 @@ with lazy_imports():
 MAX_NESTED_BYTES = 64 * 1024
 MARK = '<project_memory path="'
 # Content below these folders was written by third parties, for others.
-_FOREIGN = frozenset((".git", "node_modules", "site-packages", ".venv", "venv"))
+FOREIGN_FOLDERS = frozenset((".git", "node_modules", "site-packages", ".venv", "venv"))
 
 
 class NestedMemory:
@@ -87,7 +87,7 @@ class NestedMemory:
         if root is None or folder in self._folders:
             return
         for step in folders_between(root, folder):
-            if step.name in _FOREIGN:
+            if step.name in FOREIGN_FOLDERS:
                 return
             if step not in self._folders:
                 self._folders.add(step)

@@ -88,8 +88,10 @@ def changed_by(part: SimpleCommand) -> Changed:
 
 def _made(part: SimpleCommand) -> Iterator[Word]:
     """Yield the places to which a part copies or moves trees or links."""
-    touches = invocation(part).touches
-    sources = [touch.word for touch in touches if touch.kind == "tree"]
+    found = invocation(part)
+    touches, named = found.touches, [option.name for option in found.arguments.options]
+    links = any(name in ("-P", "-d") or name.startswith(("--no-d", "--preserve")) for name in named)
+    sources = [touch.word for touch in touches if touch.kind == "tree" or (links and touch.kind == "read")]
     copies = any(touch.kind == "write" and touch.replaces for touch in touches)
     if copies and any(_may_bring_links(part, word) for word in sources):
         yield from (touch.word for touch in touches if touch.kind in ("write", "into"))

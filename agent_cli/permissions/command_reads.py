@@ -25,11 +25,12 @@ from agent_cli.permissions.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, of_process, real_path
+from agent_tools.lazy import lazy_pattern
 from agent_tools.process.guarded_git import GitError
 from agent_tools.shell.state import NON_INTERACTIVE
 
 # Exported variables that may change what a read-only program does.
-_TAINTING = re.compile(
+_TAINTING = lazy_pattern(
     r"LD_\w*|DYLD_\w*|BASH_\w*|ENV|IFS|PS4|CDPATH|GLOBIGNORE|GIT_\w*|\w*PAGER|\w*EDITOR|VISUAL|PYTHON\w*|NODE_\w*|PERL\w*|"
     r"RUBY\w*|LESS\w*|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LOCPATH|GCONV_PATH|MALLOC_\w*|TMPDIR|HOME|XDG_CONFIG_HOME|"
     r"GH_\w*|GITHUB_\w*|KUBE\w*|DOCKER_\w*|HELM_\w*|PIP_\w*|BROWSER|JAVA_TOOL_OPTIONS|"
@@ -114,7 +115,7 @@ def repository(folder: Path) -> Path | None:
 _GIT_SECONDS = 1.5
 _MAX_LISTED_BYTES = 1 << 22
 _MAX_SCANNED = 10_000
-_OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
+_OPEN_FILES = lazy_pattern(r"/dev/(?:null|stdin|fd/\d\d?)")
 # What the machine says of itself to everybody.
 _PUBLIC_FILES = frozenset(
     "/etc/os-release /etc/lsb-release /etc/debian_version /proc/cpuinfo /proc/meminfo /proc/version "
@@ -257,18 +258,20 @@ class CommandReads:
             out = git.run("ls-files", "-z", cwd=str(root), seconds=_GIT_SECONDS, most=_MAX_LISTED_BYTES)
         except (NoRepositoryError, NotUsableError, GitError) as error:
             return Verdict(path, Level.ASK, f"reads files that are not known: {error}", final=bool(self._kept))
-        readable = SearchFilter(self._matcher, self._workspace)
+        readable, linked = SearchFilter(self._matcher, self._workspace), None
         for name in os.fsdecode(out).split("\0"):
             if reading.split and (re.search(r"[\s'\"\\*?\[]", name) or name.startswith("-")):
                 return Verdict(path, Level.ASK, f"splits the name of a file into several: {name}")
             whole = os.path.join(root, name)
             if os.path.islink(whole) and (found := self._link(whole)):  # noqa: PTH114
-                return found
+                if found.level is Level.DENY:
+                    return found
+                linked = linked if linked is not None and linked.final else found
             if name and not readable(whole):
                 kept = decide_path(self._matcher, self._workspace, Effect("read", real_path(whole)))
                 by: Decider = "rule" if kept.rule else "default"
                 return Verdict(path, Level.ASK, f"reads {name}, which {kept.reason}", kept.rule, by, final=True)
-        return None
+        return linked
 
     def _link(self, path: str) -> Verdict | None:
         """Return the verdict on the target of a link that a program follows, unless it may be read."""
@@ -282,7 +285,7 @@ class CommandReads:
             return None
         readable, hidden = SearchFilter(self._matcher, self._workspace), reading.hidden
         shown = _reincluded_above(path) if hidden == "none" else []
-        looked, folders, first = 0, [path], None
+        looked, folders, first, linked = 0, [path], None, None
         while folders:
             here = folders.pop()
             try:
@@ -302,7 +305,10 @@ class CommandReads:
                 if entry.name[0] == "." and not _is_read(entry.name, hidden, shown):
                     continue
                 if reading.follows and entry.is_symlink() and (found := self._link(entry.path)):
-                    return found.replace(text=path)
+                    if found.level is Level.DENY:
+                        return found.replace(text=path)
+                    # One that only leads outside must not hide a denied or secret file.
+                    linked = linked if linked is not None and linked.final else found.replace(text=path)
                 folder = entry.is_dir(follow_symlinks=False)
                 left_out = reading.closed if folder else reading.without
                 if any(fnmatchcase(entry.name, pattern) for pattern in left_out):
@@ -321,7 +327,7 @@ class CommandReads:
                     if kept.level is Level.DENY or not self._kept:
                         return found
                     first = first or found
-        return first
+        return first or linked
 
 
 def _is_read(name: str, hidden: str, shown: Iterable[str]) -> bool:

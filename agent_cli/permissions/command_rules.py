@@ -24,6 +24,7 @@ from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import SimpleCommand, Word, is_plain_assignment
 from agent_tools.base import Effect
+from agent_tools.lazy import lazy_pattern
 from agent_tools.registry import tool_traits
 
 
@@ -124,12 +125,15 @@ def _run_by_packages(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Yield what a package runner may run: `rm b` for `uv run --with x rm b`. The end of its options is unknown."""
     verbs = row_of(words[0]).starts_after
     always = "*" in verbs and words[0] not in ("busybox", "toybox")
-    if words[1:2] not in [(verb,) for verb in verbs if verb != "-m"] and not always:
+    known = words[1:2] in [(verb,) for verb in verbs]
+    if not (known or always or "?" in verbs):
         return
-    for index in range(1 if always else 2, len(words)):
+    for index in range(2 if known else 1, len(words)):
         if not words[index].startswith("-"):
             program = os.path.basename(words[index]).casefold()
             yield (program, *words[index + 1 :])
+            if not (known or always):
+                return  # behind a subcommand there are no programs
 
 
 def _texts(words: Iterable[Word]) -> tuple[str, ...]:
@@ -137,7 +141,7 @@ def _texts(words: Iterable[Word]) -> tuple[str, ...]:
 
 
 # Words without quotes, expansions or assignments, of which the first is no keyword of the shell.
-_PLAIN_SPEC = re.compile(
+_PLAIN_SPEC = lazy_pattern(
     r"(?!(?:if|then|elif|else|fi|time|for|in|until|while|do|done|case|esac|coproc|select|function|let|declare|typeset|local"
     r"|readonly|export)(?:\s|$))[\w./@%+,:-]+(?: [\w./@%+,:-]+)*"
 )

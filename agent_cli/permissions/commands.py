@@ -29,7 +29,8 @@ from agent_cli.permissions.git_inspection import git_folders, inspect_repository
 from agent_cli.permissions.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.permissions.later_parts import LaterParts
 from agent_cli.permissions.listed_files import echoes_known, with_listed
-from agent_cli.permissions.path_policy import Matcher, SearchFilter, by_rule, contains_password, decide_path
+from agent_cli.permissions.masked_lines import LineMasks
+from agent_cli.permissions.path_policy import Matcher, by_rule, contains_password, decide_path
 from agent_cli.permissions.programs.danger import Danger
 from agent_cli.permissions.programs.effects import FileRead
 from agent_cli.permissions.programs.git_reads import enters_submodules, prints_urls
@@ -52,7 +53,6 @@ with lazy_imports():
 
 # Effects by which a command is known to write.
 _WRITING = ("write", "into", "remove", "attributes", "names", "unpack")
-_MAX_LOOKED = 20_000
 _CREATORS = frozenset(("mkdir", "touch", "rmdir"))
 
 
@@ -65,8 +65,10 @@ def _read_reason(words: Sequence[str]) -> str:
 class CommandEvaluator:
     """Evaluate one command line."""
 
-    def __init__(self, matcher: Matcher, command: str, context: CommandContext) -> None:
+    def __init__(self, matcher: Matcher, command: str, context: CommandContext, masks: LineMasks | None = None) -> None:
+        """masks: those of the sandbox; None without one."""
         self._matcher = matcher
+        self.masks = masks
         self._context = context
         self.analysis: Analysis = analyse(command, str(context.workspace.cwd), context.home)
         self._command = command
@@ -91,7 +93,8 @@ class CommandEvaluator:
         # The files a program reads are checked against the rules even if the program itself is allowed.
         read = {part: self._reads.verdicts(part) for part in parts}
         named = [v for found in read.values() for v in found if v.rule]
-        effects = {part: self._effects.of(part) for part in parts}
+        masks = self.masks
+        effects = {part: [*self._effects.of(part), *(masks.findings(part) if masks else ())] for part in parts}
         for part in parts:
             if (later := self._later.verdict(part)) is not None:
                 effects[part].append(EffectFinding(later, ""))
@@ -111,6 +114,10 @@ class CommandEvaluator:
             self._does_more = {part for part, why in only_read.items() if why}
             allowed = all(v.level is Level.ALLOW for v in touched)
             self.reads_only = not asked and not writes and allowed and not any(only_read.values())
+        if self.masks and not self.reads_only and (excess := self.masks.excess):
+            confined = self.masks.confined
+            if not self.outside_reason(confined) or self.taken_along(confined):
+                asked.append(Verdict(self._command, Level.ASK, excess, final=True))
         final = [f.verdict for found in effects.values() for f in found if f.verdict.final]
         if whole is not None:
             kept = [] if whole.spec else final
@@ -121,6 +128,11 @@ class CommandEvaluator:
             return [Verdict(self._command, Level.ALLOW, "runs nothing")]
         found = [self._part(part, only_read[part], read[part], effects[part]) for part in parts]
         return [*asked, *touched, *found]
+
+    def rule_names(self, part: SimpleCommand, word: str) -> bool:
+        """Return True if a rule that allows a part, or the whole line, names a word of it."""
+        whole = self._matcher.for_command("allow", self._command)
+        return bool(whole and whole.spec) or any(names_word(spec, word) for spec in self._rules_for(part))
 
     def _hidden_from_deny(self) -> Verdict | None:
         """Return an ASK verdict if a deny rule may cover something that cannot be determined."""
@@ -188,24 +200,9 @@ class CommandEvaluator:
         open_ = [verdict for verdict in verdicts if verdict.level is not Level.ALLOW]
         if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or dangers(self.analysis):
             return False
-        writes = any(
-            t.kind in _WRITING for part in self.analysis.parts for t in invocation(part).touches if not t.word.why
-        )
-        return not writes and not self.written and self.unreadable_files() is not None
-
-    def unreadable_files(self) -> tuple[Path, ...] | None:
-        """Return the files of the workspace that hold secrets or that rules keep from being read; None for too many."""
-        readable = SearchFilter(self._matcher, self._context.workspace)
-        found: list[Path] = []
-        looked = 0
-        for root in self._context.workspace.roots:
-            for here, folders, names in os.walk(root):
-                looked += len(folders) + len(names)
-                if looked > _MAX_LOOKED:
-                    return None
-                folders[:] = [name for name in folders if name not in (".git", "node_modules")]
-                found += [Path(here, name) for name in names if not readable(os.path.join(here, name))]
-        return tuple(found)
+        touches = (touch for part in self.analysis.parts for touch in invocation(part).touches)
+        writes = any(touch.kind in _WRITING for touch in touches if not touch.word.why)
+        return not writes and not self.written and not (self.masks and (self.masks.excess or self.masks.gap))
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
         """Return why a command line needs approval even in the sandbox; "" if it does not."""
@@ -215,7 +212,7 @@ class CommandEvaluator:
         reaching = (part for part in self.analysis.parts if needs_network(part))
         if beyond := next((part for part in reaching if not hosts_allowed(part, confined.domains)), None):
             return f"needs the network, which the sandbox blocks unless you allow it: {beyond.text}"
-        return ""
+        return self.masks.gap if self.masks is not None and not self.reads_only else ""
 
     def narrow(self, verdict: Verdict) -> Verdict:
         """Downgrade an allow by rule to ASK if the command destroys something that the rule does not name."""

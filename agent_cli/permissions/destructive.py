@@ -14,6 +14,7 @@ from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.find import FindCall, FindTerm, read_find
 from agent_cli.permissions.programs.git_losses import git_dangers, stash_flags, stashes
 from agent_cli.permissions.programs.invocation import Invocation, invocation
+from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 
 
@@ -55,6 +56,7 @@ def _of(part: SimpleCommand) -> Iterator[Danger]:
     found = invocation(part)
     if found.name == "git":
         yield from git_dangers(part, found.words[1:])
+        yield from _replaced(found)
     elif found.name == "find":
         yield from _find(part, read_find(found.words[1:]))
     elif found.row is not None:
@@ -92,9 +94,9 @@ def _changed(found: Invocation) -> Iterator[Danger]:
 
 
 def _replaced(found: Invocation) -> Iterator[Danger]:
-    row = found.row
+    row = found.row or row_of(found.name)
     replaced = [touch for touch in found.touches if touch.kind == "write" and touch.replaces]
-    if not replaced or row is None:
+    if not replaced:
         return
     into = replaced[0].word
     trees = [t.word for t in found.touches if t.kind == "tree" and not t.word.why and not t.word.pattern]
@@ -115,6 +117,9 @@ def _find(part: SimpleCommand, call: FindCall) -> Iterator[Danger]:
             follows = bool(call.follows)
             yield Danger(part, "tree", ("find", "-delete"), call.starts, follows=follows, find=(call, term))
             return
+        if term.kind == "file":
+            names = ("find", term.name)
+            yield Danger(part, "overwrite", names, term.values[:1], certain=False, follows=True)
 
 
 def _found(part: SimpleCommand) -> tuple[FindCall, FindTerm] | None:

@@ -33,16 +33,17 @@ from agent_cli.permissions.shell.possible import fill_in
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import of_process, real_path
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 
-_NOWHERE = re.compile(r"-|/dev/(?:(?:null|stdout|stderr)(?:/[^/]+)?|fd/(?:1|2|63)|tty)?")
+_NOWHERE = lazy_pattern(r"-|/dev/(?:(?:null|stdout|stderr)(?:/[^/]+)?|fd/(?:1|2|63)|tty)?")
 # Arguments of a function or script, or an element of an array.
-_POSITIONAL = re.compile(r"\$[0-9@*]|\$\{[0-9@*]|\$\{\w+\[")
+_POSITIONAL = lazy_pattern(r"\$[0-9@*]|\$\{[0-9@*]|\$\{\w+\[")
 # Names of everything in the working directory.
-_EVERYTHING = re.compile(r"(?:\./)*(?:\.|\*|\.\*|\.\.(?:/.*)?)?/*")
+_EVERYTHING = lazy_pattern(r"(?:\./)*(?:\.|\*|\.\*|\.\.(?:/.*)?)?/*")
 # Opened for writing, these are the file that was opened for reading.
-_INPUTS = re.compile(r"/dev/(?:stdin|fd/\d\d?)")
+_INPUTS = lazy_pattern(r"/dev/(?:stdin|fd/\d\d?)")
 _READING = ("read", "tree", "maybe")
 _MAX_FILES_BELOW = 10_000
 # Protected names that do not begin with a dot.

@@ -26,12 +26,14 @@ from agent_cli.permissions.git_reader import GitReader
 from agent_cli.permissions.git_use import Use
 from agent_cli.permissions.impact import describe_losses
 from agent_cli.permissions.path_policy import protected, secret
+from agent_cli.permissions.programs.invocation import offered_verbs, started_command
 from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.sandbox_needs import uses_network
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace, real_path
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.text import one_line
@@ -68,7 +70,7 @@ class ApprovalFacts(Value):
 # A line for the user, and True if it is also a warning, or the text of the warning.
 _Found = tuple[str, bool | str]
 # Reasons of the policy that matter even to a user who trusts the program that runs.
-_GRAVE = re.compile(r"protected file|outside the (?:workspace|sandbox)|holds secrets|named this address before")
+_GRAVE = lazy_pattern(r"protected file|outside the (?:workspace|sandbox)|holds secrets|named this address before")
 
 
 def approval_facts(context: ApprovalContext) -> ApprovalFacts:
@@ -220,36 +222,11 @@ _SCRIPT_INTERPRETERS = frozenset(
     "python pypy node nodejs bun ruby perl php lua luajit Rscript julia tclsh elixir bash sh dash".split()
 )
 # A file with an extension or in a folder, in the workspace: `node inspect` is none, `/dev/stdin` is not in it.
-_SCRIPT = re.compile(r"(?!\S*\.\.)(?:\./)?[\w@+.][\w@+.-]*(?:/[\w@+.-]+)+|(?!\S*\.\.)[\w@+][\w@+.-]*\.\w+")
-_PYTHON_FLAGS = re.compile(r"-[BEIOPbqsSu]+")
+_SCRIPT = lazy_pattern(r"(?!\S*\.\.)(?:\./)?[\w@+.][\w@+.-]*(?:/[\w@+.-]+)+|(?!\S*\.\.)[\w@+][\w@+.-]*\.\w+")
+_PYTHON_FLAGS = lazy_pattern(r"-[BEIOPbqsSu]+")
 _MODULES_THAT_READ_PROGRAMS = frozenset(("code", "pdb", "IPython", "asyncio", "sqlite3", "pty"))
-# Programs whose arguments change with every call, so that an exact rule is useless. None of them takes a program or a
-# script as an argument or option, and none has an option that names an output file.
-_PREFIXES: tuple[tuple[str, ...], ...] = (
-    ("git", "add"),
-    ("git", "commit"),
-    ("ruff", "format"),
-    ("black",),
-    ("isort",),
-    ("gofmt",),
-)
-# Test runners: they run the project's own code, whatever the arguments. The first word may be in a directory of
-# programs. Others (make, tox, just) take targets or commands as arguments: for these only the exact command is
-# suggested.
-_TESTS = tuple(
-    tuple(words.split())
-    for words in (
-        "pytest", "py.test", "python -m pytest", "python3 -m pytest", "python -m unittest", "python3 -m unittest",
-        "uv run pytest", "poetry run pytest", "pipenv run pytest", "pdm run pytest", "hatch run pytest",
-        "uv run python -m pytest", "poetry run python -m pytest",
-        "npm test", "npm run test", "npm t", "pnpm test", "pnpm run test", "yarn test", "yarn run test", "bun test",
-        "npx jest", "npx vitest", "npx mocha", "npx ava", "jest", "vitest", "mocha", "ava",
-        "go test", "cargo test", "cargo nextest run", "mvn test", "gradle test", "gradlew test", "dotnet test",
-        "rspec", "bundle exec rspec", "phpunit", "mix test", "swift test", "ctest",
-    )
-)  # fmt: skip
-# Options that make a test runner load, start or remove something other than the project's tests.
-_UNSAFE_TEST_OPTIONS = re.compile(
+# Options that make a test runner or formatter load, start or remove something other than the project's own.
+_UNSAFE_OPTIONS = lazy_pattern(
     r"-p|-c|-o|-C|-f|-exec|-toolexec|--(?:basetemp|rootdir|confcutdir|config|config-file|override-ini|plugin|pdbcls|prefix|"
     r"script-shell|runner|require|globalSetup|setupFiles|testRunner|manifest-path|target-dir|settings)(?:=.*)?"
 )
@@ -260,7 +237,7 @@ _HOSTILE = {
     " $(touch x)": "echo $(touch x)",
 }
 # Commands that a rule can spell literally: no glob, expansion or parenthesis.
-_PLAIN = re.compile(r"[\w@%+=:,./~^'\"-]+(?: [\w@%+=:,./~^'\"-]+)*")
+_PLAIN = lazy_pattern(r"[\w@%+=:,./~^'\"-]+(?: [\w@%+=:,./~^'\"-]+)*")
 
 
 def rules_for_command(
@@ -341,13 +318,15 @@ def _runs_script(words: Sequence[Word]) -> bool:
 
 def _prefix_of(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the leading words of a command for which a prefix rule is safe and more useful than the exact command."""
-    if known := next((p for p in _PREFIXES if words[: len(p)] == p), None):
-        return known
-    bare = (os.path.basename(words[0]), *words[1:])
-    for prefix in _TESTS:
-        if bare[: len(prefix)] == prefix and not any(_UNSAFE_TEST_OPTIONS.fullmatch(w) for w in words[len(prefix) :]):
-            found = words[: len(prefix)]
-            return found if all(_PLAIN.fullmatch(w) for w in found) else ()
+    started = started_command(tuple(Word(text) for text in words))
+    runner, inner = words[: len(words) - len(started)], tuple(word.text for word in started)
+    if any(text.startswith("-") and text != "-m" for text in runner):
+        return ()
+    for verb in offered_verbs(inner[0]):
+        size = 1 + len(verb)
+        if inner[1:size] == verb and not any(_UNSAFE_OPTIONS.fullmatch(text) for text in inner[size:]):
+            found = (*runner, *inner[:size])
+            return found if all(_PLAIN.fullmatch(text) for text in found) else ()
     return ()
 
 

@@ -9,7 +9,6 @@ size, time and inode, without reading them.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -21,6 +20,7 @@ from agent_cli.permissions.operands import MAX_MATCHES
 from agent_cli.permissions.programs.danger import Danger
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 from agent_tools.text import counted
 
 # In a tree with more files, only these are compared.
@@ -28,13 +28,14 @@ _MAX_MARKS = 5_000
 _MARK_SECONDS = 2.0
 _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
 _MAX_LISTED = 10
-_REF = re.compile(r"[\w./@{}~^-]+")
+_REF = lazy_pattern(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     """Describe what would be lost, a line each. Never raises."""
     lines: list[str] = []
+    unplaced: dict[str, None] = {}
     for danger in found:
         for cwd in danger.part.cwds if danger.part.cwds is not None else ():
             try:
@@ -44,9 +45,9 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
             except (OSError, LookupError, ValueError):
                 lines.append(f"{_describe_target(danger)}: what would be lost could not be computed")
         if danger.part.cwds is None:
-            lines.append(
-                f"{_describe_target(danger)}: runs in an unknown directory, so it is not known what would be lost"
-            )
+            unplaced[_describe_target(danger)] = None
+    if unplaced:
+        lines.append(f"{', '.join(unplaced)}: in an unknown directory, so it is not known what would be lost")
     return tuple(dict.fromkeys(lines))
 
 

@@ -12,12 +12,13 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.permissions.changes import NOTHING, Changed, changes_before
 from agent_cli.permissions.command_reads import CommandContext
-from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, git_to_read
+from agent_cli.permissions.git_use import NotUsableError, git_to_read
 from agent_cli.permissions.path_policy import Matcher, SearchFilter
 from agent_cli.permissions.programs.git_reads import git_call, may_print, printed
 from agent_cli.permissions.programs.invocation import invocation
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.process.guarded_git import GitError
+from agent_tools.text import shorten
 
 _TOUCHING = ("read", "tree", "write", "into", "remove", "attributes", "link")
 _GIT_SECONDS = 1.5
@@ -41,18 +42,18 @@ class LaterParts:
         if not why:
             return None
         by: Decider = "rule" if self._kept else "default"
-        return Verdict(part.text, Level.ASK, f"{why}: {changed.by}", self._kept, by, final=bool(self._kept))
+        return Verdict(part.text, Level.ASK, f"{why} {shorten(changed.by, 60)}", self._kept, by, final=bool(self._kept))
 
     def _why(self, part: SimpleCommand, changed: Changed) -> str:
         for word, tree in _touched(part):
             for cwd in part.cwds or ("/",):
                 path = os.path.normpath(os.path.join(cwd, word.text))
                 if changed.covers(path, tree=tree):
-                    return f"touches {word.text}, which may be a link by then, because of what comes before it"
+                    return f"opens {word.text}, which may be a link after"
         if invocation(part).name != "git" or not (changed.names or changed.staged) or not _prints(part):
             return ""
         known = not changed.names and not self._stages_unreadable(ignored=changed.staged == "ignored")
-        return "" if known else "prints files that are not known, because of what comes before it"
+        return "" if known else "prints files that are not known after"
 
     def _stages_unreadable(self, *, ignored: bool) -> bool:
         """Return True if a file that may not be read is in the index, the last commit, or among those to be added."""
@@ -68,8 +69,6 @@ class LaterParts:
                 "ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD",
                 cwd=str(root), seconds=_GIT_SECONDS, most=_MAX_LISTED_BYTES, ok_codes=(0, 128),
             )  # fmt: skip
-        except NoRepositoryError:
-            return False
         except (NotUsableError, GitError):
             return True
         readable = SearchFilter(self._matcher, self._context.workspace)

@@ -15,12 +15,15 @@ from agent_cli.permissions.programs.reads import FOUND, reads_of
 from agent_cli.permissions.programs.rows.reading import PUBLIC_VARIABLES, SHOWING
 from agent_cli.permissions.shell.analysis import GIVEN, analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
+from agent_tools.lazy import lazy_pattern
 
 _FILTERS = frozenset(("head", "tail", "sort", "uniq", "grep", "egrep", "fgrep", "rg"))
-_CHANGES_LINES = re.compile(r"-[a-zA-Z]*[ocnHbr]|--(?:only-matching|count|line-number|with-filename|replace|recursive)")
+_CHANGES_LINES = lazy_pattern(
+    r"-[a-zA-Z]*[ocnHbr]|--(?:only-matching|count|line-number|with-filename|replace|recursive)"
+)
 # Words that print something else than names, or names that start elsewhere.
-_ODD = re.compile(r"-[a-z]*[sktvfu]|--(?:stage|format|abbrev|debug|eol|full-name|stat|patch|raw|relative)\b.*|-p|-z0")
-_SUBSTITUTION = re.compile(r"\"?(?:\$\((?P<new>.*)\)|`(?P<old>[^`]*)`)\"?", re.DOTALL)
+_ODD = lazy_pattern(r"-[a-z]*[sktvfu]|--(?:stage|format|abbrev|debug|eol|full-name|stat|patch|raw|relative)\b.*|-p|-z0")
+_SUBSTITUTION = lazy_pattern(r"\"?(?:\$\((?P<new>.*)\)|`(?P<old>[^`]*)`)\"?", re.DOTALL)
 
 
 def with_listed(

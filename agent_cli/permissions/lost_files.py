@@ -59,7 +59,7 @@ def acted_on(danger: Danger, cwd: str) -> tuple[list[str], bool, bool]:
     """
     deep = danger.kind in ("tree", "attributes")
     if danger.find is None:
-        return [target.path for target in danger.targets(cwd)], deep, True
+        return [target.path for target in danger.targets(cwd)], deep, not danger.selective
     call, action = danger.find
     found = found_by(call, action, cwd, _FIND_SECONDS)
     if found is None:

@@ -43,7 +43,8 @@ _SECRET = (
     r"|application_default_credentials\.json|\.vault-token|\.boto|\.s3cfg|token(?:s)?\.(?:json|txt)"
 )
 _SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".azure", ".password-store")
-_SHOWN = r".*\.(?:example|sample|template|dist|pub|md|rst)"
+# The last is the usual name of a list of public certificates.
+_SHOWN = r".*\.(?:example|sample|template|dist|pub|md|rst)|cacert\.pem"
 
 
 @cache
@@ -175,10 +176,23 @@ def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:
 def secret(path: Path) -> bool:
     """Return True if a file's name suggests keys or passwords: .env, id_rsa, credentials.json."""
     parts = _fold(path)
-    shown, hidden = _secret_names()
-    if not parts or shown.fullmatch(parts[-1]):
+    if not parts or _secret_names()[0].fullmatch(parts[-1]):
         return False
-    return bool(hidden.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])
+    return bool(_secret_names()[1].fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])
+
+
+@lru_cache(maxsize=4_096)
+def secret_folder(name: str) -> bool:
+    """Return True if whatever is in a folder of this name looks like it holds secrets."""
+    return _folded_name(name) in _SECRET_FOLDERS
+
+
+@lru_cache(maxsize=65_536)
+def secret_name(name: str) -> bool:
+    """Return True if a file of this name looks like it holds secrets, wherever it is."""
+    folded = _folded_name(name)
+    shown, hidden = _secret_names()
+    return hidden.fullmatch(folded) is not None and shown.fullmatch(folded) is None
 
 
 _PASSWORD = rb"(?i)https?://(?:[^/@\s]*:[^/@\s]+|[^/@\s]{20,})@|extraheader\s*="
@@ -243,17 +257,23 @@ class Matcher:
         return effect.kind in ("state", "prompt", "call") and effect.target in (rule.spec, rule.spec.removesuffix(":*"))
 
     def _path_matches(self, rule: Rule, path: Path) -> bool:
-        pattern, text = self._pattern(rule), comparable(str(path))
+        pattern, text = self.pattern(rule), comparable(str(path))
         if pattern.match(text):
             return True
         return path == anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)[0] and bool(
             pattern.match(f"{text}/.")
         )
 
-    def _pattern(self, rule: Rule) -> re.Pattern[str]:
+    def pattern(self, rule: Rule) -> re.Pattern[str]:
         """Return a pattern over absolute resolved paths; deny and ask rules ignore case, as some file systems do."""
         base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
         return path_pattern("" if base == Path("/") else str(base), pattern, rule.list != "allow")
+
+    def place(self, rule: Rule) -> Path | None:
+        """Return the one path that a rule about files names, with everything below it; None if it has a wildcard."""
+        base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
+        name = pattern.removesuffix("/**").rstrip("/")
+        return None if not name or set("*?[{") & set(name) else Path(real_path(base / name))
 
     def patterns(self, kinds: Iterable[RuleList], about: Callable[[Rule], bool]) -> list[re.Pattern[str]]:
         """Return patterns over absolute resolved paths for the rules of these lists that satisfy `about`."""
@@ -264,7 +284,7 @@ class Matcher:
             if rule.spec is None:
                 found.append(re.compile(""))
             else:
-                found.append(self._pattern(rule))
+                found.append(self.pattern(rule))
         return found
 
     def for_command(self, kind: RuleList, command: str) -> Rule | None:
@@ -319,13 +339,20 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
         return by_rule(target, Level.ASK, rule, final=True)
-    if effect.kind == "read" and matcher.is_secret(Path(target), workspace):
-        by_name = _is_secret(Path(target))
-        if not any(_names_file(r) or (r.spec and not by_name) for r in matcher.all("allow", tool, effect)):
-            return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
+    if effect.kind == "read" and is_closed_secret(matcher, workspace, effect, tool):
+        return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
     if rule := matcher.first("allow", tool, effect):
         return by_rule(target, Level.ALLOW, rule)
     return _default_verdict(workspace, effect, tool)
+
+
+def is_closed_secret(matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "") -> bool:
+    """Return True if the file of a read looks like it holds secrets, and no rule that names it allows the read."""
+    path = Path(effect.target)
+    if not matcher.is_secret(path, workspace):
+        return False
+    by_name = _is_secret(path)
+    return not any(_names_file(r) or (r.spec and not by_name) for r in matcher.all("allow", tool, effect))
 
 
 def _of_process(matcher: Matcher, effect: Effect) -> Verdict:
@@ -414,11 +441,6 @@ def _mode(verdict: Verdict, level: Level, reason: str) -> Verdict:
 _SEARCHERS = tuple(tool.name for tool in BUILTIN if tool.searches_content)
 
 
-@lru_cache(maxsize=65_536)
-def _secret_name(name: str) -> bool:
-    return secret(Path(f"/{name}"))
-
-
 class SearchFilter:
     """Decides whether a search of a readable directory may show a file of it.
 
@@ -442,7 +464,7 @@ class SearchFilter:
         plain = plain and not (name == "config" and folder.endswith("/.git"))
         if (
             plain
-            and not _secret_name(name)
+            and not secret_name(name)
             and not (self._ruled and any(p.match(comparable(text)) for p in self._ruled))
         ):
             return True

@@ -37,6 +37,8 @@ with lazy_imports():
         command_reads,  # with the shell analysis
         explain,  # only for a question
         impact,  # with the shell analysis
+        masked_lines,  # with the shell analysis
+        masks,  # with the shell analysis
         sandbox_needs,  # with the shell analysis
     )
     from agent_cli.permissions import commands as permissions_commands
@@ -148,6 +150,7 @@ class Policy:
         self.answered = answered
         # The rules change during a session.
         self._filter: SearchFilter | None = None
+        self._masks: masks.WorkspaceMasks | None = None
         self._filter_rules: list[Rule] = []
 
     @property
@@ -189,6 +192,10 @@ class Policy:
             raise ValueError(rule.source)
         self._rules.remove(rule)
 
+    def keep_session_rules(self, before: Policy) -> None:
+        """Take over the rules and grants that the user added in the session before this one."""
+        self._rules += [rule for rule in before.rules if rule.source == SESSION and rule not in self._rules]
+
     def add_temporary(self, texts: Iterable[str], source: str, *, from_user: bool) -> list[Rule]:
         """Allow the rules in `texts` until `remove_temporary`; skip invalid ones. Return the rules added."""
         rules = []
@@ -207,7 +214,7 @@ class Policy:
         """Return a policy of the same mode, rules and grants for a sub-agent with its own directory and variables."""
         other = self._copy()
         other._parent = self
-        other._workspace, other._carried, other._filter = workspace, carried, None
+        other._workspace, other._carried, other._filter, other._masks = workspace, carried, None, None
         return other
 
     def _copy(self) -> Policy:
@@ -267,11 +274,19 @@ class Policy:
         alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
         if self._runs_read_only(evaluator):
-            masked = evaluator.unreadable_files()
-            return RunConditions(evaluator.hardening, vouched=False, read_only=True, masked=masked or ())
-        return RunConditions(
+            masked = evaluator.masks.all_unreadable() if evaluator.masks is not None else ()
+            return RunConditions(evaluator.hardening, vouched=False, read_only=True, masked=masked)
+        conditions = RunConditions(
             evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
         )
+        if evaluator.masks is None or evaluator.reads_only or outside:
+            return conditions
+        # Only a user can have answered such a question.
+        asked = any(v.level is Level.ASK and (v.final or not alone) for v in verdicts)
+        masked = evaluator.masks.of_line(
+            evaluator.analysis, vouched=vouched or asked, may_open=lambda p, w: asked or evaluator.rule_names(p, w)
+        )
+        return conditions.replace(masked=masked, missing=evaluator.masks.missing)
 
     def _runs_read_only(self, evaluator: CommandEvaluator) -> bool:
         """Return True if a command runs in a read-only sandbox because plan mode cannot know that it only reads."""
@@ -463,4 +478,12 @@ class Policy:
             self._variables,
             self._env,
         )
-        return permissions_commands.CommandEvaluator(matcher, command, context)
+        return permissions_commands.CommandEvaluator(matcher, command, context, self._line_masks(matcher))
+
+    def _line_masks(self, matcher: Matcher) -> masked_lines.LineMasks | None:
+        if self._confined is None:
+            return None
+        if self._masks is None:
+            self._masks = masks.WorkspaceMasks(self._env, self._git_use)
+        path = self._carried().get("PATH", self._path)
+        return masked_lines.LineMasks(self._masks, matcher, self._workspace, self._confined, path)

@@ -11,8 +11,9 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_tools.sandbox import profile
 
-_ELSEWHERE = re.compile(
-    r"(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins)/.*|/proc/[^/]+(?:/task/[^/]+)?/(?:environ|mem)"
+_ELSEWHERE = (
+    r"(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins)/.*"
+    r"|/proc/[^/]+(?:/task/[^/]+)?/(?:environ|mem)"
 )
 
 
@@ -20,7 +21,7 @@ def in_secret_place(path: Path, home: Path) -> bool:
     """Return True if a resolved path is in a place of keys, logins or histories."""
     text = str(path)
     places, below_home = _places()
-    if _ELSEWHERE.fullmatch(text) or f"{text}/".startswith(places):
+    if re.fullmatch(_ELSEWHERE, text) or f"{text}/".startswith(places):
         return True
     start = f"{home}/"
     return len(start) > 2 and text.startswith(start) and f"{text.removeprefix(start)}/".startswith(below_home)

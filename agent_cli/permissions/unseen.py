@@ -14,13 +14,14 @@ from agent_cli.permissions.programs.invocation import invocation
 from agent_cli.permissions.programs.rows.system import SHELLS
 from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.shell.words import SimpleCommand
+from agent_tools.lazy import lazy_pattern
 
 # Variables whose value is run as a program or shell code, and values that are harmless.
-_RUN_VARIABLES = re.compile(
+_RUN_VARIABLES = lazy_pattern(
     r"\w*PAGER|\w*EDITOR|VISUAL|\w*_ASKPASS|GIT_EXTERNAL_DIFF|GIT_SSH(?:_COMMAND)?|GIT_PROXY_COMMAND|GIT_EXEC_PATH|"
     r"GIT_CONFIG\w*|LESSOPEN|LESSCLOSE|RSYNC_RSH|TAR_OPTIONS|MANOPT"
 )
-_HARMLESS_VALUE = re.compile(
+_HARMLESS_VALUE = lazy_pattern(
     r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d"
 )
 

@@ -37,7 +37,6 @@ from agent_cli.providers.errors import error_in_stream
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
-from agent_tools.results import Media
 
 
 class MessageReader:
@@ -56,6 +55,8 @@ class MessageReader:
         self._calls = 0
         # For each open block that is a call: our index, and its arguments if they came in one piece.
         self._open: dict[int, tuple[int, Any]] = {}
+        # The last call that was closed without arguments.
+        self._bare: int | None = None
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """Yield the chunks of one JSON object. Raises ModelError for an `error` object."""
@@ -80,7 +81,9 @@ class MessageReader:
             raise error_in_stream(event.get("error"), provider=self._provider, model=self._model)
 
     def end(self) -> Iterator[Chunk]:
-        """Yield the last chunk, after everything was read."""
+        """Yield the last chunks, after everything was read."""
+        for index in list(self._open):
+            yield from self._close(index)
         yield message_stop(self._raw, calls=bool(self._calls), provider=self._provider)
 
     def _whole(self, message: dict[str, Any]) -> Iterator[Chunk]:
@@ -100,7 +103,7 @@ class MessageReader:
     def _block(self, index: int, block: dict[str, Any]) -> Iterator[Chunk]:
         kind = block.get("type")
         if kind == "tool_use":
-            self._open[index] = (self._calls, block.get("input"))
+            self._open[index] = (self._calls, block.get("input") or {})
             yield ToolCallStart(self._calls, str(block.get("id") or ""), str(block.get("name") or ""))
             self._calls += 1
         elif kind == "text" and block.get("text"):
@@ -116,12 +119,14 @@ class MessageReader:
             if text := delta.get("text"):
                 yield TextChunk(text)
         elif kind == "input_json_delta":
+            # Some gateways send the arguments under another index than the call, or after its end.
             if (text := delta.get("partial_json")) and self._open:
-                # Some gateways send the arguments under another index than the call.
                 at = index if index in self._open else next(reversed(self._open))
                 number, _ = self._open[at]
                 self._open[at] = (number, None)
                 yield ToolCallDelta(number, text)
+            elif text and self._bare is not None:
+                yield ToolCallDelta(self._bare, text)
         elif kind == "thinking_delta":
             if text := delta.get("thinking"):
                 yield ThinkingChunk(text)
@@ -129,9 +134,12 @@ class MessageReader:
             yield ThinkingChunk(signature=delta["signature"])
 
     def _close(self, index: int) -> Iterator[Chunk]:
-        number, whole = self._open.pop(index, (0, None))
+        if index not in self._open:
+            return
+        number, whole = self._open.pop(index)
         if whole:
             yield ToolCallDelta(number, encode_json(whole).decode())
+        self._bare = number if whole is not None and not whole else None
 
     def _usage(self, report: dict[str, Any] | None) -> Iterator[Chunk]:
         if not report:
@@ -170,9 +178,6 @@ _MARKS = {
     "5m": b',"cache_control":{"type":"ephemeral"}}',
     "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
 }
-
-# Where an error says that the fault is: in which message, block, and block of a result.
-_PLACE = r"messages\.(\d+)\.content\.(\d+)(?:\.(?:tool_result\.)?content\.(\d+))?"
 
 # Options that may be left out when the API rejects them, and the notice about it.
 _OPTIONAL = {
@@ -334,20 +339,6 @@ class AnthropicClient(HttpModelClient):
                 return f"{request.model} {advice}."
         return None
 
-    def _named_media(self, request: Request, error: ModelError) -> tuple[Media, ...]:
-        found = re.search(_PLACE, error.failure.message)
-        if found is None:
-            return ()
-        wanted, block = int(found[1]), int(found[2])
-        number, role, first = -1, "", 0
-        for message, (its_role, blocks) in zip(request.messages, self._forms(request), strict=True):
-            if blocks and its_role != role:
-                number, role, first = number + 1, its_role, 0
-            if number == wanted and first <= block < first + len(blocks):
-                return _media_at(message, block - first, found[3])
-            first += len(blocks)
-        return ()
-
     def _forms(self, request: Request) -> list[tuple[str, list[bytes]]]:
         return (self._claude if "claude" in request.model else self._other).of(request.messages)
 
@@ -404,18 +395,6 @@ class AnthropicClient(HttpModelClient):
         return b",".join(
             b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}" for role, blocks in groups
         )
-
-
-def _media_at(message: Message, block: int, inner: str | None) -> tuple[Media, ...]:
-    """Return the media of a message in one of its blocks. inner: the number of the block within a result's content."""
-    if isinstance(message, AssistantMessage):
-        return ()
-    if isinstance(message, UserMessage):
-        return message.media[block : block + 1]
-    if inner is None:
-        return message.media
-    at = int(inner) - bool(message.text.strip())
-    return message.media[at : at + 1] if at >= 0 else ()
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
@@ -61,22 +62,25 @@ _NO_MODEL = (
 )
 # How an error names the limit of an answer.
 ANSWER_LIMIT = r"max_(completion_|output_|new_)?tokens|maxoutputtokens"
+# Images, documents and other files in messages.
+MEDIA = (
+    r"(?<![a-z])(images?|pdfs?|documents?|files?|media|audio|videos?|attachments?)(?![a-z])|multi.?modal|inline.?data"
+)
 # Errors about what a message or a tool contains. Whatever else they name is not an option of the request.
 _CONTENT = (
-    r"\b(messages|contents?|input|tools|functions|function_declarations)[.\[]+\d|signature|cannot be modified"
-    r"|\bimages?\b|image_url|\bpdfs?\b|\bdocuments?\b|provided without its required"
-    r"|invalid_encrypted_content|encrypted.content(?!.{0,40}not supported)|type 'reasoning'|reasoning (input )?items?\b"
-    r"|schema for (function|tool)|input_schema|function.?declaration"
+    rf"\b(messages|contents?|input|tools|functions|function_?declarations)\.\d|signature|cannot be modified|{MEDIA}"
+    r"|provided without its required|invalid_encrypted_content|encrypted.content(?!.{0,40}not supported)"
+    r"|type 'reasoning'|reasoning (input )?items?\b|schema for (function|tool)|input_schema|function.?declaration"
+    r"|\bmcp__|\b(tools?|functions?):? ['\"`\u201c\u2018\xab]"
 )
 _POLICY = (
     r"content.{0,12}(policy|filter|management)|usage polic|safety (system|settings|check)|moderation|flagged"
     r"|violat\w*.{0,60}(polic|terms|guideline)|prohibited|invalid_prompt|bio_policy|data_residency"
 )
 _OPTION = (
-    r"(unsupported|unknown|unrecognized|invalid|unexpected)[ _](request )?(parameter|value|option|field|name|property)"
+    r"(unsupported|unknown|unrecognized|invalid|unexpected)[ _](request )?(parameter|option|field|name|property)"
     r"|un(known|recognized|expected) (request )?argument|(extra inputs|additional properties) are not|not supported"
-    r"|(does not|doesn't|do not|don't) support|temperature|top_[pk]\b|effort|verbosity|budget|stream_options"
-    r"|response_format|tool_choice|prefill"
+    r"|(does not|doesn't|do not|don't) support"
 )
 _LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
 _NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
@@ -85,6 +89,9 @@ _TRY_AGAIN = r"(?:try again|retry) in (?:(\d{1,4})\s?m(?:in\w*)?\s?)?(\d{1,6}(?:
 _LIMITED = r"RESOURCE_EXHAUSTED"
 _FOR_LONG = r"per.?day|limit: 0\b"
 _HTML = r"\s*(<!doctype html|<html)"
+# Where the words of an error are; the depth to which, and the number of entries in which they are looked for.
+_TEXT_KEYS = ("message", "msg", "detail", "error", "errors")
+_MAX_DEPTH, _MAX_ITEMS = 6, 20
 _TITLE = r"(?s)<title[^>]*>(.*?)</title>"
 
 # Status codes by error name, for errors without a status in the middle of a stream.
@@ -190,7 +197,55 @@ def _error(status: int, text: str, code: str, provider: str, model: str, wait: f
 
 def names_content(error: ModelError) -> bool:
     """Return True for an error about the content of messages or tools, which is never about an option."""
-    return _matches(_CONTENT, f"{error.code} {error.failure.message}")
+    return _matches(_CONTENT, words_of(error.failure, error.code))
+
+
+def words_of(failure: Failure, code: str = "") -> str:
+    """Return the words of a refusal, with the places that they name in one form: tools.3.function.
+
+    Providers also write tools[3].function, tools -> 3 -> function, #/tools/3/function and ['tools', 3, 'function'].
+    """
+    return _dotted(f"{failure.message} {code or failure.subject}")
+
+
+def _dotted(words: str) -> str:
+    words = re.sub(r"(?<=\w)(?:\.?\[|/|['\"],\s*|\s->\s)(\d{1,4})\b", r".\1", words)
+    return re.sub(r"(\.\d{1,4})(?:\]\.?|/|,\s*['\"]|\s->\s)(?=[A-Za-z_\[])", r"\1.", words)
+
+
+def about_content(failure: Failure, code: str) -> Failure:
+    """Return a refusal that names an option but is not about it."""
+    words = f"{code} {failure.message}"
+    if _matches(f"{_POLICY}|{ANSWER_LIMIT}|{RESPONSES_API}", words):
+        return failure
+    return failure.replace(reducible=True, **({"subject": code} if code else {}))
+
+
+def data_at(words: str, body: bytes) -> str:
+    """Return the part of a request, as JSON, at the place that the words of its refusal name; "" for none.
+
+    words: as `words_of` returns them.
+    """
+    place = re.search(r"\b(messages|contents|input)((?:\.\w+)+)", words)
+    if place is None:
+        return ""
+    with suppress(ValueError, RecursionError):
+        found: Any = json.loads(body).get(place[1])
+        steps = 0
+        for name in place[2].split(".")[1:]:
+            if isinstance(found, list):
+                if not name.isdigit() or int(name) >= len(found):
+                    break
+                found, steps = found[int(name)], steps + 1
+            elif isinstance(found, dict):
+                # Names of types may be among the names of fields, in another spelling.
+                found = {key.replace("_", "").lower(): inner for key, inner in found.items()}
+                found = found.get(name.replace("_", "").lower(), found)
+            else:
+                break
+        # A whole message is no place in it.
+        return json.dumps(found) if steps > 1 else ""
+    return ""
 
 
 def window_in(message: str) -> tuple[int, int]:
@@ -206,7 +261,9 @@ def window_in(message: str) -> tuple[int, int]:
 def _is_reducible(status: int, words: str) -> bool:
     if status not in (400, 413, 422):
         return False
-    return _matches(_CONTENT, words) or not _matches(f"{_POLICY}|{_OPTION}|{ANSWER_LIMIT}|{RESPONSES_API}", words)
+    return _matches(_CONTENT, _dotted(words)) or not _matches(
+        f"{_POLICY}|{_OPTION}|{ANSWER_LIMIT}|{RESPONSES_API}", words
+    )
 
 
 def _matches(pattern: str, words: str) -> bool:
@@ -248,7 +305,7 @@ def _message_of(text: str) -> tuple[str, str]:
         data = json.loads(text)
         if isinstance(data, list) and data:
             data = data[0]
-        return _message_in(data) if isinstance(data, dict) else (_clip(_words(data)), "")
+        return _message_in(data) if isinstance(data, dict) else (_clip(_sentence(data)), "")
     except (ValueError, RecursionError):
         return _clip(text), ""
 
@@ -256,17 +313,32 @@ def _message_of(text: str) -> tuple[str, str]:
 def _message_in(data: dict[str, Any]) -> tuple[str, str]:
     error = data.get("error", data)
     if not isinstance(error, dict):
-        return _clip(_words(error)), str(data.get("code") or data.get("type") or "")
-    text = error.get("message") or error.get("detail") or error.get("error") or ""
-    if isinstance(text, list):
-        text = "; ".join(str(item.get("msg", item)) if isinstance(item, dict) else str(item) for item in text)
+        return _clip(_sentence(error)), str(data.get("code") or data.get("type") or "")
+    text = _sentence(next((error[key] for key in _TEXT_KEYS if error.get(key)), ""))
     # OpenRouter passes on the answer of the provider behind it.
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         inner, _ = _message_of(metadata["raw"])
         text = f"{text}: {inner}"
     names = [error.get("code"), error.get("type"), error.get("param"), error.get("status"), *_quotas(error)]
-    return _clip(str(text)), " ".join(str(name) for name in names if name)
+    return _clip(text), " ".join(str(name) for name in names if name)
+
+
+def _sentence(value: Any, depth: int = 0) -> str:
+    """Return the words of an error of any form: text, lists and tables of validators, JSON within text."""
+    if isinstance(value, str):
+        if depth < _MAX_DEPTH and value.lstrip()[:1] in ("[", "{"):
+            with suppress(ValueError, RecursionError):
+                return _sentence(json.loads(value), depth + 1)
+        return value
+    if depth < _MAX_DEPTH and isinstance(value, list):
+        return "; ".join(filter(None, (_sentence(item, depth + 1) for item in value[:_MAX_ITEMS])))
+    if depth < _MAX_DEPTH and isinstance(value, dict):
+        text = _sentence(next((value[key] for key in _TEXT_KEYS if value.get(key)), ""), depth + 1)
+        place = next((value[key] for key in ("loc", "path") if value.get(key)), "")
+        place = ".".join(map(str, place)) if isinstance(place, list) else str(place)
+        return ": ".join(filter(None, (place, text))) or str(value)
+    return "" if value is None else str(value)
 
 
 def _quotas(error: dict[str, Any]) -> list[str]:
@@ -281,10 +353,6 @@ def _quotas(error: dict[str, Any]) -> list[str]:
         if isinstance(delay := detail.get("retryDelay"), str):
             names.append(f"retry in {delay}")
     return names
-
-
-def _words(value: Any) -> str:
-    return "" if value is None else str(value)
 
 
 def _clip(text: str) -> str:

@@ -45,6 +45,8 @@ class GeminiReader:
         self._raw = ""
         self._blocked = ""
         self._calls = 0
+        # The last call has no arguments yet.
+        self._bare = False
         self._signed = False
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
@@ -102,10 +104,17 @@ class GeminiReader:
             yield from self._call(call)
 
     def _call(self, call: dict[str, Any]) -> Iterator[Chunk]:
+        name, arguments = _NAMESPACE.sub("", str(call.get("name") or ""), count=1), call.get("args")
+        if not name and self._calls:
+            # Some gateways send the arguments after the name.
+            if arguments and self._bare:
+                self._bare = False
+                yield ToolCallDelta(self._calls - 1, encode_json(arguments).decode())
+            return
         index, self._calls, self._signed = self._calls, self._calls + 1, False
-        name = _NAMESPACE.sub("", str(call.get("name") or ""), count=1)
+        self._bare = not arguments
         yield ToolCallStart(index, str(call.get("id") or f"call_{index}"), name)
-        if arguments := call.get("args"):
+        if arguments:
             yield ToolCallDelta(index, encode_json(arguments).decode())
 
 

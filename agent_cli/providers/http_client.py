@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from agent_cli.core.messages import Message
+from agent_cli.core.messages import AssistantMessage, Message
 from agent_cli.core.results import Failure, Usage
 from agent_cli.providers.base import (
     Chunk,
@@ -37,7 +37,6 @@ from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.net.urls import DEFAULT_PORTS, Url
 from agent_tools.record import Protocol
-from agent_tools.results import Media
 
 with lazy_imports():
     from agent_cli.providers import errors  # few answers are errors
@@ -212,6 +211,22 @@ def model_error(error: HttpError) -> ModelError:
     return ModelError(Failure("bad_request" if error.kind == "header" else "network", str(error), error.retryable))
 
 
+class _Trial:
+    """What was left out because of a refusal, while it is not known whether that helps.
+
+    complaint: what the refusal says.
+    rejected: the options that were left out.
+    notices: about them, for the user.
+    adapted: something was changed.
+    """
+
+    def __init__(self, complaint: str = "") -> None:
+        self.complaint = complaint
+        self.rejected: set[tuple[str, str]] = set()
+        self.notices: list[str] = []
+        self.adapted = False
+
+
 class HttpModelClient(ABC):
     """One endpoint of one provider. Remembers the options that it rejected, as pairs of model and option."""
 
@@ -221,6 +236,8 @@ class HttpModelClient(ABC):
         self._headers = {"Content-Type": "application/json", **headers}
         self._provider = provider
         self._rejected: set[tuple[str, str]] = set()
+        # Refusals that were the same without the options whose names are in their words, by model.
+        self._not_options: set[tuple[str, str]] = set()
         self._notified: set[str] = set()
         # The longest answers that errors have named, by model.
         self._max_answer_tokens: dict[str, int] = {}
@@ -248,10 +265,6 @@ class HttpModelClient(ABC):
         Return True if the request is to be sent again.
         """
         return False
-
-    def _named_media(self, request: Request, error: ModelError) -> tuple[Media, ...]:
-        """Return the images and documents that an error names by their place in the request."""
-        return ()
 
     def _endpoint(self, request: Request) -> str:
         """Return the URL of a request."""
@@ -285,6 +298,7 @@ class HttpModelClient(ABC):
 
     def _send(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
         """Yield notices, and finally the reply, which has status 200."""
+        trial = _Trial()
         while True:
             body = self._body(request)
             try:
@@ -300,6 +314,7 @@ class HttpModelClient(ABC):
             try:
                 if 200 <= reply.status < 300:
                     self._check_form(reply)
+                    yield from self._notify(trial)
                     yield reply
                     return
                 error = errors.error_for_status(
@@ -317,18 +332,46 @@ class HttpModelClient(ABC):
                 reply.close()
                 raise
             reply.close()
+            if error.failure.complaint != trial.complaint:
+                yield from self._notify(trial)
+                trial = _Trial(error.failure.complaint)
             if self._lower_limit(request, error):
                 continue
             if error.failure.kind != "bad_request":
                 raise error
-            if self._adapt_form(request, error):
-                continue
-            advice = None if errors.names_content(error) else self._adapt(request, error)
-            if advice is None:
-                if media := self._named_media(request, error):
-                    error.failure = error.failure.replace(media=tuple(item.digest for item in media))
-                raise error
-            yield from self._notify_once(advice)
+            if not self._adapt_form(request, error) and not self._leave_out(request, error, trial):
+                raise self._unadapted(request, error, trial, body)
+
+    def _leave_out(self, request: Request, error: ModelError, trial: _Trial) -> bool:
+        """Leave out an option that an error is about. Return True if the request is to be sent again."""
+        if errors.names_content(error) or (request.model, trial.complaint) in self._not_options:
+            return False
+        before = set(self._rejected)
+        advice = self._adapt(request, error)
+        trial.rejected |= self._rejected - before
+        if advice:
+            trial.notices.append(advice)
+        trial.adapted = trial.adapted or advice is not None
+        return advice is not None
+
+    def _unadapted(self, request: Request, error: ModelError, trial: _Trial, body: bytes) -> ModelError:
+        """Return an error that no option explains. Options that were left out without effect are sent again."""
+        failure = error.failure
+        if trial.adapted:
+            self._rejected -= trial.rejected
+            self._not_options.add((request.model, trial.complaint))
+        if (request.model, trial.complaint) in self._not_options:
+            failure = errors.about_content(failure, error.code)
+        if failure.reducible and (named := errors.data_at(errors.words_of(failure, error.code), body)):
+            given = (m for m in request.messages if not isinstance(m, AssistantMessage))
+            found = dict.fromkeys(item.digest for m in given for item in m.media if item.data in named)
+            failure = failure.replace(media=tuple(found))
+        error.failure = failure
+        return error
+
+    def _notify(self, trial: _Trial) -> Iterator[Notice]:
+        for text in trial.notices:
+            yield from self._notify_once(text)
 
     def _listen(
         self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
@@ -404,12 +447,11 @@ class HttpModelClient(ABC):
             except OverflowError:
                 raise errors.malformed(f"{reply.host} sent an event of more than {MAX_ANSWER_BYTES:,} bytes.") from None
             for _, text in found:
-                if text.startswith("{"):
-                    yield from self._read_object(text, last=not data)
-                elif text.strip() == "[DONE]":
-                    yield {"done": True}
-                elif text.strip():
-                    yield from self._read_object(text, last=not data)
+                if not text.startswith("{") and text.strip() in ("", "[DONE]"):
+                    if text.strip():
+                        yield {"done": True}
+                elif (event := self._read_object(text, last=not data)) is not None:
+                    yield event
 
     def _data(self, reply: HttpResponse) -> Iterator[bytes]:
         """Yield the bytes of a reply, and b"" at its end, also if the connection breaks: what came last may be whole.
@@ -426,15 +468,14 @@ class HttpModelClient(ABC):
         if broken is not None:
             raise broken
 
-    def _read_object(self, text: str, *, last: bool) -> Iterator[dict[str, Any]]:
-        """Yield the object. last: the end of the stream follows, which may have cut it; then it is left out."""
+    def _read_object(self, text: str, *, last: bool) -> dict[str, Any] | None:
+        """Return the object. last: the end of the stream follows, which may have cut it; then None is returned."""
         try:
-            found = self._object(text)
+            return self._object(text)
         except ModelError:
             if last:
-                return
+                return None
             raise
-        yield found
 
     def _object(self, text: str) -> dict[str, Any]:
         try:

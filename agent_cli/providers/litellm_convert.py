@@ -224,10 +224,11 @@ class LiteLLMReader:
         place = getattr(call, "index", None)
         key = number if place is None else place
         index, known = self._calls.get(key, (-1, ""))
-        if index < 0 and not call.id and not call.function.name and self._next_index:
+        if index < 0 and not call.function.name and self._next_index:
             # Arguments under another index than the call.
             index = self._next_index - 1
-            self._calls[key] = index, ""
+            self._calls[key] = index, call.id or ""
+            known = call.id or ""
         # Some providers give every call the same index and only a new id.
         if index < 0 or (call.id and call.id != known):
             index, self._next_index = self._next_index, self._next_index + 1

@@ -343,7 +343,8 @@ class OllamaClient(HttpModelClient):
         try:
             for data in self._data(reply):
                 for line in decoder.feed(data) if data else decoder.end():
-                    yield from self._read_object(line, last=not data)
+                    if (event := self._read_object(line, last=not data)) is not None:
+                        yield event
         except OverflowError:
             raise malformed(f"{reply.host} sent a line of more than {MAX_ANSWER_BYTES:,} bytes.") from None
 

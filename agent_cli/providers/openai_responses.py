@@ -14,7 +14,7 @@ from binascii import crc32
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.messages import Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.modes import Effort, Verbosity
 from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
@@ -43,8 +43,6 @@ _LEVELS: dict[str, tuple[str, ...]] = {"effort": get_args(Effort), "verbosity": 
 _WITH_CUSTOM = r"(openai/)?(gpt-([5-9]|\d\d)|codex-)"
 _NO_CUSTOM = r"custom|(tools|input)\[\d+\]\.type|type of 'item'"
 _NO_ID = r"input\[\d+\]\.id\b|'?id'? (is a required|field required)"
-# Where an error says that the fault is: in which item, and part of it.
-_PLACE = r"input\[(\d+)\]\.(?:content|output)\[(\d+)\]"
 _MAX_ID_CHARS = 64
 _LAST = ("response.completed", "response.incomplete")
 
@@ -109,20 +107,6 @@ class OpenAIResponsesClient(HttpModelClient):
             self._rejected.add((request.model, "custom"))
             return True
         return False
-
-    def _named_media(self, request: Request, error: ModelError) -> tuple[Media, ...]:
-        found = re.search(_PLACE, f"{error.failure.message} {error.code}")
-        if found is None:
-            return ()
-        item, part = int(found[1]), int(found[2])
-        for message, items in zip(request.messages, self._messages.of(request.messages), strict=True):
-            if item < len(items):
-                if isinstance(message, AssistantMessage):
-                    return ()
-                at = part - (isinstance(message, ToolMessage) and bool(message.text.strip()))
-                return message.media[at : at + 1] if at >= 0 else ()
-            item -= len(items)
-        return ()
 
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = f"{error.failure.message} {error.code}".lower()

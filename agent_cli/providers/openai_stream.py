@@ -268,6 +268,8 @@ class ChatReader:
         arguments = function.get("arguments")
         if arguments and not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
+        if arguments == "{}" and not call.arguments:
+            arguments = ""  # nothing yet, at some gateways
         if arguments:
             call.arguments.append(arguments)
         if call.announced:
@@ -278,11 +280,10 @@ class ChatReader:
 
     def _open_call(self, identity: str, name: str) -> _Call | None:
         """Return the call that a piece under an unknown index belongs to: with its id, or else the last open one."""
-        if identity:
-            return None if name else next((call for call in self._calls if call.id == identity), None)
-        if name:
-            return next((call for call in self._calls[-1:] if not call.name), None)
-        return next((call for call in reversed(self._calls) if not call.complete), None)
+        own = next((call for call in self._calls if identity and call.id == identity and not call.complete), None)
+        if own is not None or not name:
+            return own or next((call for call in reversed(self._calls) if not call.complete), None)
+        return next((call for call in self._calls[-1:] if not call.name and (not call.id or not identity)), None)
 
     def _announce(self, call: _Call) -> Iterator[Chunk]:
         call.announced = True

@@ -34,21 +34,34 @@ class _Item:
     """An item while it is received.
 
     index: of a call, as it was announced; -1 before.
+    call_id: of a call.
+    pieces: its arguments so far.
     started: some of it was passed on.
     part: the latest part of the reasoning.
     argument: for a call in plain text, the argument that the text belongs to.
     """
 
-    __slots__ = ("argument", "closed", "index", "kind", "part", "phase", "started")
+    __slots__ = ("argument", "call_id", "closed", "index", "kind", "part", "phase", "pieces", "started")
 
     def __init__(self, kind: str, phase: str) -> None:
         self.kind = kind
         self.phase = phase
         self.index = -1
-        self.argument = ""
+        self.call_id = self.argument = ""
+        self.pieces: list[str] = []
         self.part: Any = None
         self.started = False
         self.closed = False
+
+    @property
+    def complete(self) -> bool:
+        """True for a call with all its arguments."""
+        if self.closed or self.argument or not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
+            return self.closed
+        try:
+            return isinstance(json.loads("".join(self.pieces)), dict)
+        except (ValueError, RecursionError):
+            return False
 
 
 class ResponsesReader:
@@ -67,7 +80,8 @@ class ResponsesReader:
         self._refused = False
         self._thinking = False
         self._has_text = False
-        self._calls = 0
+        # In the order in which they were announced.
+        self._calls: list[_Item] = []
         # By id and by position.
         self._items: dict[str | int, _Item] = {}
 
@@ -130,18 +144,40 @@ class ResponsesReader:
         name = str(whole.get("name") or "")
         if item.kind not in CALLS or item.index >= 0 or not name:
             return
-        item.index, self._calls = self._calls, self._calls + 1
+        item.index = len(self._calls)
+        self._calls.append(item)
         if item.kind == "custom_tool_call":
             item.argument = self._freeform.get(name, "input")
-        yield ToolCallStart(item.index, str(whole.get("call_id") or whole.get("id") or f"call_{item.index}"), name)
+        item.call_id = str(whole.get("call_id") or whole.get("id") or f"call_{item.index}")
+        yield ToolCallStart(item.index, item.call_id, name)
 
     def _arguments(self, event: dict[str, Any]) -> Iterator[Chunk]:
         item, text = self._item(event), event.get("delta")
-        if item is not None and item.index >= 0 and text and not item.closed:
+        if item is None or item.index < 0:
+            item = self._adopt(event)
+        if item is not None and text and not item.closed:
             yield from self._arguments_of(item, text)
+
+    def _whole_arguments(self, event: dict[str, Any]) -> Iterator[Chunk]:
+        """Yield the arguments of a call of which no piece was sent."""
+        item, text = self._item(event), event.get("arguments", event.get("input"))
+        if item is None or item.index < 0:
+            item = self._adopt(event)
+        if item is not None and text and not item.started and not item.closed:
+            yield from self._arguments_of(item, text)
+
+    def _adopt(self, event: dict[str, Any]) -> _Item | None:
+        """Return the call that arguments under an unknown id and position belong to: the last that lacks some."""
+        item = next((call for call in reversed(self._calls) if not call.complete), None)
+        if item is not None:
+            for key in (event.get("item_id"), event.get("output_index")):
+                if key is not None:
+                    self._items[key] = item
+        return item
 
     def _arguments_of(self, item: _Item, text: str) -> Iterator[Chunk]:
         """Yield a piece of a call's input; plain text becomes the one argument of a JSON object."""
+        item.pieces.append(text)
         if item.argument:
             opening = "" if item.started else f'{{{json.dumps(item.argument)}:"'
             text = opening + json.dumps(text, ensure_ascii=False)[1:-1]
@@ -171,10 +207,16 @@ class ResponsesReader:
     def _on_item_done(self, event: dict[str, Any]) -> Iterator[Chunk]:
         whole = event["item"]
         where = {"item_id": whole.get("id"), "output_index": event.get("output_index")}
-        item = self._item(where)
+        item = self._item(where) or self._call_of(whole)
         if item is None:
             item = self._add_item(str(whole.get("type") or ""), where, whole.get("phase"))
         yield from self._complete_item(item, whole)
+
+    def _call_of(self, whole: dict[str, Any]) -> _Item | None:
+        """Return the call that a whole item repeats under another id and position; None for none."""
+        if whole.get("type") not in CALLS or not whole.get("call_id"):
+            return None
+        return next((call for call in self._calls if call.call_id == whole["call_id"]), None)
 
     def _complete_item(self, item: _Item, whole: dict[str, Any]) -> Iterator[Chunk]:
         """Yield the parts of an item that were not passed on yet."""
@@ -232,7 +274,7 @@ class ResponsesReader:
         for index, whole in enumerate(output):
             if fresh:
                 yield from self._on_item_done({"item": whole, "output_index": index})
-            elif (item := self._items.get(whole.get("id") or "")) is not None:
+            elif (item := self._items.get(whole.get("id") or "") or self._call_of(whole)) is not None:
                 yield from self._complete_item(item, whole)
         if report := response.get("usage"):
             yield UsageChunk(responses_usage(report))
@@ -255,6 +297,8 @@ _HANDLERS: dict[Any, Callable[[ResponsesReader, dict[str, Any]], Iterator[Chunk]
     "response.refusal.delta": ResponsesReader._refusal,
     "response.function_call_arguments.delta": ResponsesReader._arguments,
     "response.custom_tool_call_input.delta": ResponsesReader._arguments,
+    "response.function_call_arguments.done": ResponsesReader._whole_arguments,
+    "response.custom_tool_call_input.done": ResponsesReader._whole_arguments,
     "response.reasoning_summary_text.delta": ResponsesReader._on_thinking,
     "response.reasoning_text.delta": ResponsesReader._on_thinking,
     "response.reasoning_summary.delta": ResponsesReader._on_thinking,

@@ -6,14 +6,13 @@ answers between the two. Half a pair is no character: it would be stored and sen
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agent_cli.providers.base import Chunk, MessageStop, TextChunk, ThinkingChunk, ToolCallDelta
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_HIGH_AT_END = re.compile("[\ud800-\udbff]\\Z")
+# A union would be made again for every piece.
+_TEXTS = (TextChunk, ThinkingChunk)
 # Takes the place of a half that has no other.
 REPLACEMENT = "\ufffd"
 
@@ -27,7 +26,7 @@ def join_surrogates(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     pending: dict[Any, tuple[str, Chunk]] = {}
     key: Any
     for chunk in chunks:
-        if isinstance(chunk, TextChunk | ThinkingChunk):
+        if isinstance(chunk, _TEXTS):
             key, name, text = type(chunk), "text", chunk.text
         elif isinstance(chunk, ToolCallDelta):
             key, name, text = chunk.index, "json", chunk.json
@@ -36,14 +35,23 @@ def join_surrogates(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
                 yield from map(_replaced, pending.values())
             yield chunk
             continue
-        if not text or (text.isascii() and not pending) or not (key in pending or _SURROGATE.search(text)):
+        if not text or (text.isascii() and not pending) or not (key in pending or _has_half(text)):
             yield chunk
             continue
         text = pending.pop(key, ("", chunk))[0] + text
-        if half := _HIGH_AT_END.search(text):
-            pending[key] = (half[0], chunk)
+        if "\ud800" <= text[-1] <= "\udbff":
+            pending[key] = (text[-1], chunk)
             text = text[:-1]
         yield chunk.replace(**{name: text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")})
+
+
+def _has_half(text: str) -> bool:
+    # A pattern of these would be compiled at every start, for a millisecond.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _replaced(left: tuple[str, Chunk]) -> Chunk:

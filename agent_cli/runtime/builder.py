@@ -215,7 +215,7 @@ def build_agent(
         verify=settings.verify,
         asker=asker,
         attended=attended,
-        save_rule=rule_saver(options, run_env, layers) if attended or embedded.approves else None,
+        save_rule=rule_saver(options, run_env, layers) if answered else None,
         report=lambda error: write_crash_report(error, run_env.env),
         watch=checkpoint_keeper(run_env, settings, header.session_id),
         hooks=make_hooks(settings, layers, run_env, context, known, chosen.label, embedded.hooks, state, servers),

@@ -5,12 +5,10 @@ If the user selects hunks of the diff, the call is rewritten to make only those.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from agent_cli.core.decisions import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_tools.base import ToolError
 from agent_tools.edit.diff import parse_hunks
@@ -74,35 +72,16 @@ def _arguments_for(selected: Sequence[Hunk], arguments: dict[str, Any], workspac
     return {"edits": edits} if "edits" in arguments else edits[0]
 
 
-def answer_for_hunks(
-    selected: Sequence[Hunk],
-    every: Sequence[Hunk],
-    arguments: dict[str, Any],
-    workspace: Workspace,
-    comments: Mapping[str, str] = MappingProxyType({}),
-) -> Answer:
-    """Return the answer to a call from which the user selected these hunks.
-
-    comments: why a hunk was skipped, by its patch.
-    """
-    if not selected:
-        about = "".join(
-            f"\nOf {hunk.path}:{hunk.first + 1}: {comments[hunk.patch]}" for hunk in every if hunk.patch in comments
-        )
-        return Reject(f"took none of the parts of this change{about}")
-    if len(selected) == len(every):
-        return Approve()
-    note = _describe_selection(selected, every, comments)
-    return EditedCall(_arguments_for(selected, arguments, workspace), note, settled=True)
+def take_hunks(
+    selected: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace
+) -> tuple[dict[str, Any], str]:
+    """Return the arguments of a call that makes some of its hunks, and what the model reads about the selection."""
+    return _arguments_for(selected, arguments, workspace), _describe_selection(selected, every)
 
 
-def _describe_selection(selected: Sequence[Hunk], every: Sequence[Hunk], comments: Mapping[str, str]) -> str:
+def _describe_selection(selected: Sequence[Hunk], every: Sequence[Hunk]) -> str:
     """Describe the selection for the model: the number of applied hunks, and the rejected ones in full."""
-    rejected = [hunk for hunk in every if hunk not in selected]
-    shown = "\n".join(
-        f"{hunk.path}\n{hunk.patch}" + (f"\nThey said of it: {comments[hunk.patch]}" if hunk.patch in comments else "")
-        for hunk in rejected
-    )
+    shown = "\n".join(f"{hunk.path}\n{hunk.patch}" for hunk in every if hunk not in selected)
     return (
         f"[The user took {len(selected)} of the {len(every)} parts of this change. "
         f"These were not made, and are not wanted:\n{shown}]"
@@ -193,7 +172,6 @@ class EditableCall:
         tool: str,
         arguments: dict[str, Any],
         hunks: Sequence[Hunk] = (),
-        workspace: Workspace | None = None,
         traits_of: TraitsOf = tool_traits,
     ) -> None:
         kind = traits_of(tool)
@@ -201,21 +179,16 @@ class EditableCall:
         text = arguments.get(name)
         self.name, self.text = (name, text) if isinstance(text, str) else ("", "")
         self.hunks = tuple(hunks)
-        self._arguments, self._workspace = arguments, workspace
+        self._arguments = arguments
         path = next((value for name in _PATHS if isinstance(value := arguments.get(name), str)), "")
         self.suffix = ".sh" if self.name and self.name == kind.command_argument else Path(path).suffix or ".txt"
 
-    def edited(self, text: str) -> EditedCall | None:
-        """Return the answer with this text as the argument; None if it is empty or unchanged."""
-        return EditedCall({**self._arguments, self.name: text}) if text.strip() and text != self.text else None
-
-    def with_hunks(self, selected: Sequence[Hunk], comments: Mapping[str, str] = MappingProxyType({})) -> Answer:
-        """Return the answer of a user who selected these hunks. comments: why one was skipped, by its patch."""
-        assert self._workspace is not None
-        return answer_for_hunks(selected, self.hunks, self._arguments, self._workspace, comments)
+    def edited(self, text: str) -> dict[str, Any] | None:
+        """Return the arguments with this text as the editable one; None if it is empty or unchanged."""
+        return {**self._arguments, self.name: text} if text.strip() and text != self.text else None
 
 
 def editable_call(request: ApprovalRequested, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> EditableCall:
     """Return the editable parts of the call in an approval request."""
     hunks = hunks_of(request.tool, request.preview, workspace, traits_of) if request.arguments else []
-    return EditableCall(request.tool, request.arguments, hunks, workspace, traits_of)
+    return EditableCall(request.tool, request.arguments, hunks, traits_of)

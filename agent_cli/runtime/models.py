@@ -18,7 +18,6 @@ from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
 from agent_cli.providers.credentials import MissingKeyError, NoModelError
-from agent_cli.providers.media_limits import media_limits
 from agent_cli.providers.registry import WireApi, find_provider, is_loopback_url
 from agent_cli.providers.resolve import OPUS_PLAN, ModelSetupError, ResolvedModel, create_client, resolve
 from agent_cli.session.store import state_folder
@@ -253,7 +252,7 @@ def model_handle(
         answer_tokens=_answer_tokens(model, total, window.tokens),
         total_tokens=total,
         usual_effort=_default_effort(model, info, settings),
-        media_limits=media_limits(model.provider, model.model),
+        provider=model.provider,
     )
 
 

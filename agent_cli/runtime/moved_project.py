@@ -38,14 +38,19 @@ def follow_moved_project(
     for path in _candidates(store, wanted):
         header = header_of(path)
         root = str(header.get("root", ""))
-        if not root or Path(root).exists() or not _has_commits(str(header.get("system", "")), run_env, layers):
+        if (
+            not root
+            or not _is_gone(root, run_env.root)
+            or not _has_commits(str(header.get("system", "")), run_env, layers)
+        ):
             continue
         if copy := next((p for p in session_files(store.folder) if header_of(p).get("forked_from") == path.stem), None):
             return options.replace(continue_=False, resume=copy.stem)
         old = SessionStore.at(path.parent)
         for call in pending_calls(old.load(path.stem).history):
             close_stored_call(old, path.stem, call.id, _NOT_RUN)
-        warn(f"Continuing session {path.stem[:8]} of {one_line(root)}, a folder that no longer exists.")
+        how = "another name of this folder" if Path(root).exists() else "a folder that no longer exists"
+        warn(f"Continuing session {path.stem[:8]} of {one_line(root)}, {how}.")
         return options.replace(continue_=False, resume=path.stem, fork_session=True)
     return options
 
@@ -53,7 +58,7 @@ def follow_moved_project(
 def with_new_paths(restored: Restored, root: Path) -> Restored:
     """Return a session of a folder that is gone, with the files that the model saw where they are now."""
     old = restored.header.root
-    if old == str(root) or Path(old).exists():
+    if old == str(root) or not _is_gone(old, root):
         return restored
     begin = f"{old.rstrip('/')}/"
     seen = {
@@ -61,6 +66,11 @@ def with_new_paths(restored: Restored, root: Path) -> Restored:
         for path, mark in restored.seen.items()
     }
     return restored.replace(seen=seen)
+
+
+def _is_gone(old: str, root: Path) -> bool:
+    """Return True if a project is no longer in its old folder, or that is only another name of the folder here."""
+    return not Path(old).exists() or os.path.realpath(old) == os.path.realpath(root)
 
 
 def _is_here(options: RunOptions, store: SessionStore) -> bool:

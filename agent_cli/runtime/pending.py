@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -311,14 +311,15 @@ def decide(agent: Agent, waiting: WaitingTurn, decisions: Iterable[UserDecision]
     Raises DecisionRefusedError, and UsageError for a mode that is refused in this environment.
     """
     records: list[ApprovalResolved | QuestionAnswered] = []
+    files = agent.tool_context.workspace
     for decision in decisions:
         check_mode(decision.mode, agent.run_env.env)
         asked = waiting.requests.get(decision.call_id) or waiting.questions[decision.call_id]
-        answer = take_decision(asked, decision, agent.tool_context.workspace)
         if isinstance(asked, ApprovalRequested):
-            records.append(approval_record(asked, cast(Answer, answer)))
+            answer = take_decision(asked, decision, files, traits_of=agent.traits_of)
+            records.append(approval_record(asked, answer))
         else:
-            records.append(reply_record(asked, cast(QuestionReply, answer)))
+            records.append(reply_record(asked, take_decision(asked, decision, files)))
     for record in records:
         agent.conversation.record(record)
         if isinstance(record, ApprovalResolved):

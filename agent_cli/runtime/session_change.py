@@ -14,11 +14,11 @@ from agent_cli.core.messages import ToolMessage, UserMessage
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.memory.files import Memory
 from agent_cli.permissions import git_use
-from agent_cli.session.pending_plans import seconds_of
+from agent_cli.session.pending_plans import exact_seconds_of
 from agent_cli.session.records import Header, Restored
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.read_state import KnownVersion
-from agent_tools.fs.safe_files import read_regular
+from agent_tools.fs.safe_files import NotRegularFileError, read_regular
 from agent_tools.process import guarded_git
 from agent_tools.text import escape_controls, one_line
 
@@ -68,7 +68,7 @@ class _Told:
 
     @property
     def branch(self) -> str:
-        return self._last(r"^(?:Git repository: on|Branch:) ([^\s;]+)")
+        return self._last(r"^(?:Git repository: on|Branch:) (detached at \w+|[^\s;]+)")
 
     @property
     def commit(self) -> str:
@@ -126,14 +126,19 @@ def _lines(out: bytes) -> list[str]:
 
 
 def _changed_files(restored: Restored, root: str, told: Sequence[str]) -> Iterator[str]:
-    """Yield the files that the model saw and that were changed, or removed, after the last record of the session."""
-    left = seconds_of(restored.updated) if restored.updated else 0.0
+    """Yield the files that the model saw and that were changed, or removed, after the last record of the session.
+
+    A file that took the place of another one may be older, so the time of the change of its entry counts once as well.
+    """
+    left = exact_seconds_of(restored.updated) if restored.updated else 0.0
     for path, mark in restored.seen.items():
         shown = one_line(os.path.relpath(path, root) if _below(path, root) else path)
         try:
-            changed = Path(path).stat().st_mtime >= left
+            info = Path(path).stat()
+            known = any(re.search(rf"(?<!\S){re.escape(shown)}(?![^\s,.])", text) for text in told)
+            changed = info.st_mtime >= left or (info.st_ctime >= left and not known)
             data = read_regular(path, _MAX_FILE_BYTES) if changed else None
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, NotRegularFileError):
             if not any(f"{shown} (removed)" in text for text in told):
                 yield f"{shown} (removed)"
             continue

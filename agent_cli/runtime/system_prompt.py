@@ -131,12 +131,17 @@ def describe_sandbox(box: SandboxSettings, system: str, *, bubblewrap: bool) -> 
     """Tell the model where its commands run. bubblewrap: it is installed; whether it works shows the first command."""
     if box.mode == "off":
         return "off; commands have the user's rights"
-    if box.mode == "auto" and not (system == "Linux" and (bubblewrap or box.landlock)):
-        missing = "bubblewrap is not installed" if system == "Linux" else f"there is none for {system}"
+    found = {"Linux": bubblewrap or box.landlock, "Darwin": box.seatbelt}.get(system, False)
+    if box.mode == "auto" and not found:
+        missing = {"Linux": "bubblewrap is not installed", "Darwin": "sandbox.seatbelt is not set"}.get(
+            system, f"there is none for {system}"
+        )
         return f"off, as {missing}; commands have the user's rights"
     network = (
         "with a network" if box.network else "a network only for approved commands that need it, and allowed hosts"
     )
+    if not (system == "Linux" and bubblewrap):
+        return f"on; commands write only to the workspace and $TMPDIR; {network}"
     asked = "; commands that stay in it need no approval" if box.auto_allow else ""
     return (
         "on; commands write only to the workspace, cache folders and /tmp, where what was there before is read-only; "

@@ -142,7 +142,7 @@ def make_confinement(
         asked.mode,
         lambda temp, network: sandbox_profile(workspace, settings, run_env, temp=temp, network=network),
         run_env.env,
-        SandboxLimits(asked.landlock, asked.caches, asked.domains, asked.ports),
+        SandboxLimits(asked.landlock, asked.seatbelt, asked.caches, asked.domains, asked.ports),
         workspace.root if share_temporary else None,
     )
 

@@ -7,18 +7,19 @@ cannot honour is refused by name, never dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, overload
 
 from agent_cli.core.decisions import Answer, Approve, EditedCall, QuestionReply, Reject, find_mode
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
-from agent_cli.runtime.edit_call import editable_call
+from agent_cli.runtime.edit_call import editable_call, take_hunks
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
+from agent_tools.registry import TraitsOf, tool_traits
 from agent_tools.text import counted, escape_controls, one_line, parse_number, shorten
 
-DecisionWord = Literal["approve", "reject", "answer", "undo"]
+DecisionWord = Literal["approve", "reject", "edit", "answer", "undo"]
 DECLINED = "The user does not want to answer."
 _PLAN_FIELDS = ("plan", "steps", "files_to_create", "files_to_modify", "commands", "dependencies", "tests")
 
@@ -26,6 +27,7 @@ _PLAN_FIELDS = ("plan", "steps", "files_to_create", "files_to_modify", "commands
 DECISION_FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("approval", "approve"): ("text", "rule", "scope", "mode", "hunks", "arguments"),
     ("approval", "reject"): ("text",),
+    ("approval", "edit"): ("arguments",),
     ("plan", "approve"): ("text", "mode", "plan"),
     ("plan", "answer"): ("text",),
     ("plan", "reject"): ("text",),
@@ -38,7 +40,7 @@ DECISION_FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 _KINDS = {"approval": "a call", "plan": "a plan", "review": "a review", "questions": "a question"}
 _REPLIES = {"approve": "approve", "answer": "revise", "reject": "cancel", "undo": "undo"}
-_PAST = {"approve": "approved", "reject": "rejected", "answer": "answered", "undo": "undone"}
+_PAST = {"approve": "approved", "reject": "rejected", "edit": "edited", "answer": "answered", "undo": "undone"}
 
 
 def decisions_table() -> str:
@@ -58,7 +60,7 @@ class UserDecision(Value, tag="UserVerdict"):
     rule, scope: to allow such calls from now on.
     mode: the permission mode to continue in.
     hunks: indexes of the hunks of the change to make; None for all.
-    arguments: to run the call with instead; None for its own.
+    arguments: to run the call with instead; None for its own. With "edit" the user is asked again, about the new ones.
     answers: one for each question. plan: as the user edited it.
     """
 
@@ -91,18 +93,45 @@ class DecisionRefusedError(UsageError):
     """A decision does not fit its question, or has a field that cannot be honoured."""
 
 
+@overload
 def take_decision(
-    asked: ApprovalRequested | QuestionAsked, decision: UserDecision, workspace: Workspace, user: str = ""
+    asked: ApprovalRequested,
+    decision: UserDecision,
+    files: Workspace | None = ...,
+    user: str = ...,
+    traits_of: TraitsOf = ...,
+) -> Approve | Reject | EditedCall: ...
+@overload
+def take_decision(
+    asked: QuestionAsked,
+    decision: UserDecision,
+    files: Workspace | None = ...,
+    user: str = ...,
+    traits_of: TraitsOf = ...,
+) -> QuestionReply: ...
+def take_decision(
+    asked: ApprovalRequested | QuestionAsked,
+    decision: UserDecision,
+    files: Workspace | None = None,
+    user: str = "",
+    traits_of: TraitsOf = tool_traits,
 ) -> Answer | QuestionReply:
     """Return the answer that a decision gives to a question. Raises DecisionRefusedError.
 
-    workspace: where the changes of a call are split into hunks. user: name of the user who decided.
+    files: where the changes of a call are split into hunks; without them none can be chosen.
+    user: name of the user who decided. traits_of: as in `editable_call`.
     """
     kind = asked.kind if isinstance(asked, QuestionAsked) else "approval"
     _check_fields(kind, decision)
-    if isinstance(asked, ApprovalRequested):
-        return _answer_approval(asked, decision, workspace, user)
-    return _answer_question(asked, decision, user)
+    if isinstance(asked, QuestionAsked):
+        return _answer_question(asked, decision, user)
+    if decision.verdict == "reject":
+        return Reject(decision.text, user=user)
+    if decision.verdict == "edit":
+        if not decision.arguments or decision.arguments == asked.arguments:
+            raise DecisionRefusedError("arguments: an edit needs the arguments to run the call with instead.")
+        return EditedCall(decision.arguments, user=user)
+    return _approve_call(asked, decision, _changed_call(asked, decision, files, traits_of), user)
 
 
 def _check_fields(kind: str, decision: UserDecision) -> None:
@@ -121,36 +150,45 @@ def _check_fields(kind: str, decision: UserDecision) -> None:
         raise DecisionRefusedError(f"{name} is not a permission mode; the modes are: {', '.join(MODES)}.")
 
 
-def _answer_approval(asked: ApprovalRequested, decision: UserDecision, workspace: Workspace, user: str) -> Answer:
-    if decision.verdict != "approve":
-        return Reject(decision.text, user=user)
-    if decision.rule and decision.rule not in (asked.always, asked.exact):
-        raise DecisionRefusedError("Only the rules that the question offers can be added with an approval.")
+def _approve_call(
+    asked: ApprovalRequested, decision: UserDecision, change: EditedCall | None, user: str
+) -> Approve | EditedCall:
+    """Return the approval of a call. change: with what the user changed; None to run it as it was asked about."""
+    offered = [rule for rule in (asked.always, asked.exact) if rule]
+    if decision.rule and decision.rule not in offered:
+        known = f": {'; '.join(map(one_line, offered))}" if offered else ", and it offers none"
+        raise DecisionRefusedError(
+            f"rule: only the rules that the question offers can be added with an approval{known}."
+        )
     if decision.scope == "project" and not decision.rule:
         raise DecisionRefusedError("scope: there is no rule to save for the project.")
     if decision.scope == "project" and not asked.keeps:
-        raise DecisionRefusedError("This rule can be added for the session only.")
-    if decision.hunks is not None and decision.arguments is not None:
-        raise DecisionRefusedError("hunks, arguments: a decision has one of them, as both change the call.")
-    change = _changed_call(asked, decision, workspace)
+        raise DecisionRefusedError("scope: this rule can be added for the session only.")
     mode, rule, scope = find_mode(decision.mode), decision.rule, decision.scope
     if change is not None:
         return change.replace(comment=decision.text, rule=rule, scope=scope, mode=mode, user=user)
     return Approve(rule=rule, scope=scope, note=decision.text, mode=mode, user=user)
 
 
-def _changed_call(asked: ApprovalRequested, decision: UserDecision, workspace: Workspace) -> EditedCall | None:
+def _changed_call(
+    asked: ApprovalRequested, decision: UserDecision, files: Workspace | None, traits_of: TraitsOf
+) -> EditedCall | None:
     """Return the call with the hunks or arguments that the user chose; None to run it as it was asked about."""
+    if decision.hunks is not None and decision.arguments is not None:
+        raise DecisionRefusedError("hunks, arguments: a decision has one of them, as both change the call.")
     if decision.hunks is not None:
-        parts = editable_call(asked, workspace)
-        if not parts.hunks:
+        hunks = editable_call(asked, files, traits_of).hunks if files is not None else ()
+        if files is None or not hunks:
             raise DecisionRefusedError("hunks: this call has none, or its file has changed since it was shown.")
-        if not decision.hunks or max(decision.hunks) >= len(parts.hunks) or min(decision.hunks) < 0:
+        if not decision.hunks or not set(decision.hunks) <= set(range(len(hunks))):
             raise DecisionRefusedError(
-                f"hunks: name at least one of 0 to {len(parts.hunks) - 1}; to make none of them, reject the call."
+                f"hunks: this change has {len(hunks)}; name at least one of them, or reject the call to make none."
             )
-        answer = parts.with_hunks([hunk for at, hunk in enumerate(parts.hunks) if at in decision.hunks])
-        return answer if isinstance(answer, EditedCall) else None
+        chosen = [hunk for at, hunk in enumerate(hunks) if at in decision.hunks]
+        if len(chosen) == len(hunks):
+            return None
+        arguments, note = take_hunks(chosen, hunks, asked.arguments, files)
+        return EditedCall(arguments, note, settled=True)
     if decision.arguments is not None and decision.arguments != asked.arguments:
         return EditedCall(decision.arguments, "[The user changed the arguments of this call.]", settled=True)
     return None
@@ -173,7 +211,10 @@ def _answer_text(asked: QuestionAsked, decision: UserDecision) -> str:
     """Return what the model reads as the answer to its questions."""
     if decision.verdict == "reject":
         return decision.text or DECLINED
-    text = read_answers(asked.data["questions"], decision.answers or (decision.text,))
+    questions = asked.data["questions"]
+    if not decision.answers and len(questions) > 1 and decision.text.strip():
+        return decision.text  # in one text
+    text = read_answers(questions, decision.answers or (decision.text,))
     return f"{text}\nThey added: {decision.text}" if decision.answers and decision.text else text
 
 
@@ -198,32 +239,34 @@ def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -
     if len(words) != len(questions):
         raise DecisionRefusedError(
             f"There are {counted(len(questions), 'question')}, and {counted(len(words), 'answer')} was given: give one "
-            "for each, in quotes where it has several words. See: agent pending"
+            "for each, in quotes where it has several words."
         )
-    return "\n".join(f"{q['question']} -> {_chosen_option(q, text)}" for q, text in zip(questions, words, strict=True))
+    return "\n".join(f"{q['question']} -> {chosen_option(q, text)}" for q, text in zip(questions, words, strict=True))
 
 
-def _chosen_option(question: Mapping[str, Any], text: str) -> str:
-    """Return the option that a label or a number names (several if allowed), else the text itself."""
+def chosen_option(question: Mapping[str, Any], text: str) -> str:
+    """Return the option that a label or a number names (several if allowed), else the text itself.
+
+    What it returns names the same again. Raises DecisionRefusedError.
+    """
     text = text.strip()
     if not text:
-        raise DecisionRefusedError(
-            f'An answer is empty: "{escape_controls(str(question["question"]))}". See: agent pending'
-        )
+        raise DecisionRefusedError(f'An answer is empty: "{escape_controls(str(question["question"]))}".')
     labels = [str(option["label"]) for option in question.get("options", ())]
-    if (same := next((label for label in labels if label.lower() == text.lower()), "")) or not labels:
+    if (same := next((label for label in labels if label.strip().lower() == text.lower()), "")) or not labels:
         return same or text
+    several = bool(question.get("multiSelect"))
+    if several and set(text.split(", ")) <= set(labels):
+        return text
     parts = text.replace(",", " ").split()
     if not all(part.isdigit() for part in parts):
         return text
     numbers = [parse_number(part) for part in parts]
-    if len(numbers) > 1 and not question.get("multiSelect"):
+    if len(numbers) > 1 and not several:
         raise DecisionRefusedError("Choose only one option.")
     if all(1 <= number <= len(labels) for number in numbers):
         return ", ".join(labels[number - 1] for number in numbers)
-    if any(c.isdigit() for label in labels for c in label):
-        # If the options contain numbers, a number may be a free answer.
+    if any(c.isdigit() for label in labels for c in label) or (not several and len(text) > len(str(len(labels)))):
+        # Where the options contain numbers, or with more digits than an option's, a number may be a free answer.
         return text
-    raise DecisionRefusedError(
-        f"There is no option {text}: choose 1 to {len(labels)}, or answer in words. See: agent pending"
-    )
+    raise DecisionRefusedError(f"There is no option {text}: choose 1 to {len(labels)}, or answer in words.")

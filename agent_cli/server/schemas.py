@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from agent_cli.core.modes import MODES
+from agent_cli.runtime.user_decision import DecisionWord
 
 LongText = Annotated[str, StringConstraints(max_length=400_000)]
 PromptText = Annotated[str, StringConstraints(min_length=1, max_length=400_000, pattern=r"\S")]
@@ -86,7 +87,7 @@ class DecisionFields(DecisionChoices):
 class DecisionBody(DecisionFields):
     """A decision about one call, question, plan or review."""
 
-    verdict: Literal["approve", "reject", "answer", "undo"]
+    verdict: DecisionWord
 
 
 class UndoBody(JsonBody):

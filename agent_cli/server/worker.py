@@ -295,8 +295,10 @@ class TaskWorker:
         if found is None or self.agent is None:
             return Defer()
         entry, decision = found
+        files, traits_of = self.agent.tool_context.workspace, self.agent.traits_of
+        answer: Answer | QuestionReply
         try:
-            answer = take_decision(asked, decision, self.agent.tool_context.workspace, entry.user)
+            answer = take_decision(asked, decision, files, entry.user, traits_of)
         except DecisionRefusedError as refused:
             # It was accepted, so the file has changed since: ask again.
             print_notice(one_line(f"The decision about {asked.call_id} cannot be carried out. {refused}"))

@@ -12,9 +12,9 @@ reports it.
 
 from __future__ import annotations
 
+import _signal as signal  # `signal` makes enumerations, which costs a one-shot run a millisecond
 import _thread  # `threading` costs a one-shot run a millisecond
 import os
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping

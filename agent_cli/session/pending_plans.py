@@ -66,6 +66,12 @@ def seconds_of(stamp: str) -> float:
     return float(timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")))
 
 
+def exact_seconds_of(stamp: str) -> float:
+    """Convert a log time to seconds since the epoch, with its milliseconds."""
+    fraction = stamp[19:].removesuffix("Z")
+    return seconds_of(stamp) + (float(fraction) if fraction[:1] == "." and fraction[1:].isdigit() else 0.0)
+
+
 def expired_at(stamp: str, minutes: int) -> bool:
     """Return True if `minutes` have passed since a log time."""
     return bool(stamp) and is_expired(seconds_of(stamp), minutes)

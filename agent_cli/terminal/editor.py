@@ -1,19 +1,14 @@
-"""Run the user's editor and pager in the terminal, and read a line without an editor."""
+"""Run the user's editor and pager in the terminal."""
 
 from __future__ import annotations
 
 import os
-import select
 import shlex
 import subprocess
-import sys
 import tempfile
-import termios
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-from agent_cli.terminal.dialogs.model import GUARD_SECONDS
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 from agent_tools.secret_patterns import without_secrets
@@ -95,57 +90,3 @@ def show_in_pager(text: str) -> bool:
     except (OSError, ValueError):  # not installed, or an unclosed quote
         return False
     return True
-
-
-def read_line(prompt: str) -> str:
-    """Read a line, without NUL characters. Raises EOFError at the end of input, KeyboardInterrupt on Ctrl-C."""
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
-    line = sys.stdin.readline()
-    if not line:
-        if prompt:
-            sys.stdout.write("\n")
-        raise EOFError
-    return line.rstrip("\n").replace("\0", "")
-
-
-def discard_typed_ahead(guard: float = GUARD_SECONDS) -> None:
-    """Discard input typed before a question was visible, and while it appears: it is not an answer.
-
-    Returns `guard` seconds after the question or the last key, so that a line being typed cannot answer; at once if the
-    input is not a terminal. Raises KeyboardInterrupt on Ctrl-C.
-    """
-    _read_keys(guard, termios.TCSAFLUSH)
-
-
-def read_rest_of_paste(guard: float = GUARD_SECONDS) -> str:
-    """Return what came with the last line, or is typed within `guard` seconds of it or of the last key.
-
-    "" if the input is not a terminal. Raises KeyboardInterrupt on Ctrl-C.
-    """
-    return escape_controls(_read_keys(guard, termios.TCSANOW).decode(errors="replace"))
-
-
-def _read_keys(guard: float, when: int) -> bytes:
-    """Read keys until none comes for `guard` seconds. when: TCSAFLUSH drops those that came before it."""
-    found = b""
-    try:
-        before = termios.tcgetattr(0)
-    except (OSError, termios.error):
-        return found
-    quiet = termios.tcgetattr(0)
-    # Read each key at once and without echo: otherwise an unsent line would go unnoticed.
-    quiet[3] &= ~(termios.ICANON | termios.ECHO)
-    try:
-        termios.tcsetattr(0, when, quiet)
-        while select.select([0], [], [], guard)[0]:
-            if not (data := os.read(0, 1024)):
-                break  # the terminal is gone
-            found += data if when == termios.TCSANOW else b""
-    except (OSError, termios.error):
-        pass
-    finally:
-        # If the terminal is gone, the next read reports it.
-        with suppress(OSError, termios.error):
-            termios.tcsetattr(0, termios.TCSAFLUSH, before)
-    return found

@@ -26,7 +26,6 @@ from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import Exchange
@@ -42,7 +41,7 @@ from agent_cli.terminal.dialogs.approval import AskingSubagents, ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
-from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.line_input import is_line_waiting, read_line, read_rest_of_paste
 from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import abbreviate_home, make_console, print_prose
 from agent_cli.terminal.render.events import EventRenderer
@@ -86,15 +85,20 @@ class LineScreen:
         """Raises UsageError for an unknown theme."""
         plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
         color = has_color(settings.color, os.environ, plain=plain)
-        # What was typed at a question before the start that is no answer: the draft of the first message.
+        # What was typed where no message was read, or pasted: the draft of the next message.
         self.draft = ""
         self.colors = Colors(settings.terminal.theme, os.environ, home, color=color)
         self.stream = ThemedStream(sys.stdout, self.colors)
         self.console = make_console(settings.color, os.environ, plain=plain, file=self.stream)
 
     def keep_draft(self, text: str) -> None:
-        """Add a line to the draft of the first message."""
+        """Add text to the draft of the next message."""
         self.draft = f"{self.draft}\n{text}".strip()
+
+    def take_draft(self, line: str = "") -> str:
+        """Return the draft with a line behind it; nothing of it is left."""
+        text, self.draft = f"{self.draft}\n{line}".strip(), ""
+        return text
 
 
 class Repl(Dialogs):
@@ -155,11 +159,13 @@ class Repl(Dialogs):
         self.show(event)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        change = editable_call(request, self.agent.tool_context.workspace, self.agent.traits_of)
-        return ask_approval(request, self.put, change, for_whom=self.subagents.label(request.call_id))
+        workspace, for_whom = self.agent.tool_context.workspace, self.subagents.label(request.call_id)
+        return ask_approval(request, self.put, workspace, self.agent.traits_of, for_whom=for_whom)
 
     def put(self, dialog: Dialog) -> Any:
-        return LineDialogs(self._console, read_line, self._run_at_question).put(dialog)
+        # The lines of a script are answers in their order; nobody is there to send a draft.
+        keep = self._screen.keep_draft if sys.stdin.isatty() else None
+        return LineDialogs(self._console, read_line, self._run_at_question, keep).put(dialog)
 
     def _run_at_question(self, words: str) -> bool:
         """Run a slash command while a question is open, if that is allowed; return False if it is not a command."""
@@ -195,17 +201,17 @@ class Repl(Dialogs):
             self._greet()
             greet_resumed(self)
         self._resume_waiting()
-        first = first or self._screen.draft
         if first.strip():
             self.say(f"> {first}")
             self.run_turn(first)
         while True:
             try:
-                text = read_line(mark).strip()
+                text = self._read_message(mark)
                 if text:
                     self.handle_input(text)
             except KeyboardInterrupt:
-                self.say("(Ctrl-D or /exit leaves)")
+                dropped = self._screen.take_draft()
+                self.say("The draft is dropped." if dropped else "(Ctrl-D or /exit leaves)")
             except (EOFError, ExitRequestedError):
                 break
             except UsageError as mistake:
@@ -213,6 +219,24 @@ class Repl(Dialogs):
         with self._stderr_if_piped():
             self._farewell()
         return 0
+
+    def _read_message(self, mark: str) -> str:
+        """Return a line, or the draft with a line: only Enter at the prompt sends it. A paste joins the draft."""
+        screen = self._screen
+        while True:
+            if screen.draft:
+                self.say("  Your draft:")
+                for line in screen.draft.split("\n"):
+                    self.say(f"    {line}")
+                self.say("  Enter sends it, with the line that you add to it; Ctrl-C drops it.")
+            ahead = is_line_waiting()
+            line = read_line(mark).strip()
+            if not ahead and (rest := read_rest_of_paste()):
+                screen.keep_draft(f"{line}\n{rest}")
+            elif is_slash(as_command(line)) or is_bang(line):
+                return line
+            else:
+                return screen.take_draft(line)
 
     @contextmanager
     def _stderr_if_piped(self) -> Iterator[None]:
@@ -375,7 +399,7 @@ class Repl(Dialogs):
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_new_session(self) -> None:
-        """Start a new session with the same options, model and mode. Raises UsageError."""
+        """Start a new session with the same options and choices. Raises UsageError."""
         before = self.agent
         self._change_session("clear")
         self._keep_choices(before)
@@ -388,18 +412,20 @@ class Repl(Dialogs):
         self._resume_waiting()
 
     def fork(self) -> str:
-        """Continue in a copy of this session, in the same mode; return the old ID. Raises UsageError."""
+        """Continue in a copy of this session with the same choices; return the old ID. Raises UsageError."""
         before, old = self.agent, self.agent.header.session_id
         self._change_session(resume=old, fork_session=True)
         self._keep_choices(before)
         return old
 
     def _keep_choices(self, before: Agent) -> None:
-        """Take over the mode and the model that the user chose in another session."""
+        """Take over what the user chose in the session before: mode, model, effort, rules and grants."""
         self.switch_mode(before.policy.mode)
-        label = before.conversation.options.label
-        if label != self.agent.conversation.options.label:
-            self.switch_model(label)
+        self.agent.policy.keep_session_rules(before.policy)
+        chosen, conversation = before.conversation.options, self.agent.conversation
+        if chosen.label != conversation.options.label:
+            self.switch_model(chosen.label)
+        conversation.options = conversation.options.replace(effort=chosen.effort)
 
     def _change_session(self, why: str = "other", **changes: Any) -> None:
         """Switch to another session with the same options, except those that select a session.
@@ -418,8 +444,8 @@ class Repl(Dialogs):
         switch_model(self.agent, name)
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        layers = self.layers
-        return ask_question(asked, self.put, layers.settings().plan_ttl, may_bypass=layers.may_bypass)
+        layers, workspace = self.layers, self.agent.tool_context.workspace
+        return ask_question(asked, self.put, workspace, layers.settings().plan_ttl, may_bypass=layers.may_bypass)
 
     def switch_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""

@@ -39,7 +39,7 @@ from agent_cli.terminal.dialogs.approval import NO, YES
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
-from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.line_input import read_line
 from agent_cli.terminal.render.ansi import cells, truncate_cells
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.writer import Writer
@@ -75,9 +75,11 @@ def greeting_lines(model: str, mode: str, folder: str, width: int) -> list[str]:
 
 def farewell(agent: Agent, worktree: str) -> Iterator[str]:
     """Yield the last lines of a session: the background jobs that end with it, and how to resume it."""
-    jobs = list(agent.tool_context.state(Jobs).unfinished().values())
-    if jobs:
-        yield f"{counted(len(jobs), 'background job')} ended: {', '.join(shorten(one_line(job), 60) for job in jobs)}"
+    jobs = agent.tool_context.state(Jobs)
+    for found, state in ((jobs.unfinished(), "ended"), (jobs.outliving(), "still running, as it has detached itself")):
+        if found:
+            names = ", ".join(shorten(one_line(name), 60) for name in found.values())
+            yield f"{counted(len(found), 'background job')} {state}: {names}"
     if agent.unsaved:
         yield f"warning: {agent.unsaved}"
     elif agent.conversation.history and agent.settings.save_sessions:
@@ -203,7 +205,7 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) ->
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
         return
-    if sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), run_env.env).kind != "bubblewrap":
+    if not sandbox.select_sandbox(asked.mode, sandbox.trial_profile(), run_env.env).is_boundary:
         return
     question = "How should commands run? (/config sandbox.auto_allow changes it later)"
     chosen = dialogs.put(pick_dialog(question, _SANDBOX_OPTIONS, "decide later"))

@@ -256,6 +256,15 @@ def test_ignored_files_that_are_moved_come_back_or_stay(ignoring: Path) -> None:
     assert len(list((ignoring / "results").iterdir())) == 2_100 and not (ignoring / "new.txt").exists()
 
 
+@pytest.mark.parametrize("name", ["data", "node_modules", "sub"])
+def test_an_ignored_folder_that_becomes_a_link_comes_back(ignoring: Path, name: str) -> None:
+    session = Session(ignoring)
+    before = tree_of(ignoring)
+    session.run(f"mv {name} ../away; ln -s ../away {name}; rm -f .gitignore")
+    session.undo()
+    assert tree_of(ignoring) == before and (ignoring.parent / "away").is_dir()
+
+
 def years_later(session: Session) -> None:
     """Make the calls of a session later than all files, which no test can make older."""
     path = session.where.folder / "sessions/s.records"

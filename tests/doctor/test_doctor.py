@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_cli.config.schema import Settings
+from agent_cli.doctor.report import check_sandbox
+from agent_cli.runtime.environment import find_environment
+from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox import sandbox
 from tests.support.program import agent
 from tests.support.pty_session import Terminal
 
@@ -187,3 +193,17 @@ def test_the_sandbox_is_reported_and_why_it_is_no_better_one(work: Path) -> None
     assert found["sandbox"][0]["mode"] == "require"
     assert "sandbox.network can only be set in your own settings" in str(found["settings"])
     assert {p.name for p in work.iterdir()} == {".agentrc"}
+
+
+def test_a_sandbox_for_macos_is_called_experimental_and_never_a_reason_not_to_ask(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(sandbox, "try_seatbelt", lambda profile: "")
+    run_env = find_environment({"HOME": str(work.parent / "home")}, work)
+    asked = Settings().sandbox.replace(seatbelt=True, auto_allow=True, mode="auto")
+    [finding] = check_sandbox(Workspace(work, (), work), Settings().replace(sandbox=asked), run_env)
+    assert finding.text == "Seatbelt (experimental); without network; every command needs approval"
+    assert finding.details[0].startswith("experimental: ")
+    [off] = check_sandbox(Workspace(work, (), work), Settings(), run_env)
+    assert off.mark == "missing" and "sandbox.seatbelt = true" in off.text

@@ -148,15 +148,22 @@ def test_questions_are_answered_by_a_function_or_later(work: Path) -> None:
     questions = [{"question": "Which colour?", "options": [{"label": "red"}, {"label": "blue"}]}]
     replies = {"calls": [call("AskUserQuestion", questions=questions)]}, {"text": "Done."}
     asked: list[QuestionAsked] = []
+    for given, understood in (("blue", "blue"), ("2", "blue"), ("neither", "neither")):
 
-    def answer(question: QuestionAsked) -> str:
-        asked.append(question)
-        return "blue"
+        def answer(question: QuestionAsked, given: str = given) -> str:
+            asked.append(question)
+            return given
 
-    with open_agent(work, scripted(work, *replies), answer=answer) as session:
-        events = list(session.stream("paint"))
-    assert asked[0].data["questions"][0]["question"] == "Which colour?"
-    assert "The user answered: blue" in str([e for e in events if isinstance(e, MessageAdded)])
+        with open_agent(work, scripted(work, *replies), answer=answer) as session:
+            events = list(session.stream("paint"))
+        assert asked[-1].data["questions"][0]["question"] == "Which colour?"
+        told = str([e for e in events if isinstance(e, MessageAdded)])
+        assert f"The user answered: Which colour? -> {understood}" in told
+    with (
+        open_agent(work, scripted(work, *replies), answer=lambda question: "3") as session,
+        pytest.raises(UsageError, match="There is no option 3"),
+    ):
+        session.run("paint")
     with open_agent(work, scripted(work, *replies), "suspend") as session:
         assert session.run("paint").outcome == "suspended"
         with pytest.raises(UsageError, match="is a question: reply to it"):

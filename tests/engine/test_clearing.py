@@ -40,9 +40,11 @@ def printing(number: int, more: str = "") -> dict[str, Any]:
     return call("Bash", command=f"seq -f 'line %g of {number}, and a few words' 200{more}")
 
 
-def world_with(root: Path, *calls: dict[str, Any], **options: Any) -> tuple[World, NarrowModel]:
+def world_with(
+    root: Path, *calls: dict[str, Any], allow: tuple[str, ...] = ("Bash",), **options: Any
+) -> tuple[World, NarrowModel]:
     model = NarrowModel(saying(*calls), 10 * SIZE, bytes_per_token=3.5)
-    world = World(root, [], allow=("Bash",))
+    world = World(root, [], allow=allow)
     world.deps = world.deps.replace(client=model)
     result = world.turn(**{"context_window": SIZE, "clear_at": STEPS, **options})
     assert isinstance(result, Complete)
@@ -120,6 +122,20 @@ def test_a_file_whose_text_was_cleared_is_shown_again(tmp_path: Path) -> None:
     assert found[3].startswith("Skipped: unchanged since round 1")
     assert found[0].startswith(CLEARED)
     assert "file 0 has this line" in found[-1]
+
+
+def test_a_file_whose_text_was_cleared_is_read_again_before_it_is_replaced(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"f{number}.txt").write_text("".join(f"line {n} of file {number}\n" for n in range(300)))
+    reads = [call("Read", file_path=f"f{n}.txt") for n in range(12)]
+    edit = call("Edit", file_path="f0.txt", old_string="line 7 of", new_string="line seven of")
+    writes = [call("Write", file_path=f"f{n}.txt", content="x\n") for n in (0, 11)]
+    again = [call("Read", file_path="f0.txt"), writes[0]]
+    _, model = world_with(tmp_path, *reads, edit, *writes, *again, allow=("Bash", "Edit", "Write"))
+    found = results(model.requests[-1])
+    assert found[0].startswith(CLEARED)
+    assert "has 300 lines, and lines 1-" in found[13] and "were not shown" in found[13]
+    assert found[12].startswith("Edited") and found[14].startswith("Wrote") and found[16].startswith("Wrote")
 
 
 def test_a_resumed_session_is_shown_the_same(tmp_path: Path) -> None:

@@ -88,6 +88,38 @@ def test_lines_that_were_cut_from_a_carried_file_count_as_unseen(tmp_path: Path)
     assert KnownVersion.from_mark(seen[str(tmp_path / name)]).lines == ()
 
 
+@pytest.mark.parametrize("way", ["read", "written", "printed"])
+def test_a_file_that_the_model_no_longer_has_is_not_replaced(tmp_path: Path, way: str) -> None:
+    text = "file x has this line\n" * 50
+    (tmp_path / "x.txt").write_text(text)
+    how = {
+        "read": call("Read", file_path="x.txt"),
+        "written": call("Write", file_path="x.txt", content=text + "end\n"),
+        "printed": call("Bash", command="cat x.txt"),
+    }
+    calls = [call("Read", file_path="x.txt"), how[way], *(call("Read", file_path=f"f{n}.txt") for n in range(9))]
+    calls.append(call("Write", file_path="x.txt", content="short\n"))
+
+    def answer(number: int, request: Request) -> dict[str, Any]:
+        return {"calls": [calls[number]]} if number < len(calls) else {"text": "Done."}
+
+    model = NarrowModel(answer, SIZE)
+    world = world_with(tmp_path, model, allow=("Bash", "Edit", "Write"))
+    log = SessionLog(tmp_path.parent / f"{way}.jsonl", lambda text: None)
+    log.create(Header("s", str(tmp_path), str(tmp_path), "m", "You are a test.", (), "1"))
+    assert isinstance(world.turn("Go.", context_window=SIZE), Complete)
+    assert "file x has this line" not in "".join(m.text for m in model.requests[-2].messages)
+    said = model.requests[-1].messages[-1].text
+    assert f"lines 1-{50 + (way == 'written')} were not shown" in said and "replace the whole file" in said
+    assert len((tmp_path / "x.txt").read_text()) >= len(text)
+    log.record(MessageAdded(world.history[0]))
+    for event in world.events:
+        log.record(event)
+    log.close()
+    restored = restore((tmp_path.parent / f"{way}.jsonl").read_bytes(), "s")
+    assert KnownVersion.from_mark(restored.seen[str(tmp_path / "x.txt")]).lines == ()
+
+
 def test_old_results_that_were_replaced_are_cut_first_and_no_model_is_asked(tmp_path: Path) -> None:
     def answer(number: int, request: Request) -> dict[str, Any]:
         if number >= 9:

@@ -280,7 +280,27 @@ def test_a_stop_hook_sends_the_turn_on_and_is_bounded(tmp_path: Path) -> None:
         (True, "Done 1."),
     ]
     found = [m.text for m in world.history if isinstance(m, UserMessage)][1:]
-    assert found == ["<hook_feedback>\nA hook keeps you from stopping:\nWrite tests.\n</hook_feedback>"] * 2
+    whole = "Then give your whole answer again: only your last message is shown."
+    assert found == [f"<hook_feedback>\nA hook keeps you from stopping:\nWrite tests.\n{whole}\n</hook_feedback>"] * 2
+
+
+@pytest.mark.parametrize("attended", [False, True])
+def test_what_continues_a_turn_asks_for_the_whole_answer_where_only_that_is_shown(
+    tmp_path: Path, attended: bool
+) -> None:
+    def plan(status: str) -> dict[str, Any]:
+        return {"calls": [call("TodoWrite", todos=[{"content": name, "status": status} for name in ("one", "two")])]}
+
+    replies = [plan("pending"), {"text": "It is done."}, plan("completed"), {"text": "Marked."}, {"text": "Whole."}]
+    world = HookedTurns(tmp_path, replies, attended=attended).hook(
+        "Stop", {"decision": "block", "reason": "go on"}, None
+    )
+    result = world.turn(plan_nudges=5)
+    assert isinstance(result, Complete) and result.text == "Whole."
+    found = [m.text for m in world.history if isinstance(m, UserMessage)][1:]
+    assert [text.split("\n")[0] for text in found] == ["<plan_continue>", "<hook_feedback>"]
+    assert [text.split("\n")[-1] for text in found] == ["</plan_continue>", "</hook_feedback>"]
+    assert ["only your last message is shown" in text for text in found] == [not attended] * 2
 
 
 def test_a_stop_hook_that_is_content_lets_the_turn_end(tmp_path: Path) -> None:

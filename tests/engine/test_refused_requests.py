@@ -105,11 +105,36 @@ def places(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
                     yield f"Invalid 'input[{n}].{name}[{m}].image_url'", part["image_url"].partition(",")[2]
 
 
+def chat_places(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The place of each image of a request, as validators of Chat Completions write it, and its data."""
+    for n, message in enumerate(body["messages"]):
+        for m, part in enumerate(message["content"] if isinstance(message["content"], list) else ()):
+            if part["type"] == "image_url":
+                yield f"messages -> {n} -> content -> {m} -> image_url", part["image_url"]["url"].partition(",")[2]
+
+
+def gemini_places(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The place of each image of a request, as the Gemini API writes it, and its data."""
+    for n, content in enumerate(body["contents"]):
+        for m, part in enumerate(content["parts"]):
+            place = f"* GenerateContentRequest.contents[{n}].parts[{m}]"
+            if "inlineData" in part:
+                yield f"{place}.inline_data", part["inlineData"]["data"]
+            for k, inner in enumerate(part.get("functionResponse", {}).get("parts", ())):
+                yield f"{place}.function_response.parts[{k}].inline_data", inner["inlineData"]["data"]
+
+
 Paths = Callable[[dict[str, Any]], Iterator[tuple[str, str]]]
 
 
 @pytest.mark.parametrize(
-    ("client", "model", "found"), [(ANTHROPIC, "claude-sonnet-5", paths), (RESPONSES, "gpt-5.6", places)]
+    ("client", "model", "found"),
+    [
+        (ANTHROPIC, "claude-sonnet-5", paths),
+        (RESPONSES, "gpt-5.6", places),
+        (CHAT, "gpt-4o", chat_places),
+        (GEMINI, "gemini-3-pro", gemini_places),
+    ],
 )
 @pytest.mark.parametrize("bad", ["a", "b", "c", "d", "e", "f"])
 def test_the_image_that_is_named_is_the_one_that_becomes_text(
@@ -183,6 +208,95 @@ def test_a_tool_that_the_server_names(root: Path, client: Open, model: str, name
     assert offered == [True, False, False]
     assert [e.text for e in world.of(Warned) if "omitted" in e.text or "takes no" in e.text] == []
     assert len(world.of(Warned)) == 1 and "the tool mcp__s__odd" in world.of(Warned)[0].text
+
+
+ODD = "mcp__s__odd"
+# How servers and gateways name a tool, by its number in the request or by its name; as JSON, a whole body.
+NAMING: dict[str, Callable[[int], Any]] = {
+    "DeepSeek": lambda n: f"Failed to deserialize the JSON body: tools[{n}].function: missing field `parameters`",
+    "Moonshot": lambda n: f"Invalid request: tool {ODD} parameters is not a valid moonshot flavored json schema",
+    "Mistral": lambda n: {"message": {"detail": [{"loc": ["body", "tools", n, "function"], "msg": "Value error"}]}},
+    "vLLM": lambda n: {"detail": [{"loc": ["body", "tools", n, "function", "parameters"], "msg": "field required"}]},
+    "pydantic": lambda n: f"1 validation error\ntools -> {n} -> function -> parameters\n  value is not a valid dict",
+    "zod": lambda n: {"error": {"message": json.dumps([{"path": ["tools", n, "function"], "message": "Required"}])}},
+    "pointer": lambda n: {"error": f"tool schema #/tools/{n}/function/parameters: unknown type"},
+    "errors": lambda n: {"errors": [{"message": f"{ODD}: bad schema"}]},
+    "Amazon": lambda n: f"Value at 'toolConfig.tools.{n + 1}.member.toolSpec.description' failed to satisfy constraint",
+    "both": lambda n: f"tools[{n + 90}] ({ODD}): too many properties",
+    "unquoted": lambda n: f"Tool {ODD} has an unsupported parameter 'x'",
+    "typographic": lambda n: f"The function \u201c{ODD}\u201d could not be compiled: temperature is not valid",
+    "code": lambda n: {"message": f"Unsupported parameter in function {ODD}", "code": "unsupported_parameter"},
+    "param": lambda n: {"error": {"message": "Invalid input", "param": f"tools[{n}].function.parameters"}},
+}
+
+
+@pytest.mark.parametrize("provider", NAMING)
+def test_however_a_tool_is_named_it_alone_is_left_out(root: Path, provider: str) -> None:
+    def answer(received: Received) -> Reply:
+        names = [tool["function"]["name"] for tool in received.body["tools"]]
+        if ODD not in names:
+            return Reply(text="fine")
+        words = NAMING[provider](names.index(ODD))
+        return Reply(status=400, raw=json.dumps(words if isinstance(words, dict) else {"error": words}).encode())
+
+    with ModelServer([answer] * 4) as server:
+        world = world_of(root, CHAT(server))
+        assert isinstance(go(world, "some-model", temperature=0.5), Complete)
+        offered = [[s.name for s in SPECS if s.name.encode() in r.raw] for r in server.requests]
+    everything = [s.name for s in SPECS]
+    rest = [name for name in everything if name != ODD]
+    assert offered[-1] == rest
+    assert len(offered) == 2
+    assert [e.text for e in world.of(Warned) if "omitted" in e.text] == []
+
+
+@pytest.mark.parametrize(
+    ("client", "model", "thought", "words"),
+    [
+        (
+            ANTHROPIC, "claude-sonnet-5", Thinking("hm", "b2xk"),
+            "Thinking block could not be verified: it was produced with another temperature or effort.",
+        ),
+        (ANTHROPIC, "claude-sonnet-5", Thinking("hm", "b2xk"), "The `content[].thinking` must be passed back"),
+        (
+            RESPONSES, "gpt-5.6", Thinking("", "", "b2xk", "openai"),
+            "Invalid value: 'reasoning'. Supported values are: 'message', 'function_call'.",
+        ),
+        (GEMINI, "gemini-3-pro", Thinking("", "", "b2xk", "gemini"), "The thought is of another thinking budget."),
+    ],
+)  # fmt: skip
+def test_an_option_that_makes_no_difference_is_sent_again_without_a_word(
+    root: Path, client: Open, model: str, thought: Any, words: str
+) -> None:
+    answer = refusing(lambda received: words if b"b2xk" in received.raw else "")
+    with ModelServer([answer] * 9) as server:
+        world = world_of(root, client(server))
+        world.history = [UserMessage("hi"), AssistantMessage((thought, Text("So.")), model="claude-x")]
+        options = {"effort": "high", "temperature": 0.5}
+        assert isinstance(go(world, model, **options), Complete)
+        assert isinstance(go(world, model, "next", **options), Complete)
+        bodies = [
+            {k: v for k, v in body.items() if k not in ("messages", "input", "contents")} for body in server.bodies
+        ]
+    assert bodies[-1] == bodies[-2] == bodies[0]
+    (warning,) = world.of(Warned)
+    assert "the reasoning of earlier answers" in warning.text
+
+
+def test_an_option_that_makes_a_difference_stays_out_although_more_is_refused(root: Path) -> None:
+    def names(received: Received) -> str:
+        if "temperature" in received.body:
+            return "Unsupported value: 'temperature' does not support 0.5 with this model."
+        return "Could not process image" if b"image_url" in received.raw else ""
+
+    with ModelServer([refusing(names)] * 5) as server:
+        world = world_of(root, CHAT(server))
+        world.history = [UserMessage("hi", (image("a"),)), AssistantMessage((Text("So."),))]
+        assert isinstance(go(world, "gpt-4o", temperature=0.5), Complete)
+        assert isinstance(go(world, "gpt-4o", "next", temperature=0.5), Complete)
+        sent = [("temperature" in r.body, b"image_url" in r.raw) for r in server.requests]
+    assert sent == [(True, True), (False, True), (False, False), (False, False)]
+    assert len(world.of(Warned)) == 2
 
 
 def old_claude(received: Received) -> str:

@@ -132,7 +132,7 @@ def test_a_user_who_ends_the_work_or_interrupts_leaves_what_the_tool_gave(tmp_pa
         (Suspend("questions", {}), "questions: Field required."),
         (Suspend("questions", {"questions": []}), "Ask one to 4 questions"),
         (Suspend("questions", {"questions": [{"ask": "Which?"}]}), "Unknown argument 'questions.0.ask'"),
-        (Suspend("plan", {"steps": ["one"]}), "plan: Field required."),
+        (Suspend("plan", {}), "plan"),
         (Suspend("approval", {}), "its kind is 'approval', and not 'questions' or 'plan'."),  # type: ignore[arg-type]
         (Suspend("plan", "words"), "its kind is 'plan'"),  # type: ignore[arg-type]
         ("a text", "'str' object has no attribute 'kind'"),

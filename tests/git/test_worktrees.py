@@ -234,6 +234,18 @@ def test_a_submodule_that_was_made_use_of_keeps_the_worktree(repo: Path) -> None
     assert "1 file not committed (inner)" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["echo w > inner/w.txt", "mkdir inner/deep; echo w > inner/deep/.hidden"])
+def test_a_file_in_a_submodule_that_was_not_initialized_keeps_the_worktree(repo: Path, command: str) -> None:
+    git(repo, "clone", "-q", ".", "inner")
+    git(repo, "add", "inner")
+    git(repo, "commit", "-qm", "inner")
+    model = script(repo.parent / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "Hi."}])
+    done = agent(["-p", "-w", "feat", "--yolo", "--model", model, "hello"], repo)
+    (path,) = worktrees(repo)
+    assert "1 file not committed (inner)" in done.stderr
+    assert any(p.is_file() for p in (path / "inner").rglob("*"))
+
+
 def test_outside_of_a_repository_and_without_a_commit(tmp_path: Path) -> None:
     for name, prepare in (("plain", False), ("empty", True)):
         folder = tmp_path / name

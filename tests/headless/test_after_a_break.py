@@ -78,6 +78,35 @@ def test_branch_commits_and_changed_files_are_told_once(work: Path) -> None:
     assert told(work) == text
 
 
+def test_a_file_that_an_older_one_or_a_folder_took_the_place_of_is_told(work: Path) -> None:
+    older = work / "older.py"
+    older.write_text("older = 1\n")
+    run(work, "read", replies=[READ, {"text": "ok"}])
+    older.replace(work / "a.py")
+    (work / "b.py").unlink()
+    (work / "b.py").mkdir()
+    run(work, "-c", "and?", replies=[{"text": "ok"}])
+    assert "Changed since you saw them: a.py, b.py (removed)." in told(work)
+    before = told(work)
+    run(work, "-c", "more", replies=[{"text": "ok"}])
+    assert told(work) == before, "it is told once"
+
+
+def test_a_detached_head_is_told_once(work: Path) -> None:
+    run(work, "read", replies=[READ, {"text": "ok"}])
+    git(work, "checkout", "--detach")
+    run(work, "-c", "and?", replies=[{"text": "ok"}])
+    assert "Branch: detached at" in told(work) and "(it was main)" in told(work)
+    git(work, "checkout", "main")
+    run(work, "-c", "back?", replies=[{"text": "ok"}])
+    assert "Branch: main (it was detached at" in told(work)
+    git(work, "checkout", "--detach")
+    run(work, "-c", "again?", replies=[{"text": "ok"}])
+    before = told(work)
+    run(work, "-c", "more", replies=[{"text": "ok"}])
+    assert told(work) == before
+
+
 def test_a_rewritten_history_is_told(work: Path) -> None:
     run(work, "read", replies=[{"text": "ok"}])
     git(work, "commit", "--amend", "-m", "reworded")
@@ -112,6 +141,14 @@ def test_a_renamed_folder_keeps_its_sessions(work: Path) -> None:
     assert again.stderr == ""
     shown = agent(["show"], new)
     assert "zebra" in shown.stdout and "which?" in shown.stdout and "and?" in shown.stdout
+
+
+def test_the_old_name_may_be_a_link_to_the_new_one(work: Path) -> None:
+    run(work, "the word is zebra", replies=[{"text": "noted"}])
+    moved = work.rename(work.parent / "moved")
+    work.symlink_to(moved)
+    done = run(moved, "-c", "and?", replies=[{"text": "fine"}])
+    assert f"of {work}, another name of this folder." in done.stderr
 
 
 def test_the_id_from_before_continues_the_same_copy(work: Path) -> None:

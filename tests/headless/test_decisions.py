@@ -175,6 +175,91 @@ def test_mode_and_comment_of_an_approved_call_are_honoured(work: Path) -> None:
     assert (work / "m.txt").exists()
 
 
+THIRTY = "".join(f"line {n}\n" for n in range(30))
+CHANGE = call(
+    "MultiEdit",
+    file_path="f.txt",
+    edits=[{"old_string": f"line {n}\n", "new_string": f"new {n}\n"} for n in (3, 25)],
+)
+READ = {"calls": [call("Read", file_path="f.txt")]}
+
+
+def test_an_approval_takes_hunks_rule_scope_and_comment(work: Path) -> None:
+    (work / "f.txt").write_text(THIRTY)
+    (work / ".agentrc").write_text("max_rounds = 9\n")
+    again = call("Edit", file_path="f.txt", old_string="line 9\n", new_string="new 9\n")
+    trust = ["--trust"]
+    suspend(work, [READ, {"calls": [CHANGE]}, {"calls": [again], "expect": "said: mind it"}, {"text": "Ok."}], *trust)
+    shown = agent(["pending"], work).stdout
+    assert " (hunk 1)" in shown and " (hunk 2)" in shown
+    rule = f"Edit(/{work}/f.txt)"
+    assert f"rule {rule}" in shown
+    done = agent(["approve", "--hunks", "2", "--rule", rule, "--scope", "project", "--with", "mind it"], work)
+    assert (done.returncode, done.stdout) == (0, "Ok.\n"), done.stderr
+    text = (work / "f.txt").read_text()
+    assert ("new 3" in text, "new 25" in text, "new 9" in text) == (False, True, True)
+    assert rule in (work / ".agentrc.local").read_text()
+
+
+def test_a_rule_of_a_question_that_was_left_open_in_the_terminal_is_kept_in_the_project(work: Path) -> None:
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="touch made")]}, {"text": "Ok."}])
+    left = agent(["--model", model, "do it"], work)
+    assert len(pending(work)) == 1, left.stderr
+    done = agent(["approve", "--rule", "Bash(touch made)", "--scope", "project"], work)
+    assert (done.returncode, done.stdout) == (0, "Ok.\n"), done.stderr
+    assert "not saved" not in done.stderr
+    assert "Bash(touch made)" in (work / ".agentrc.local").read_text()
+
+
+def test_an_approval_takes_arguments(work: Path) -> None:
+    suspend(work, [{"calls": [once("one")]}, {"text": "Ok.", "expect": "said: two is better"}])
+    arguments = json.dumps({"command": "echo two >> log"})
+    first = agent(["approve", "--arguments", arguments, "--with", "two is better"], work)
+    assert (first.returncode, log(work)) == (3, []), "what it does now has not been seen"
+    assert "Run: echo two >> log" in first.stderr
+    assert agent(["approve"], work).stdout == "Ok.\n"
+    assert log(work) == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--rule", "Bash"], "rule: only the rules that the question offers can be added"),
+        (["--scope", "project"], "scope: there is no rule"),
+        (["--scope", "ever"], "ever is not one of session, project"),
+        (["--hunks", "3"], "hunks: this change has 2"),
+        (["--hunks", "0"], "expected the numbers of hunks from 1"),
+        (["--hunks", ""], "expected the numbers of hunks from 1"),
+        (["--hunks", "1", "--arguments", "{}"], "hunks, arguments: a decision has one of them"),
+        (["--arguments", "[]"], "expected a JSON object"),
+        (["--mode", "fast"], "fast is not one of default"),
+        (["--plan", "x"], "No such option: --plan"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_and_decides_nothing(work: Path, options: list[str], why: str) -> None:
+    (work / "f.txt").write_text(THIRTY)
+    suspend(work, [READ, {"calls": [CHANGE]}, {"text": "Ok."}])
+    refused = agent(["approve", *options], work)
+    assert refused.returncode == 2
+    assert why in " ".join(refused.stderr.split())
+    assert (work / "f.txt").read_text() == THIRTY
+    assert len(pending(work)) == 1
+
+
+def test_fields_of_a_call_are_refused_for_a_plan_and_for_several_calls(work: Path) -> None:
+    plan_run(work, {"text": "Ok."})
+    for options, name in ((["--rule", "x"], "rule"), (["--hunks", "1"], "hunks"), (["--arguments", "{}"], "arguments")):
+        refused = agent(["approve", "--mode", "acceptEdits", *options], work)
+        assert refused.returncode == 2
+        assert f"{name}: approve for a plan does not take that" in refused.stderr
+    agent(["reject"], work)
+    suspend(work, [{"calls": [once("one"), once("two")]}, {"text": "Ok."}])
+    refused = agent(["approve", "--all", "--hunks", "1"], work)
+    assert refused.returncode == 2
+    assert "hunks and arguments are those of one call" in refused.stderr
+    assert log(work) == []
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
 def test_bypass_permissions_is_checked_as_at_a_start(work: Path) -> None:
     plan_run(work, {"calls": [call("Bash", command="touch made")]}, {"text": "Made."})

@@ -86,6 +86,18 @@ def test_what_was_approved_can_still_be_rejected(work: Path) -> None:
     assert log(work) == []
 
 
+def test_what_was_approved_can_be_approved_with_more(work: Path) -> None:
+    touch = call("Bash", command="touch made")
+    suspend_with_hook(work, [{"calls": [touch]}, {"text": "Done.", "expect": "said: be quick"}])
+    approve_and_kill(work)
+    refused = agent(["approve", "--rule", "Bash"], work)
+    assert refused.returncode == 2 and "Bash(touch made)" in refused.stderr
+    rule = ["--rule", "Bash(touch made)", "--scope", "project"]
+    done = agent(["approve", "--with", "be quick", *rule], work)
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert "Bash(touch made)" in (work / ".agentrc.local").read_text()
+
+
 def test_what_has_changed_since_it_was_approved_is_asked_again(work: Path) -> None:
     edit = call("Edit", file_path="a.txt", old_string="world", new_string="you")
     suspend_with_hook(work, [{"calls": [call("Read", file_path="a.txt"), edit]}, {"text": "Done."}])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 from tests.support.program import agent, output_allowing_bash, run_allowing_bash
@@ -42,6 +44,15 @@ def test_a_background_command_ends_with_a_one_shot_run(work: Path) -> None:
     start = bash("echo $$ > job; exec sleep 60", run_in_background=True)
     output_allowing_bash(work, [start, bash("until [ -s job ]; do sleep 0.01; done"), {"text": "Ok."}])
     assert soon(lambda: gone(int((work / "job").read_text())))
+
+
+def test_a_daemon_that_outlives_a_one_shot_run_is_named(work: Path) -> None:
+    replies = [bash("setsid sleep 60 >/dev/null 2>&1 & echo $! > pid"), {"text": "Ok."}]
+    done = run_allowing_bash(work, replies, "--settings", '{"sandbox": {"mode": "off"}}')
+    pid = int((work / "pid").read_text())
+    assert not gone(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert "Still running, since it has detached itself (b1): setsid sleep 60" in done.stderr
 
 
 def test_a_background_command_of_an_earlier_run_is_known_to_have_ended(work: Path) -> None:

@@ -76,6 +76,7 @@ def test_an_answer_beside_other_text_is_reported_and_blocks_where_the_hook_is_st
         ('{"hookSpecificOutput": {"permissionDecision": "DENY"}}', "deny"),
         ('{"decision": "Block "}', "deny"),
         ('{"decision": "reject"}', "deny"),
+        ('{"action": "block", "reason": "no"}', "deny"),
         ('{"decision": "block", "hookSpecificOutput": {"permissionDecision": "allow"}}', "deny"),
         ('{"decision": "approve", "permissionDecision": "deny"}', "deny"),
         ('{"decision": "block", "decision": "approve"}', "deny"),
@@ -109,7 +110,13 @@ def test_an_output_in_utf_16_is_read() -> None:
     assert answer(BLOCK.encode("utf-16-be").join([b"\xfe\xff", b""])).result.verdict == "deny"
 
 
-@pytest.mark.parametrize("out", ["loaded 3 rules", "", "{}", '{"continue": true}', '{"suppressOutput": true}'])
+@pytest.mark.parametrize(
+    "out",
+    [
+        "loaded 3 rules", "", "{}", '{"continue": true}', '{"suppressOutput": true}', "action=checked",
+        '{"continue": true, "reason": "ok"}', '{"action": "checked", "reason": "ok"}', "the decision: blocks are fine",
+    ],
+)  # fmt: skip
 def test_what_refuses_nothing_passes_a_strict_hook(out: str) -> None:
     assert (answer(out, strict=True).result.verdict, answer(out, strict=True).error) == ("", "")
 
@@ -124,6 +131,9 @@ def test_what_refuses_nothing_passes_a_strict_hook(out: str) -> None:
         '{"decision": "perhaps"}',
         '{"updatedInput": {"command": "ls"}}',
         '{"additionalContext": "mind"}',
+        '{"blocked": true, "reason": "no"}',
+        "decision: block\nreason: no",
+        "checked 3 rules\npermissionDecision = deny",
     ],
 )
 def test_what_is_not_understood_is_reported_and_blocks_where_the_hook_is_strict(out: str) -> None:

@@ -108,12 +108,32 @@ def test_hooks_are_switched_off_one_by_one_and_in_groups(
         {"PreToolUse": {"matcher": "Bash", "hooks": [GUARD]}},
         {"PreToolUse": [{**GUARD, "matcher": "Bash"}]},
         {"PreToolUse": [{"hooks": [{**GUARD, "matcher": "Bash"}]}]},
+        {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "Command", "command": ["x"], "env": {"A": None}}]}]},
     ],
 )
 def test_handlers_in_other_nestings_are_read(raw: dict[str, Any]) -> None:
     found = parse_hooks(raw, "here", from_user=True)
     assert [(hook.command, hook.matcher) for hook in found.hooks] == [("x", "Bash")]
     assert found.lines() == []
+
+
+@pytest.mark.parametrize(
+    ("matcher", "note"),
+    [
+        ("bash", "there is no tool bash; did you mean Bash?"),
+        ("Edit|write", "there is no tool write; did you mean Write?"),
+        ("Bsh, Edit", "there is no tool Bsh; did you mean Bash?"),
+        ("Edit|MultiEdit|Write", ""), ("mcp__memory", ""), ("Task|Agent", ""), (".*", ""), ("^bash$", ""), ("*", ""),
+        ("SlashCommand", ""), ("Deploy", ""),
+    ],
+)  # fmt: skip
+def test_a_matcher_that_is_nearly_a_tool_is_reported(matcher: str, note: str) -> None:
+    found = parse_hooks({"PreToolUse": [{"matcher": matcher, "hooks": [GUARD]}]}, "here", from_user=True)
+    assert found.lines() == ([f"hooks.PreToolUse[0]: matcher: {note}"] if note else [])
+    own = parse_hooks([{"event": "PreToolUse", "matcher": matcher, "command": "x"}], "here", from_user=True)
+    assert len(own.lines()) == bool(note)
+    agents = parse_hooks({"SubagentStop": [{"matcher": "bash", "hooks": [GUARD]}]}, "here", from_user=True)
+    assert agents.lines() == []
 
 
 def test_a_hook_with_a_key_that_may_limit_it_can_refuse_and_not_allow(tmp_path: Path) -> None:
@@ -133,7 +153,7 @@ def test_a_hook_with_a_key_that_may_limit_it_can_refuse_and_not_allow(tmp_path: 
     [
         ({"type": "webhook", "command": "x"}, "hooks of type webhook are not supported"),
         ({"type": "command"}, "command: expected text"),
-        ({"type": "command", "command": ["x"]}, "command: expected text"),
+        ({"type": "command", "command": [["x"]]}, "command: expected text"),
         ({**GUARD, "if": "Bash("}, "if: 'Bash(' is not a rule"),
         ({**GUARD, "matcher": "(("}, "is not a regular expression"),
         ({"type": "http", "url": "ftp://a/"}, "url: "),

@@ -93,6 +93,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         ('{"jsonrpc":"2.0","id":"ID","result":{"content":[]}}', {"content": []}),
         ('{"jsonrpc":"2.0","id":ID.0,"result":null}', None),
         ('{"id":ID,"error":null,"result":[1]}', [1]),
+        ('{"jsonrpc":"2.0","id":ID,"error":false,"result":{"content":[]}}', {"content": []}),
         ('[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":ID,"result":{}}]', {}),
         ('\ufeff{"jsonrpc":"2.0","id":ID,"result":{"a":"tab\there","n":NaN}}', {"a": "tab\there", "n": None}),
         ('{"id":ID,"level":"info"}\n{"method":"GET"}\n{"jsonrpc":"2.0","id":ID}', None),

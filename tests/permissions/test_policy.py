@@ -247,6 +247,11 @@ def test_bad_rules_are_refused(root: Path, text: str) -> None:
         read_rule("allow", text, "test", root)
 
 
+@pytest.mark.parametrize("text", [r"Read(a\*b)", r"Read(a\ b)", r"Bash(grep '\bfoo' x)", "Bash(touch x )", "Read(a b)"])
+def test_a_rule_may_refuse_names_with_escaped_characters(root: Path, text: str) -> None:
+    assert read_rule("deny", text, "test", root).text == text
+
+
 def test_lists_are_split_outside_of_parentheses() -> None:
     text = "Bash(git log:*), Edit Bash(npm run build, x) Read(~/a b/**)"
     assert split_rules(text) == ["Bash(git log:*)", "Edit", "Bash(npm run build, x)", "Read(~/a b/**)"]

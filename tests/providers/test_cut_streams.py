@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from agent_cli.providers.anthropic import MessageReader
 from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk, ThinkingChunk, ToolCallDelta, ToolCallStart
+from agent_cli.providers.gemini_stream import GeminiReader
+from agent_cli.providers.http_client import ResponseReader
 from agent_cli.providers.litellm_convert import LiteLLMReader
 from agent_cli.providers.openai_stream import ChatReader
+from agent_cli.providers.responses_stream import ResponsesReader
 from agent_cli.providers.surrogates import join_surrogates
 from agent_tools.cancel import CancelToken
 from tests.support.model_replies import Call, Reply, events
@@ -144,6 +147,12 @@ ONE, TWO = ("a", "Bash", json.loads(A)), ("b", "Bash", json.loads(B))
         ([head(0, "a"), head(1, "b"), tail(4, A, id="a"), tail(5, B, id="b")], [ONE, TWO]),
         ([{"index": 0, "id": "a"}, {"index": 1, "function": {"name": "Bash", "arguments": A}}], [ONE]),
         ([head(0, "a"), tail(0, A), {"index": 1, "function": {}}, {"index": 2}], [ONE]),
+        ([head(0, "a"), tail(1, A[:5], id="x"), tail(2, A[5:], id="y")], [ONE]),
+        ([head(0, "a"), head(1, "a", arguments=A)], [ONE]),
+        ([head(0, "a", arguments="{}"), tail(1, A)], [ONE]),
+        ([head(0, "a", arguments="{}"), tail(0, A)], [ONE]),
+        ([tail(0, A), head(1, "a")], [ONE]),
+        ([head(0, "a", arguments="{}"), head(1, "b", arguments=B)], [("a", "Bash", {}), TWO]),
     ],
 )
 def test_calls_whose_arguments_come_under_another_index(pieces: list[Any], calls: list[Any]) -> None:
@@ -179,18 +188,80 @@ def test_calls_one_after_the_other_may_have_any_new_indices(data: st.DataObject,
     assert read_calls(pieces) == wanted
 
 
-def test_arguments_under_another_index_at_anthropic() -> None:
-    reader = MessageReader("Anthropic", "m")
-    stream: list[dict[str, Any]] = [
-        {"type": "message_start", "message": {"id": "m"}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a", "name": "Bash"}},
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": A[:7]}},
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": A[7:]}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
-    ]
+def read_events(reader: ResponseReader, stream: list[dict[str, Any]]) -> list[tuple[str, str, dict[str, Any]]]:
+    """The calls of an answer with these events."""
     chunks = [chunk for event in stream for chunk in reader.read(event)]
-    assert [(c.id, c.name, c.arguments) for c in gathered([*chunks, *reader.end()]).calls] == [ONE]
+    return [(c.id, c.name, c.arguments) for c in gathered([*chunks, *reader.end()]).calls]
+
+
+def begins(index: int, identity: str, **more: Any) -> dict[str, Any]:
+    block = {"type": "tool_use", "id": identity, "name": "Bash", "input": {}, **more}
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def piece(index: int, text: str) -> dict[str, Any]:
+    delta = {"type": "input_json_delta", "partial_json": text}
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def ends(index: int) -> dict[str, Any]:
+    return {"type": "content_block_stop", "index": index}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "calls"),
+    [
+        ([begins(0, "a"), piece(1, A[:7]), piece(1, A[7:]), ends(0)], [ONE]),
+        ([begins(0, "a"), ends(0), piece(1, A[:7]), piece(1, A[7:]), ends(1)], [ONE]),
+        ([begins(0, "a"), ends(0), piece(0, A)], [ONE]),
+        ([begins(0, "a"), piece(1, A), begins(2, "b"), piece(3, B), ends(2)], [ONE, TWO]),
+        ([begins(0, "a", input=json.loads(A)), ends(1)], [ONE]),
+        ([begins(0, "a"), piece(0, A), ends(0), begins(1, "b"), ends(1), piece(2, B)], [ONE, TWO]),
+    ],
+)
+def test_arguments_under_another_index_at_anthropic(pieces: list[Any], calls: list[Any]) -> None:
+    start = {"type": "message_start", "message": {"id": "m"}}
+    end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
+    assert read_events(MessageReader("Anthropic", "m"), [start, *pieces, end]) == calls
+
+
+def added(index: int, identity: str, call: str = "a", arguments: str = "", how: str = "added") -> dict[str, Any]:
+    item = {"type": "function_call", "id": identity, "call_id": call, "name": "Bash", "arguments": arguments}
+    return {"type": f"response.output_item.{how}", "output_index": index, "item": item}
+
+
+def part(text: str, **where: Any) -> dict[str, Any]:
+    return {"type": "response.function_call_arguments.delta", "delta": text, **where}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "output", "calls"),
+    [
+        ([added(0, "i"), part(A[:7], output_index=1), part(A[7:], output_index=1)], [], [ONE]),
+        ([added(0, "i"), part(A[:7], item_id="x"), part(A[7:], item_id="y")], [], [ONE]),
+        ([added(0, "i"), part(A)], [], [ONE]),
+        ([added(0, "i"), part(A, output_index=1), added(2, "j", "b"), part(B, output_index=3)], [], [ONE, TWO]),
+        (
+            [added(0, "i"), {"type": "response.function_call_arguments.done", "output_index": 4, "arguments": A}],
+            [],
+            [ONE],
+        ),
+        ([added(0, "i"), part(A, item_id="i"), added(7, "x", "a", A, "done")], [], [ONE]),
+        ([added(0, "i"), added(7, "x", "a", A, "done")], [], [ONE]),
+        ([added(0, "i")], [added(0, "x", "a", A)["item"]], [ONE]),
+    ],
+)
+def test_arguments_under_another_position_in_responses(pieces: list[Any], output: list[Any], calls: list[Any]) -> None:
+    end = {"type": "response.completed", "response": {"status": "completed", "output": output}}
+    assert read_events(ResponsesReader("openai", "m", {}), [*pieces, end]) == calls
+
+
+@pytest.mark.parametrize("more", [{}, {"id": "a"}])
+def test_arguments_after_the_name_at_gemini(more: dict[str, Any]) -> None:
+    parts = [{"functionCall": {"name": "Bash", "id": "a"}}, {"functionCall": {"args": json.loads(A), **more}}]
+    parts += [{"functionCall": {"name": "Bash", "id": "b", "args": json.loads(B)}}, {"functionCall": {}}]
+    stream: list[dict[str, Any]] = [{"candidates": [{"content": {"parts": [each]}}]} for each in parts]
+    assert read_events(GeminiReader("gemini", "m"), stream) == [ONE, TWO]
 
 
 def test_arguments_under_another_index_over_litellm() -> None:

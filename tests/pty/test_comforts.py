@@ -166,8 +166,10 @@ def test_ctrl_r_finds_what_was_typed(work: Path) -> None:
         screen.line("something else")
         screen.wait("B.")
         screen.type("\x12need")
-        screen.wait("the first needle")
-        screen.type("\r\r")
+        screen.wait("history: need")
+        screen.type("\r")
+        screen.until(lambda: screen.input_line() == "> the first needle", "the message")
+        screen.type("\r")
         screen.wait("C.")
         assert screen.text().count("> the first needle") == 2
         screen.leave()

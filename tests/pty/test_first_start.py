@@ -30,17 +30,36 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
         screen.leave()
 
 
-def test_a_task_typed_at_the_first_question_is_kept_as_the_draft(work: Path) -> None:
+@pytest.mark.parametrize("task", ["fix the failing tests", "refactor", "Aufräumen", "y/n prompts"])
+def test_a_task_typed_at_the_first_question_is_kept_as_the_draft(work: Path, task: str) -> None:
     keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
     with Drawn([], work, **keys) as screen:
         screen.wait("Enter to decide later]")
-        screen.line("fix the failing tests")
-        screen.wait("is the draft of the first message now")
+        screen.line(task)
+        screen.wait("is the draft of your next message now")
         screen.line("openai")
         screen.wait("saved as `model`")
         screen.ready()
-        screen.until(lambda: "fix the failing tests" in screen.input_line(), "the draft")
+        screen.until(lambda: task in screen.input_line(), "the draft")
         screen.type("\x15")
+        screen.leave()
+
+
+@pytest.mark.parametrize("task", ["refactor", "y then"])
+def test_a_task_typed_at_the_question_of_trust_is_kept(work: Path, task: str) -> None:
+    (work / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
+    with Drawn([], work, ANTHROPIC_API_KEY="sk-ant-none") as screen:
+        screen.wait("Trust this folder?")
+        screen.rest()
+        screen.line(task)
+        screen.wait("is the draft of your next message now")
+        screen.rest()
+        screen.line("yes please")
+        screen.wait("Answer y or n.")
+        screen.line("y")
+        screen.ready()
+        screen.until(lambda: screen.input_line() == f"> {task}", "the draft")
+        screen.type("\x03")
         screen.leave()
 
 
@@ -50,7 +69,7 @@ def test_a_line_of_a_pasted_task_does_not_answer_the_question_of_trust(work: Pat
         screen.wait("Trust this folder?")
         screen.rest()
         screen.type("please do this now\ry\rand then y")
-        screen.wait("is the draft of the first message now")
+        screen.wait("is the draft of your next message now")
         screen.wait("[y/N] please do this now")
         screen.line("n")
         screen.wait("Not trusted")

@@ -70,10 +70,10 @@ def test_a_pipe_waits_for_nothing(work: Path) -> None:
     from time import monotonic
 
     from agent_cli.terminal.dialogs.model import GUARD_SECONDS
-    from agent_cli.terminal.editor import discard_typed_ahead
+    from agent_cli.terminal.line_input import read_typed_ahead
 
     began = monotonic()
-    discard_typed_ahead()  # standard input of the tests is no terminal
+    assert read_typed_ahead() == ""  # standard input of the tests is no terminal
     assert monotonic() - began < GUARD_SECONDS
 
 

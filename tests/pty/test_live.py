@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
@@ -286,7 +287,11 @@ def test_history_is_kept_for_the_project_and_for_the_person_alone(work: Path) ->
     model = script(work / "s.toml", [{"text": "One."}])
     with Drawn(["--model", model, "--permission-mode", "plan"], work) as screen:
         screen.ready()
-        screen.line("first\\\rsecond")
+        screen.type("first\\")
+        screen.wait("> first\\")
+        screen.type("\r")
+        screen.gone("> first\\")
+        screen.line("second")
         screen.wait("One.")
         screen.leave()
     (kept,) = (work.parent / "home").rglob("input.history")
@@ -367,13 +372,19 @@ def test_a_change_is_taken_in_parts_and_the_model_learns_which(work: Path) -> No
     replies = [
         {"calls": [call("Read", file_path="f.txt")]},
         {"calls": [call("MultiEdit", **edit)]},
-        {"text": "Two of three.", "expect": "The user took 2 of the 3 parts"},
+        {"text": "Two of three.", "expect": "said: Of f.txt:13: not yet"},
     ]
     with Drawn(["--model", script(work / "s.toml", replies), "go"], work, rows=45) as screen:
         screen.wait("3 hunks")
-        for key, shown in (("h", "Hunk 1 of 3"), ("y", "Hunk 2 of 3"), ("n", "Hunk 3 of 3"), ("y", "Two of three.")):
+        why = ("\x1b[B\t", "skip, because>"), ("not yet\r", "Hunk 3 of 3")
+        for keys, shown in (("h", "Hunk 1 of 3"), ("y", "Hunk 2 of 3"), *why, ("y", "Two of three.")):
             screen.rest()
-            screen.type(key)
+            screen.type(keys)
             screen.wait(shown)
         screen.leave()
     assert [line for line in (work / "f.txt").read_text().split() if "x" in line] == ["x5", "x25"]
+    [log] = (work.parent / "home/state/sessions").rglob("*.jsonl")
+    made = [line for line in map(json.loads, log.read_text("utf-8").splitlines()) if line["type"] == "ApprovalResolved"]
+    by_user = [line["data"] for line in made if line["data"].get("by", "person") == "person"]
+    assert [(line["decision"], line["reason"]) for line in by_user] == [("approve", "Of f.txt:13: not yet")]
+    assert "took 2 of the 3 parts" in by_user[0]["change"]

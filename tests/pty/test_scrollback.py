@@ -42,6 +42,8 @@ def test_a_thousand_lines_are_all_there_once(work: Path, resizes: bool) -> None:
         tmux.wait("/help lists")
         tmux.type("go")
         tmux.keys("Enter")
+        # In the same read as the Enter it would be a paste.
+        wait_for_line(tmux, 1)
         tmux.type("a draft that stays")
         for number, size in enumerate(SIZES if resizes else ()):
             wait_for_line(tmux, (number + 1) * 100)

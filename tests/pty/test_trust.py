@@ -45,13 +45,25 @@ def test_a_yes_counts_from_then_on_until_something_changes(work: Path, model: st
     terminal.leave()
 
 
-@pytest.mark.parametrize("answer", ["", "n", "yep", "Y please", "\x04"])
-def test_everything_else_is_a_no_and_the_session_goes_on(work: Path, model: str, answer: str) -> None:
+@pytest.mark.parametrize("answer", ["", "n", "x", "7", "\x04"])
+def test_a_no_leaves_the_project_untrusted_and_the_session_goes_on(work: Path, model: str, answer: str) -> None:
     terminal = Terminal(["--model", model], work)
     terminal.expect(ASKED)
     terminal.type(answer)
     shown = terminal.expect("/help lists the commands")
     assert "ignored: .agentrc (append_system_prompt, permissions.allow)" in shown
+    terminal.leave()
+    assert "untrusted" in agent(["permissions", "list"], work).stdout
+
+
+@pytest.mark.parametrize("answer", ["yep", "Yes please", "Y please"])
+def test_what_is_not_exactly_a_yes_is_asked_about_again(work: Path, model: str, answer: str) -> None:
+    terminal = Terminal(["--model", model], work)
+    terminal.expect(ASKED)
+    terminal.type(answer)
+    terminal.expect("[y/N]")
+    terminal.type("n")
+    terminal.expect("/help lists the commands")
     terminal.leave()
     assert "untrusted" in agent(["permissions", "list"], work).stdout
 

@@ -13,7 +13,7 @@ from tests.support.scripts import script
 
 @pytest.mark.slow
 def test_a_thousand_keys_during_a_stream_arrive_as_they_were_typed(work: Path) -> None:
-    stream = {"text": "word " * 6_000, "pause": 0.002}
+    stream = {"text": "word " * 60_000, "pause": 0.02}
     model = script(work / "s.toml", [stream, {"text": "Heard."}])
     lines = ["".join(chr(33 + (7 * n + row) % 90) for n in range(99)).replace("\\", "x") for row in range(10)]
     with Drawn(["--model", model, "go"], work, columns=120) as screen:

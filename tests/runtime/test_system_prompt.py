@@ -232,8 +232,15 @@ def test_a_status_that_git_cannot_read_is_not_called_clean(work: Path) -> None:
     [
         ({}, "Linux", True, "on; commands write only to"),
         ({}, "Linux", False, "off, as bubblewrap is not installed; commands have the user's rights"),
-        ({}, "Darwin", False, "off, as there is none for Darwin; commands have the user's rights"),
-        ({"landlock": True}, "Linux", False, "on; commands write only to"),
+        ({}, "Darwin", False, "off, as sandbox.seatbelt is not set; commands have the user's rights"),
+        (
+            {"seatbelt": True, "auto_allow": True},
+            "Darwin",
+            False,
+            "on; commands write only to the workspace and $TMPDIR",
+        ),
+        ({}, "FreeBSD", False, "off, as there is none for FreeBSD; commands have the user's rights"),
+        ({"landlock": True}, "Linux", False, "on; commands write only to the workspace and $TMPDIR"),
         ({"mode": "require"}, "Linux", False, "on; commands write only to"),
         ({"mode": "off"}, "Linux", True, "off; commands have the user's rights"),
     ],
@@ -241,7 +248,9 @@ def test_a_status_that_git_cannot_read_is_not_called_clean(work: Path) -> None:
 def test_the_model_is_told_whether_there_is_a_sandbox(
     settings: dict[str, Any], system: str, bubblewrap: bool, words: str
 ) -> None:
-    assert describe_sandbox(SandboxSettings(**settings), system, bubblewrap=bubblewrap).startswith(words)
+    text = describe_sandbox(SandboxSettings(**settings), system, bubblewrap=bubblewrap)
+    assert text.startswith(words)
+    assert bubblewrap or "need no approval" not in text
 
 
 def test_the_prompt_says_what_is_installed_here(work: Path) -> None:

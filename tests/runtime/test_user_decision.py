@@ -16,7 +16,6 @@ from agent_cli.core.decisions import (
     EditedCall,
     QuestionReply,
     Reject,
-    approval_record,
     recorded_answer,
     recorded_reply,
     reply_record,
@@ -24,16 +23,12 @@ from agent_cli.core.decisions import (
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAsked
 from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.user_decision import DECISION_FIELDS, DecisionRefusedError, UserDecision, take_decision
-from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.model import GiveAnswer
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import from_json, to_json
+from tests.support.decisions import EDITS, LINES, OTHER, DecidedCall
 from tests.support.scripts import call
 from tests.support.turns import World
 
-LINES = "".join(f"line {n}\n" for n in range(1, 41))
-EDITS = [{"old_string": "line 3\n", "new_string": "three\n"}, {"old_string": "line 30\n", "new_string": "thirty\n"}]
-OTHER = {"file_path": "a.txt", "edits": [{"old_string": "line 9\n", "new_string": "nine\n"}]}
 FIELDS: dict[str, tuple[Any, Any]] = {
     "text": ("", "mind the tabs"),
     "rule": ("", "RULE"),
@@ -47,67 +42,56 @@ FIELDS: dict[str, tuple[Any, Any]] = {
 SLOW_IS_FINE = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-fields_given = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in FIELDS.items()})
+fields_given = st.sets(st.sampled_from(sorted(FIELDS))).map(
+    lambda names: {name: values[name in names] for name, values in FIELDS.items()}
+)
 
 
-class Deciding:
-    """A turn that asks about a change of two hunks, and a user who decides with these fields."""
+class Decision:
+    """A user who decides with these fields."""
 
-    def __init__(self, root: Path, verdict: str, fields: dict[str, Any]) -> None:
-        (root / "a.txt").write_text(LINES)
-        change = call("MultiEdit", file_path="a.txt", edits=EDITS)
-        replies = [{"calls": [call("Read", file_path="a.txt")]}, {"calls": [change]}, {"text": "Done."}]
+    def __init__(self, verdict: str, fields: dict[str, Any]) -> None:
         self.verdict, self.fields = verdict, fields
-        self.saved: list[str] = []
         self.refused = ""
-        self.world = World(root, replies, save_rule=lambda rule: self.saved.append(rule) or "")
-        self.world.deps = self.world.deps.replace(approver=self.decide)
-        self.world.turn()
 
-    def decide(self, request: ApprovalRequested) -> Answer:
-        self.world.asked.append(request)
-        request = request.replace(keeps=True)
+    def __call__(self, request: ApprovalRequested, workspace: Workspace) -> Answer:
+        if self.verdict == "edit" and request.arguments == OTHER:
+            return Reject()
         rule = request.always if self.fields["rule"] else ""
         decision = UserDecision(request.call_id, "", self.verdict, **{**self.fields, "rule": rule})  # type: ignore[arg-type]
         try:
-            answer = take_decision(request, decision, self.world.deps.context.workspace, "anna")
+            return take_decision(request, decision, workspace, "anna")
         except DecisionRefusedError as refused:
             self.refused = str(refused)
             return Reject("refused")
-        assert isinstance(answer, Approve | Reject | EditedCall)
-        assert recorded_answer(approval_record(request, answer)) == answer, "the log holds the whole decision"
-        return answer
+
+
+NOTHING = {name: default for name, (default, _) in FIELDS.items()}
 
 
 @SLOW_IS_FINE
-@given(verdict=st.sampled_from(["approve", "reject", "answer", "undo"]), fields=fields_given)
+@given(verdict=st.sampled_from(["approve", "reject", "edit", "answer", "undo"]), fields=fields_given)
 def test_every_field_of_a_decision_about_a_call_has_its_effect_or_is_refused(
     tmp_path_factory: pytest.TempPathFactory, verdict: str, fields: dict[str, Any]
 ) -> None:
-    found = Deciding(tmp_path_factory.mktemp("w"), verdict, fields)
-    world, takes = found.world, DECISION_FIELDS.get(("approval", verdict))
-    wrong = [name for name, (default, _) in FIELDS.items() if fields[name] != default and name not in (takes or ())]
+    decision = Decision(verdict, fields)
+    found = DecidedCall(tmp_path_factory.mktemp("w"), decision)
+    takes = DECISION_FIELDS.get(("approval", verdict))
+    wrong = [name for name in FIELDS if fields[name] != NOTHING[name] and name not in (takes or ())]
     impossible = (fields["hunks"] and fields["arguments"]) or (fields["scope"] == "project" and not fields["rule"])
-    assert bool(found.refused) == bool(takes is None or wrong or impossible), found.refused
-    if found.refused:
-        assert takes is None or all(name in found.refused for name in wrong)
-        return
-    result, [record] = world.results[-1].text, world.of(ApprovalResolved)[1:]
-    assert (record.decision, record.user, record.reason) == (verdict, "anna", fields["text"])
-    assert fields["text"] in result
-    assert len(world.asked) == 1
-    if verdict != "approve":
-        return
-    rule = world.asked[0].always if fields["rule"] else ""
-    assert (record.rule, record.scope, record.mode) == (rule, fields["scope"], fields["mode"])
-    assert (world.policy.mode == "acceptEdits") == bool(fields["mode"])
-    assert found.saved == ([rule] if fields["scope"] == "project" else [])
-    assert bool(rule) == any(r.text in rule for r in world.policy.rules if r.list == "allow")
-    text = (world.root / "a.txt").read_text()
-    changed = ("three" in text, "thirty" in text, "nine" in text)
-    whole = not fields["hunks"] and not fields["arguments"]
-    assert changed == (whole, whole or bool(fields["hunks"]), bool(fields["arguments"])), result
-    assert ("1 of the 2 parts" in result) == bool(fields["hunks"])
+    impossible = impossible or (verdict == "edit" and not fields["arguments"])
+    assert bool(decision.refused) == bool(takes is None or wrong or impossible), decision.refused
+    if decision.refused:
+        assert takes is None or all(name in decision.refused for name in wrong)
+    elif verdict == "edit":
+        assert [(record.decision, record.arguments) for record in found.records[:1]] == [("reject", OTHER)]
+        assert len(found.world.asked) == 2 and found.world.asked[1].arguments == OTHER
+    elif verdict == "reject":
+        found.check(verdict, fields["text"], user="anna")
+    else:
+        given = {name: fields[name] for name in ("text", "scope", "mode")}
+        rule, hunks = found.always if fields["rule"] else "", fields["hunks"] or (0, 1)
+        found.check(verdict, **given, rule=rule, hunks=hunks, other=bool(fields["arguments"]), user="anna")
 
 
 ASKED = {
@@ -120,7 +104,7 @@ ASKED = {
 @SLOW_IS_FINE
 @given(
     kind=st.sampled_from(sorted(ASKED)),
-    verdict=st.sampled_from(["approve", "reject", "answer", "undo"]),
+    verdict=st.sampled_from(["approve", "reject", "edit", "answer", "undo"]),
     fields=fields_given,
 )
 def test_every_field_of_a_decision_about_a_question_is_in_the_reply_or_is_refused(
@@ -164,13 +148,15 @@ def test_decisions_stored_before_this_version_are_read(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_refuses_the_hunks_that_were_shown(tmp_path: Path) -> None:
-    found = Deciding(tmp_path, "reject", {name: default for name, (default, _) in FIELDS.items()})
+    found = DecidedCall(tmp_path, Decision("reject", NOTHING))
     [request] = found.world.asked
     workspace = found.world.deps.context.workspace
     assert len(editable_call(request, workspace).hunks) == 2
-    for hunks in ((), (2,), (0, 7)):
-        with pytest.raises(DecisionRefusedError, match="hunks: name at least one of 0 to 1"):
+    for hunks in ((), (2,), (0, 7), (-1,)):
+        with pytest.raises(DecisionRefusedError, match="hunks: this change has 2; name at least one of them"):
             take_decision(request, UserDecision("c", "", "approve", hunks=hunks), workspace)
+    with pytest.raises(DecisionRefusedError, match="rule: only the rules that the question offers"):
+        take_decision(request, UserDecision("c", "", "approve", rule="Bash"), workspace)
     (tmp_path / "a.txt").write_text("else\n")
     with pytest.raises(DecisionRefusedError, match="its file has changed"):
         take_decision(request, UserDecision("c", "", "approve", hunks=(1,)), workspace)
@@ -198,17 +184,3 @@ def test_a_question_says_why_it_comes_late_or_again(tmp_path: Path) -> None:
     why = again.asked[2].warnings[0]
     assert why == f"changed since you were asked: {outside}, while this ran: Run: sh grow.sh"
     assert why in again.asked[2].facts
-
-
-def test_each_choice_of_the_terminal_and_of_editors_is_logged_whole(tmp_path: Path) -> None:
-    found = Deciding(tmp_path, "reject", {name: default for name, (default, _) in FIELDS.items()})
-    request = found.world.asked[0].replace(keeps=True, exact="Bash(x)", edits=True)
-    dialog = approval_dialog(request, editable_call(request, found.world.deps.context.workspace))
-    answers = [choice.act.answer for choice in dialog.choices if isinstance(choice.act, GiveAnswer)]
-    said = [read("mind the tabs") for choice in dialog.choices if choice.comment for read in [choice.comment.read]]
-    decided = [answer for answer in (*answers, *said) if isinstance(answer, Approve | Reject)]
-    assert len(decided) >= 7
-    for answer in decided:
-        record = approval_record(request, answer)
-        assert from_json(ApprovalResolved, to_json(record)) == record
-        assert recorded_answer(record) == answer

@@ -216,6 +216,10 @@ def test_who_may_only_decide_chooses_no_mode_that_the_question_does_not_offer(se
     guest = token(server, "decide")
     for mode in ("acceptEdits", "dontAsk", "plan"):
         assert server.decide(session, "approve", 403, token=guest, mode=mode)["error"]["code"] == "role"
+    kept = {"rule": "Bash(touch asked-2)", "scope": "project"}
+    assert server.decide(session, "approve", 403, token=guest, **kept)["error"]["code"] == "role"
+    changed = {"arguments": {"command": "touch other-2"}}
+    assert server.decide(session, "edit", 403, token=guest, **changed)["error"]["code"] == "role"
     server.decide(session, "approve", token=guest)
     server.until(session, lambda f: bool(f["pending_items"]) and f["pending_items"][0]["tool"] == "Write")
     server.decide(session, "approve", token=guest, mode="acceptEdits")

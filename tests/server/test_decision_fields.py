@@ -80,6 +80,31 @@ def test_changed_arguments_keep_their_comment(server: Served) -> None:
     assert [r["decision"] for r in records(server, session, "ApprovalResolved")] == ["approve"]
 
 
+def test_a_rule_is_kept_in_the_project(server: Served) -> None:
+    session, item = waiting(server, {"calls": [call("Bash", command="touch kept-rule")]}, {"text": "Ok."})
+    server.decide(session, "approve", rule=item["always"], scope="project")
+    assert server.until(session, "done")["answer"] == "Ok."
+    assert item["always"] in (server.work / ".agentrc.local").read_text("utf-8")
+
+
+def test_an_edit_has_the_call_asked_about_again(server: Served) -> None:
+    write = call("Write", file_path="edited.txt", content="a")
+    session, item = waiting(server, {"calls": [write]}, {"text": "Ok.", "expect": "mind the tabs"})
+    refused = server.decide(session, "edit", 422, text="words", arguments={**item["arguments"], "content": "b"})
+    assert refused["error"]["message"].startswith("text: edit for a call does not take that")
+    assert "edit needs the arguments" in server.decide(session, "edit", 422)["error"]["message"]
+    server.decide(session, "edit", arguments={**item["arguments"], "content": "b"})
+
+    def is_asked_again(found: dict[str, Any]) -> bool:
+        return bool(found["pending_items"]) and found["pending_items"][0]["binding"] != item["binding"]
+
+    [again] = server.until(session, is_asked_again)["pending_items"]
+    assert again["arguments"]["content"] == "b" and not (server.work / "edited.txt").exists()
+    server.decide(session, "approve", text="mind the tabs")
+    assert server.until(session, "done")["answer"] == "Ok."
+    assert (server.work / "edited.txt").read_text() == "b"
+
+
 def test_a_rejection_applies_although_an_earlier_approval_changed_the_mode(server: Served) -> None:
     calls = [call("Write", file_path=f"m{n}.txt", content="x") for n in (1, 2)]
     session, _ = waiting(server, {"calls": calls}, {"text": "Ok.", "expect": "not this one"})

@@ -276,6 +276,7 @@ def _serve(module: str, listener: socket.socket, path: Path) -> str:
         importlib.import_module(name)
     if module == _PROGRAM:
         sys.modules["agent_cli.cli.app"].build_command_tree()
+        _compile_patterns()
     gc.collect()
     gc.freeze()
     # Those that ask, and by process those that wait for its end.
@@ -342,6 +343,14 @@ def _serve(module: str, listener: socket.socket, path: Path) -> str:
                 return str(request["module"])
             for fd in fds[1:]:
                 os.close(fd)
+
+
+def _compile_patterns() -> None:
+    """Compile what each process would compile by itself."""
+    for name in _modules_of_the_program():
+        for value in vars(sys.modules[name]).values():
+            if type(value).__name__ == "LazyPattern":
+                value.search  # noqa: B018 - compiles it
 
 
 def _end_if_unused(listener: socket.socket, controls: list[socket.socket], path: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from agent_cli.core.rules import read_rule
+from agent_cli.permissions.policy import Policy
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.sandbox import landlock
@@ -19,7 +21,7 @@ from agent_tools.sandbox.bwrap import find_bwrap
 from agent_tools.sandbox.conditions import Confined, Kind, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
+from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock, try_seatbelt
 from agent_tools.sandbox.temporary import STANDARD, TemporaryMount
 from agent_tools.shell.process import run_process
 from agent_tools.text import HeadTail
@@ -133,6 +135,8 @@ def sandbox_of(kind: Kind) -> Sandbox:
 @cache
 def missing(kind: Kind) -> str:
     """Why a kind of sandbox does not work here; "" where it does."""
+    if kind == "seatbelt":
+        return try_seatbelt(Profile(())) if sys.platform == "darwin" else "this is not macOS"
     if sys.platform != "linux":
         return "this is not Linux"
     if kind == "landlock":
@@ -180,6 +184,23 @@ class SandboxedBench:
 
     def __call__(self, command: str, **more: object) -> str:
         return self.bench("Bash", command=command, **more).text
+
+    def govern(
+        self, *, allow: Iterable[str] = (), ask: Iterable[str] = (), deny: Iterable[str] = (), **options: Any
+    ) -> Policy:
+        """Let a policy with these rules of the user decide how commands run, by default without a question."""
+        rules = [
+            read_rule(kind, text, "the user's settings", self.root)  # type: ignore[arg-type]
+            for kind, texts in (("allow", allow), ("ask", ask), ("deny", deny))
+            for text in texts
+        ]
+        names = ("auto_allow", "auto_allow_destructive")
+        asked = {"auto_allow": True} | {name: options.pop(name) for name in names if name in options}
+        sandbox = Confined(lambda: self.sandbox.is_boundary, lambda: self.sandbox.profile, **asked)
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        policy = Policy(self.bench.ctx.workspace, rules, home=str(self.home), env=env, confined=sandbox, **options)
+        self.bench.ctx.run_conditions = policy.run_conditions
+        return policy
 
     def shared(self) -> None:
         """Skip where the system allows no shared namespaces."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import select
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input.typeahead import clear_typeahead
 from rich.console import Console
 
-from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.runtime.user_decision import UserDecision
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import CommandEntry
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
@@ -25,6 +27,7 @@ from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TodoItem
+from tests.support.pipe_terminal import PipeTerminal
 
 PATIENCE = 10.0
 
@@ -82,6 +85,9 @@ class IdleSession:
     def knows(self, command: str) -> bool:
         return command == "/rewind"
 
+    def is_command(self, text: str) -> bool:
+        return self.may_aside(text) or (text[:1] in ("!", "#") and not text[1:2].isspace())
+
     def may_aside(self, text: str) -> bool:
         return text.startswith("/todos")
 
@@ -92,12 +98,12 @@ class IdleSession:
         self.token.cancel()
 
     def queue(self, text: str) -> None:
-        if not text.startswith("/"):
+        if not text.startswith("/") and not self.is_command(text):
             self.inbox.append(text)
 
     def unqueue(self, text: str) -> bool:
         if text not in self.inbox:
-            return text.startswith("/")
+            return text.startswith("/") or self.is_command(text)
         self.inbox.remove(text)
         return True
 
@@ -123,12 +129,33 @@ class IdleSession:
 class Stage:
     """The application while it runs on this thread; the story of a test runs on another."""
 
-    def __init__(self, live: TerminalApp, session: IdleSession, screen: Screen, keys: Any) -> None:
+    def __init__(self, live: TerminalApp, session: IdleSession, screen: Screen, keys: PipeTerminal) -> None:
         self.live, self.session, self.screen, self._keys = live, session, screen, keys
         self.now = 1_000.0
 
     def press(self, text: str) -> None:
+        """Keys in one burst of their own, as by hand or from a program."""
+        self.until(self._is_quiet)
         self._keys.send_text(text)
+
+    def rest(self) -> None:
+        """Until all that was pressed has been read and handled."""
+        self.until(self._is_quiet)
+        self._until_handled()
+
+    def _is_quiet(self) -> bool:
+        """Whether all that was pressed has been read, and the burst is over."""
+        reader, quiet = self.live.app.reader, threading.Event()
+        looked = threading.Event()
+
+        def look() -> None:
+            if not select.select([reader], [], [], 0)[0] and reader.between_bursts:
+                quiet.set()
+            looked.set()
+
+        self.live.soon(look)
+        looked.wait(0.1)
+        return quiet.is_set()
 
     def answer(self, key: str) -> None:
         """Press a key that answers, and let the time pass in which more would make it a sentence."""
@@ -174,7 +201,7 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
         lambda: ("a.txt",),
     )
     errors: list[BaseException] = []
-    with create_pipe_input() as keys:
+    with PipeTerminal() as keys:
         stages: list[Stage] = []
         transcript = Transcript(console, kept)
         live = TerminalApp(
@@ -183,7 +210,7 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
             line,
             screen,
             Colors("dark", {}, color=True),
-            source=keys,
+            terminal=keys.stdin,
             clock=lambda: stages[0].now if stages else 0.0,
         )
         stage = Stage(live, session, screen, keys)
@@ -203,6 +230,7 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
         thread.start()
         live.run()
         thread.join(PATIENCE)
+        clear_typeahead(live.app.reader)  # the descriptor of the pipe may be that of the next one
     if errors:
         raise errors[0]
     return stage
@@ -214,12 +242,26 @@ REQUEST = ApprovalRequested(
 )  # fmt: skip
 
 
-def asking(stage: Stage, dialog: Dialog) -> list[Any]:
-    """Begin with a message whose work asks; the list gets the answer."""
+def decision(verdict: Any, text: str = "", **fields: Any) -> UserDecision:
+    """A decision about `REQUEST`, or about a question made here."""
+    return UserDecision("c1", "", verdict, text, **fields)
+
+
+def asked_plan(data: dict[str, Any]) -> QuestionAsked:
+    return QuestionAsked("c1", "plan", data)
+
+
+def asked_review(data: dict[str, Any]) -> QuestionAsked:
+    return QuestionAsked("c1", "review", data)
+
+
+def asking(stage: Stage, dialog: Dialog, draft: str = "") -> list[Any]:
+    """Begin with a message whose work asks; the list gets the answer. draft: what is in the line by then."""
     ask = OpenDialog(dialog)
     found: list[Any] = []
 
     def job(text: str) -> None:
+        stage.live.soon(lambda: stage.live.line.set_text(draft))
         stage.live.bridge.emit(ask)
         try:
             found.append(ask.waiting.wait())

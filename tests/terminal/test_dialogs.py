@@ -13,6 +13,7 @@ from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Questio
 from agent_cli.core.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.edit_call import EditableCall, Hunk
+from agent_cli.runtime.user_decision import UserDecision
 from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.approval import AskingSubagents, approval_dialog, ask_approval, hunk_dialog, rule_label
 from agent_cli.terminal.dialogs.lines import LineDialogs
@@ -27,10 +28,12 @@ from agent_cli.terminal.dialogs.questions import (
 from agent_cli.terminal.editor import edit_and_parse
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError
-from tests.support.terminal_stage import REQUEST
+from agent_tools.fs.workspace import Workspace
+from tests.support.terminal_stage import REQUEST, decision
 
 PLAN = QuestionAsked("c1", "plan", {"plan": "1. Touch it"})
 CHANGE = EditableCall("Bash", {"command": "touch a"})
+FILES = Workspace(Path("/"))
 
 
 class Lines:
@@ -54,10 +57,11 @@ class Lines:
         return self._file.getvalue()
 
     def approve(self, always: str = "Bash(touch a)") -> Answer:
-        return ask_approval(REQUEST.replace(always=always, keeps=bool(always)), self.dialogs.put, CHANGE)
+        request = REQUEST.replace(always=always, keeps=bool(always), arguments={"command": "touch a"})
+        return ask_approval(request, self.dialogs.put, FILES)
 
     def reply(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        return ask_question(asked, self.dialogs.put)
+        return ask_question(asked, self.dialogs.put, FILES)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_a_call_is_edited_in_a_file_that_shows_its_language(
     editor.chmod(0o755)
     monkeypatch.setenv("VISUAL", str(editor))
     edited = edit_and_parse(change.text, change.edited, change.suffix)
-    assert isinstance(edited.answer, EditedCall)
+    assert isinstance(edited.answer, dict) and edited.answer != arguments
     assert (tmp_path / "named").read_text().strip().endswith(suffix)
 
 
@@ -179,8 +183,8 @@ EVERY = {
     "hunk": hunk_dialog(HUNK, 1, 2),
     "question": question_dialog({"question": "Which?", "options": OPTIONS}),
     "words": question_dialog({"question": "Why?"}),
-    "plan": plan_dialog(PLAN.data),
-    "review": review_dialog({"title": "step one"}),
+    "plan": plan_dialog(PLAN),
+    "review": review_dialog(QuestionAsked("c1", "review", {"title": "step one"})),
     "yes or no": confirm_dialog("Sure?"),
 }
 
@@ -204,7 +208,7 @@ def test_the_plain_front_end_says_what_matters_and_explains_on_request() -> None
         arguments={"command": "touch a", "description": "Make a"}, warnings=("deletes 2 files",), facts=("a fact",),
         always="Bash(touch a)",
     )  # fmt: skip
-    assert ask_approval(request, lines.dialogs.put, CHANGE) == Approve()
+    assert ask_approval(request, lines.dialogs.put, FILES) == Approve()
     asked, _, explained = lines.shown.partition("Allow? ")
     assert asked.startswith("? Run a command · Make a\n  touch a\n  deletes 2 files\n")
     assert "y yes · a always this session: touch a" in asked and "? explain" in asked
@@ -251,10 +255,10 @@ def test_a_question_says_which_sub_agent_asks() -> None:
     assert asking.label("c2") == "for sub-agent explore" and asking.label("other") == ""
     seen: list[Dialog] = []
 
-    def put(dialog: Dialog) -> Approve:
+    def put(dialog: Dialog) -> UserDecision:
         seen.append(dialog)
-        return Approve()
+        return decision("approve")
 
-    ask_approval(REQUEST, put, for_whom=asking.label("c1"))
-    ask_approval(REQUEST, put)
+    ask_approval(REQUEST, put, FILES, for_whom=asking.label("c1"))
+    ask_approval(REQUEST, put, FILES)
     assert [dialog.about for dialog in seen] == ["for sub-agent explore: find the tests", ""]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -35,10 +36,12 @@ from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.markdown import MarkdownStream
 from agent_tools.base import Effect
+from agent_tools.fs.workspace import Workspace
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
 from agent_tools.text import UNSAFE, escape_controls, one_line
 from tests.support.hostile.text import HOSTILE
 from tests.support.hypothesis_examples import examples
+from tests.support.terminal_stage import asked_plan
 
 # What this program writes: bold, dim, italic, underlined, struck out, and sixteen colours.
 OURS = re.compile(
@@ -140,7 +143,9 @@ def test_the_question_before_a_call(text: str) -> None:
     effects = tuple(Effect(kind, text) for kind in ("run", "write", "read", "fetch", "call"))  # type: ignore[arg-type]
     for display in displays(text):
         request = ApprovalRequested("c", text, text, text, effects, text, display, text, "hash", (text,), text, True)
-        assert isinstance(ask_approval(request, LineDialogs(target, lambda prompt: "n").put), Reject)
-    for line in dialog_lines(plan_dialog({"plan": text, "commands": [text]}), target):
+        assert isinstance(
+            ask_approval(request, LineDialogs(target, lambda prompt: "n").put, Workspace(Path("/"))), Reject
+        )
+    for line in dialog_lines(plan_dialog(asked_plan({"plan": text, "commands": [text]})), target):
         target.print(line)
     assert_harmless(file.getvalue())

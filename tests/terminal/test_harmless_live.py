@@ -7,7 +7,6 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.decisions import Approve
 from agent_cli.core.events import (
     ApprovalRequested,
     Event,
@@ -30,7 +29,7 @@ from agent_tools.results import CommandOutput, TodoItem
 from agent_tools.text import UNSAFE
 from tests.support.hostile.text import HOSTILE
 from tests.support.hypothesis_examples import examples
-from tests.support.terminal_stage import Stage, play
+from tests.support.terminal_stage import Stage, decision, play
 
 # What the renderer of prompt-toolkit and our own frames write: cursor, erasing, modes, SGR; the title, plain inside.
 SEQUENCES = re.compile(
@@ -71,7 +70,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         ask = OpenDialog(approval_dialog(request, EditableCall("Bash", {"command": texts[0]})))
         live.bridge.emit(ask)
         stage.until(lambda: live.questions.ask is ask)
-        live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(Approve()))
+        live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(decision("approve")))
         live.soon(live.questions.cancel)
         stage.until(lambda: live.questions.ask is None)
         live.soon(lambda: live.line.set_text(texts[0]))

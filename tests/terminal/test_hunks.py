@@ -10,15 +10,17 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.decisions import Approve, EditedCall, Reject
-from agent_cli.runtime.edit_call import Hunk, answer_for_hunks, hunks_of
-from agent_cli.terminal.dialogs.approval import SkippedHunk, hunk_dialog
+from agent_cli.core.decisions import Approve, Defer, EditedCall, Reject
+from agent_cli.runtime.edit_call import Hunk, hunks_of, take_hunks
+from agent_cli.terminal.dialogs.approval import RemainingHunks, ReviewHunks, SkippedHunk, ask_approval, hunk_dialog
+from agent_cli.terminal.dialogs.model import Dialog
 from agent_tools.base import ToolContext
 from agent_tools.fs.encoding import split_lines
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
 from agent_tools.results import Diff, Diffs
 from tests.support.hypothesis_examples import examples
+from tests.support.terminal_stage import REQUEST, decision
 
 TOOLS: dict[str, Any] = {tool.name: tool for tool in BUILTIN}
 LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d", "é"]), min_size=40, max_size=90)
@@ -68,17 +70,12 @@ def test_what_is_kept_of_a_change_is_exactly_that(
         if not hunks:
             return
         kept = [hunk for hunk in hunks if data.draw(st.booleans())]
-        answer = answer_for_hunks(kept, hunks, arguments, ctx.workspace)
-        if not kept:
-            assert isinstance(answer, Reject)
-        elif len(kept) == len(hunks):
-            assert answer == Approve()
-        else:
-            assert isinstance(answer, EditedCall) and answer.settled
+        if kept:
+            changed_arguments, note = take_hunks(kept, hunks, arguments, ctx.workspace)
             expected = by_hand(split_lines(before), kept)
-            make(tool, answer.arguments, ctx)
+            make(tool, changed_arguments, ctx)
             assert file.read_bytes().decode() == expected
-            assert all(hunk.patch in answer.note for hunk in hunks if hunk not in kept)
+            assert all(hunk.patch in note for hunk in hunks if hunk not in kept)
 
 
 def test_an_edit_of_every_place_may_be_made_in_some_of_them(tmp_path: Path) -> None:
@@ -87,12 +84,11 @@ def test_an_edit_of_every_place_may_be_made_in_some_of_them(tmp_path: Path) -> N
     arguments = {"file_path": "f.py", "old_string": " x\n", "new_string": " z\n", "replace_all": True}
     hunks, ctx = proposed(tmp_path, "Edit", arguments)
     assert len(hunks) == 3
-    answer = answer_for_hunks([hunks[0], hunks[2]], hunks, arguments, ctx.workspace)
-    assert isinstance(answer, EditedCall)
-    make("Edit", answer.arguments, ctx)
+    taken, note = take_hunks([hunks[0], hunks[2]], hunks, arguments, ctx.workspace)
+    make("Edit", taken, ctx)
     text = file.read_text()
     assert "line 3 z" in text and "line 20 x" in text and "line 40 z" in text
-    assert "took 2 of the 3 parts" in answer.note and "-line 20 x" in answer.note
+    assert "took 2 of the 3 parts" in note and "-line 20 x" in note
 
 
 def test_parts_of_several_files(tmp_path: Path) -> None:
@@ -100,9 +96,7 @@ def test_parts_of_several_files(tmp_path: Path) -> None:
         (tmp_path / name).write_text("one\ntwo\n")
     edits = [{"file_path": n, "old_string": "one", "new_string": "1"} for n in ("a.txt", "b.txt")]
     hunks, ctx = proposed(tmp_path, "MultiEdit", {"edits": edits})
-    answer = answer_for_hunks(hunks[1:], hunks, {"edits": edits}, ctx.workspace)
-    assert isinstance(answer, EditedCall)
-    make("MultiEdit", answer.arguments, ctx)
+    make("MultiEdit", take_hunks(hunks[1:], hunks, {"edits": edits}, ctx.workspace)[0], ctx)
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\n" and (tmp_path / "b.txt").read_text() == "1\ntwo\n"
 
 
@@ -121,21 +115,49 @@ def test_a_part_at_a_last_line_without_an_end_keeps_the_line_ends(tmp_path: Path
     (tmp_path / "a.txt").write_bytes(before.encode())
     arguments = {"file_path": "a.txt", "content": before.replace("x", "new x", 1).replace(line, new)}
     hunks, ctx = proposed(tmp_path, "Write", arguments)
-    answer = answer_for_hunks(hunks[1:], hunks, arguments, ctx.workspace)
-    assert len(hunks) == 2 and isinstance(answer, EditedCall)
-    assert answer.arguments["content"] == before.replace(line, new)
+    assert len(hunks) == 2
+    assert take_hunks(hunks[1:], hunks, arguments, ctx.workspace)[0]["content"] == before.replace(line, new)
 
 
 def test_a_hunk_is_skipped_with_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"{number}\n" for number in range(30)))
     edits = [{"file_path": "a.txt", "old_string": f"\n{n}\n", "new_string": f"\nx{n}\n"} for n in (5, 15, 25)]
-    hunks, ctx = proposed(tmp_path, "MultiEdit", {"edits": edits})
-    said = {hunks[1].patch: "not yet"}
-    answer = answer_for_hunks([hunks[0], hunks[2]], hunks, {"edits": edits}, ctx.workspace, said)
-    assert isinstance(answer, EditedCall)
-    assert answer.note.endswith(f"{hunks[1].patch}\nThey said of it: not yet]")
-    refused = answer_for_hunks([], hunks, {"edits": edits}, ctx.workspace, said)
-    assert refused == Reject("took none of the parts of this change\nOf a.txt:13: not yet")
+    arguments = {"edits": edits}
+    tool = TOOLS["MultiEdit"]
+    preview = tool.preview(tool.read(arguments), ToolContext(Workspace(tmp_path), require_read_first=False))
+    request = REQUEST.replace(tool="MultiEdit", preview=preview, arguments=arguments, cwd=str(tmp_path))
+
+    def asked(*answers: Any) -> Any:
+        left = iter((ReviewHunks(), *answers))
+        return ask_approval(request, lambda dialog: next(left), Workspace(tmp_path))
+
+    answer = asked(True, SkippedHunk("not yet"), True)
+    assert isinstance(answer, EditedCall) and answer.settled
+    assert answer.comment == "Of a.txt:13: not yet"
+    assert "took 2 of the 3 parts" in answer.note and "-15" in answer.note
+    assert asked(True, RemainingHunks(True)) == Approve()
+    assert asked(False, SkippedHunk("not yet"), False) == Reject("Of a.txt:13: not yet")
+    assert asked(True, Defer()) == Defer()
+
+
+def test_hunks_of_a_file_that_changes_meanwhile_are_asked_about_again(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("".join(f"{number}\n" for number in range(30)))
+    arguments = {"edits": [{"file_path": "a.txt", "old_string": f"\n{n}\n", "new_string": "\nx\n"} for n in (5, 25)]}
+    tool = TOOLS["MultiEdit"]
+    preview = tool.preview(tool.read(arguments), ToolContext(Workspace(tmp_path), require_read_first=False))
+    request = REQUEST.replace(tool="MultiEdit", preview=preview, arguments=arguments, cwd=str(tmp_path))
+    shown: list[Dialog] = []
+
+    def put(dialog: Dialog) -> Any:
+        shown.append(dialog)
+        if len(shown) == 3:
+            file.write_text("else\n")
+        return [ReviewHunks(), True, False, decision("reject")][len(shown) - 1]
+
+    assert ask_approval(request, put, Workspace(tmp_path)) == Reject()
+    assert shown[3].warnings[0] == "hunks: this call has none, or its file has changed since it was shown."
+    assert shown[0].by_key("h") is not None and shown[3].by_key("h") is None
 
 
 def test_the_last_hunk_has_no_rest_to_be_asked_about() -> None:

@@ -6,11 +6,10 @@ import threading
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Reject
 from agent_cli.runtime.edit_call import EditableCall
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs.approval import approval_dialog
-from tests.support.terminal_stage import PATIENCE, REQUEST, Stage, asking, later, play
+from tests.support.terminal_stage import PATIENCE, REQUEST, Stage, asking, decision, later, play
 
 CHANGE = EditableCall("Bash", {"command": "touch a"})
 
@@ -30,7 +29,7 @@ def test_a_key_answers_only_after_the_guard() -> None:
         assert not found
         later(stage)
         stage.answer("y")
-        stage.until(lambda: found == [Approve()])
+        stage.until(lambda: found == [decision("approve")])
         stage.has("")
 
     play(story)
@@ -48,7 +47,7 @@ def test_an_answer_typed_too_early_is_held_and_never_becomes_a_message(keys: str
         stage.has(keys.replace("\r", "\n"))
         assert not found
         stage.now += 0.4
-        stage.until(lambda: found == [Approve()])
+        stage.until(lambda: found == [decision("approve")])
         stage.has("")
         assert not stage.live.queued and not stage.session.inbox
 
@@ -74,7 +73,7 @@ def test_a_held_answer_gives_way_to_what_is_typed_after_it() -> None:
         stage.has("")
         later(stage)
         stage.answer("y")
-        stage.until(lambda: found == [Approve()])
+        stage.until(lambda: found == [decision("approve")])
 
     play(story)
 
@@ -104,13 +103,13 @@ def test_a_letter_from_before_the_question_neither_answers_nor_is_sent() -> None
 @pytest.mark.parametrize(
     ("key", "answer"),
     [
-        ("y", Approve()),
-        ("n", Reject()),
-        ("a", Approve(rule="Bash(touch a)")),
-        ("A", Approve(rule="Bash(touch a)", scope="project")),
-        ("1", Approve()),
-        ("3", Approve(rule="Bash(touch a)", scope="project")),
-        ("4", Reject()),
+        ("y", decision("approve")),
+        ("n", decision("reject")),
+        ("a", decision("approve", rule="Bash(touch a)")),
+        ("A", decision("approve", rule="Bash(touch a)", scope="project")),
+        ("1", decision("approve")),
+        ("3", decision("approve", rule="Bash(touch a)", scope="project")),
+        ("4", decision("reject")),
     ],
 )
 def test_a_letter_or_digit_answers_and_a_draft_from_before_stays(key: str, answer: object, draft: str) -> None:
@@ -173,7 +172,7 @@ def test_enter_after_a_letter_answers_at_once_and_escape_refuses() -> None:
         stage.has("a")
         stage.now += 0.1
         stage.press("\r")
-        stage.until(lambda: found == [Approve(rule="Bash(touch a)")])
+        stage.until(lambda: found == [decision("approve", rule="Bash(touch a)")])
         stage.has("")
         stage.session.finish()
         stage.until(lambda: not stage.live.busy)
@@ -182,7 +181,7 @@ def test_enter_after_a_letter_answers_at_once_and_escape_refuses() -> None:
         stage.press("y")
         stage.has("y")
         stage.press("\x1b")
-        stage.until(lambda: found == [Reject()])
+        stage.until(lambda: found == [decision("reject")])
         stage.has("")
 
     play(story)
@@ -199,13 +198,14 @@ def test_a_stray_space_is_no_text_before_an_answer() -> None:
         stage.has(" y")
         stage.now += 0.1
         stage.press("\r")
-        stage.until(lambda: found == [Approve()])
+        stage.until(lambda: found == [decision("approve")])
 
     play(story)
 
 
 @pytest.mark.parametrize(
-    ("word", "answer"), [("yes", Approve()), ("No", Reject()), ("always", Approve(rule="Bash(touch a)"))]
+    ("word", "answer"),
+    [("yes", decision("approve")), ("No", decision("reject")), ("always", decision("approve", rule="Bash(touch a)"))],
 )
 def test_a_whole_word_answers_with_enter(word: str, answer: object) -> None:
     def story(stage: Stage) -> None:
@@ -239,7 +239,7 @@ def test_a_paste_that_the_terminal_does_not_mark_is_no_answer(text: str) -> None
         stage.settle()
         assert not found and stage.live.questions.guard.held is None
         assert not stage.live.queued and not stage.live.line.replying
-        kept = text.replace("\t", "").strip("\r\n")
+        kept = text.strip()
         assert stage.live.line.buffer.text.strip() == kept.replace("\r\n", "\n").replace("\r", "\n")
         stage.live.soon(stage.live.questions.cancel)
 
@@ -249,7 +249,12 @@ def test_a_paste_that_the_terminal_does_not_mark_is_no_answer(text: str) -> None
 @pytest.mark.parametrize("more", ["", "and"])
 @pytest.mark.parametrize(
     ("keys", "answer"),
-    [("y\r", Approve()), ("no\r", Reject()), ("1\r", Approve()), ("always\r", Approve(rule="Bash(touch a)"))],
+    [
+        ("y\r", decision("approve")),
+        ("no\r", decision("reject")),
+        ("1\r", decision("approve")),
+        ("always\r", decision("approve", rule="Bash(touch a)")),
+    ],
 )
 def test_an_answer_and_enter_at_once_answer_unless_more_follows(keys: str, answer: object, more: str) -> None:
     def story(stage: Stage) -> None:
@@ -322,7 +327,7 @@ def test_a_slow_typist_has_more_time_to_type_on() -> None:
         stage.press("y")
         stage.until(lambda: stage.live.questions.guard.held is not None)
         stage.now += 1.1
-        stage.until(lambda: found == [Approve()])
+        stage.until(lambda: found == [decision("approve")])
 
     play(story)
 

@@ -16,7 +16,9 @@ def test_enter_sends_and_while_it_works_it_queues() -> None:
     def story(stage: Stage) -> None:
         stage.press("one\r")
         stage.until(lambda: stage.session.sent == ["one"])
-        stage.press("two\rthree\rdraft")
+        stage.press("two\r")
+        stage.press("three\r")
+        stage.press("draft")
         stage.until(lambda: stage.live.queued == stage.session.inbox == ["two", "three"])
         stage.has("draft")
         # The turn takes the first at its next step.
@@ -35,7 +37,8 @@ def test_enter_sends_and_while_it_works_it_queues() -> None:
 
 def test_up_takes_the_last_queued_message_back_unless_the_turn_has_it() -> None:
     def story(stage: Stage) -> None:
-        stage.press("one\rtwo\rthree\r")
+        for line in ("one\r", "two\r", "three\r"):
+            stage.press(line)
         stage.until(lambda: stage.live.queued == ["two", "three"])
         stage.press("\x1b[A")
         stage.has("three")
@@ -53,7 +56,8 @@ def test_up_takes_the_last_queued_message_back_unless_the_turn_has_it() -> None:
 @pytest.mark.parametrize("key", ["\x03", "\x1b"])
 def test_escape_and_ctrl_c_interrupt_and_keep_the_draft(key: str) -> None:
     def story(stage: Stage) -> None:
-        stage.press("one\rdraft")
+        stage.press("one\r")
+        stage.press("draft")
         stage.has("draft")
         stage.until(lambda: stage.session.sent)
         stage.press(key)
@@ -85,7 +89,8 @@ def test_ctrl_c_clears_the_draft_then_hints_then_leaves() -> None:
 
 def test_a_second_ctrl_c_leaves_only_while_the_work_is_still_stopping() -> None:
     def story(stage: Stage) -> None:
-        stage.press("one\rdraft")
+        stage.press("one\r")
+        stage.press("draft")
         stage.has("draft")
         stage.until(lambda: stage.session.sent)
         stage.press("\x03")
@@ -112,7 +117,8 @@ def test_ctrl_d_leaves_only_on_an_empty_line() -> None:
 @pytest.mark.parametrize("key", ["\x1b\r", "\x1b[13;2u", "\x1b[27;2;13~", "\n", "\\\r"])
 def test_many_keys_make_a_line_end(key: str) -> None:
     def story(stage: Stage) -> None:
-        stage.press(f"one{key}two")
+        for keys in ("one", key, "two"):
+            stage.press(keys)
         stage.has("one\ntwo")
         stage.press("\r")
         stage.until(lambda: stage.session.sent == ["one\ntwo"])
@@ -138,7 +144,8 @@ def test_commands_run_at_once_or_wait_for_the_end_of_the_turn() -> None:
     def story(stage: Stage) -> None:
         stage.press("one\r")
         stage.until(lambda: stage.session.sent == ["one"])
-        stage.press("/todos add x\r/mode plan\r")
+        stage.press("/todos add x\r")
+        stage.press("/mode plan\r")
         stage.until(lambda: stage.session.asides == ["/todos add x"] and stage.live.queued == ["/mode plan"])
         assert not stage.session.inbox
         stage.session.finish()

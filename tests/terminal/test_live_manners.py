@@ -37,7 +37,7 @@ from agent_cli.terminal.render.call_output import fit_rules
 from agent_cli.terminal.render.events import ChangedLines
 from agent_cli.terminal.render.transcript import MAX_ECHO_LINES, Transcript
 from agent_tools.results import CommandOutput, Diff, Note, TodoItem, TodoView
-from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
+from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asking, later, play
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> N
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_message_queued_at_a_question_that_fills_the_window_stays_on_the_screen(count: int) -> None:
     def story(stage: Stage) -> None:
-        asking(stage, plan_dialog({"plan": "\n".join(f"- step {n}" for n in range(40))}))
+        asking(stage, plan_dialog(asked_plan({"plan": "\n".join(f"- step {n}" for n in range(40))})))
         later(stage)
         for number in range(count):
             stage.press("another thing")
@@ -342,7 +342,8 @@ def test_waiting_for_the_first_token_is_not_called_thinking() -> None:
 
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
     def story(stage: Stage) -> None:
-        stage.press("one\rtwo\r")
+        stage.press("one\r")
+        stage.press("two\r")
         stage.until(lambda: stage.session.sent == ["one"] and stage.live.queued == ["two"])
         first = stage.live.marker._timer
         stage.session.finish()

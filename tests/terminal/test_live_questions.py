@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import agent_cli.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
-from agent_cli.core.decisions import Approve, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ToolRequested, ToolStarted, Warned
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.edit_call import EditableCall
@@ -23,7 +22,7 @@ from agent_cli.terminal.dialogs.questions import (
     review_dialog,
 )
 from agent_tools.base import Effect
-from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
+from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asked_review, asking, decision, later, play
 
 CHANGE = EditableCall("Bash", {"command": "touch a"})
 
@@ -31,12 +30,12 @@ CHANGE = EditableCall("Bash", {"command": "touch a"})
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
-        ("\r", Approve()),
-        ("\x1b[B\r", Approve(rule="Bash(touch a)")),
-        ("\x1b[A\r", Reject()),
-        ("\x0e\x0e\x10\r", Approve(rule="Bash(touch a)")),
-        ("\x1b", Reject()),
-        ("\x1b[B\t\r", Approve(rule="Bash(touch a)")),
+        ("\r", decision("approve")),
+        ("\x1b[B\r", decision("approve", rule="Bash(touch a)")),
+        ("\x1b[A\r", decision("reject")),
+        ("\x0e\x0e\x10\r", decision("approve", rule="Bash(touch a)")),
+        ("\x1b", decision("reject")),
+        ("\x1b[B\t\r", decision("approve", rule="Bash(touch a)")),
     ],
 )
 def test_the_list_of_an_approval(keys: str, answer: object) -> None:
@@ -53,8 +52,8 @@ def test_the_list_of_an_approval(keys: str, answer: object) -> None:
 @pytest.mark.parametrize(
     ("keys", "words", "answer"),
     [
-        ("\t", "and be quick", Approve(note="and be quick")),
-        ("\x1b[A\t", "that is wrong", Reject("that is wrong")),
+        ("\t", "and be quick", decision("approve", "and be quick")),
+        ("\x1b[A\t", "that is wrong", decision("reject", "that is wrong")),
     ],
 )
 def test_tab_adds_words_to_an_answer(keys: str, words: str, answer: object) -> None:
@@ -79,7 +78,7 @@ def test_shift_tab_at_an_edit_accepts_all_edits_and_elsewhere_changes_the_mode()
         found = asking(stage, approval_dialog(edit, EditableCall("", {})))
         stage.now += 1
         stage.press("\x1b[Z")
-        stage.until(lambda: found == [Approve(mode="acceptEdits")])
+        stage.until(lambda: found == [decision("approve", mode="acceptEdits")])
         assert stage.session.modes == 0
         stage.session.finish()
         stage.until(lambda: not stage.live.busy)
@@ -122,7 +121,7 @@ def test_escape_closes_the_explanation_first_and_ctrl_c_interrupts() -> None:
         later(stage, 5)
         stage.press("\x03")
         stage.until(lambda: found == ["cancelled"])
-        stage.has("")
+        stage.has("words")
 
     play(story)
 
@@ -190,7 +189,7 @@ def test_a_held_key_does_not_join_a_command() -> None:
         stage.until(lambda: stage.session.asides == ["/todos"])
         assert not found and stage.session.sent == ["go"] and not stage.session.inbox
         stage.press("\x1b")
-        stage.until(lambda: found == [Reject()])
+        stage.until(lambda: found == [decision("reject")])
 
     play(story)
 
@@ -298,9 +297,9 @@ def test_own_words_are_the_last_entry_of_a_question() -> None:
 @pytest.mark.parametrize(
     ("key", "words", "answer"),
     [
-        ("r", "not now", Reject("not now")),
-        ("r", "y", Reject("y")),
-        ("e", "b", EditedCall({"command": "touch ab"})),
+        ("r", "not now", decision("reject", "not now")),
+        ("r", "y", decision("reject", "y")),
+        ("e", "b", decision("edit", arguments={"command": "touch ab"})),
     ],
 )
 def test_the_keys_of_an_approval(key: str, words: str, answer: object) -> None:
@@ -350,13 +349,15 @@ def test_a_question_takes_a_number_or_words() -> None:
 
 def test_the_work_since_the_last_look_can_be_undone_at_a_review() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, review_dialog({"title": "step one", "steps": ["tests written"], "files": []}))
+        found = asking(
+            stage, review_dialog(asked_review({"title": "step one", "steps": ["tests written"], "files": []}))
+        )
         later(stage)
         stage.answer("u")
         stage.until(lambda: stage.live.line.replying)
         stage.press("too much\r")
         stage.until(lambda: found)
-        assert found == [QuestionReply("undo", "too much")]
+        assert found == [decision("undo", "too much")]
 
     play(story)
 
@@ -432,7 +433,7 @@ def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -
         stage.answer("r")
         stage.has("because")
         stage.press(" of it\r")
-        stage.until(lambda: found == [Reject("because of it")])
+        stage.until(lambda: found == [decision("reject", "because of it")])
 
     play(story)
 
@@ -459,7 +460,7 @@ def test_words_that_cannot_be_are_reported_and_stay_in_the_line(monkeypatch: pyt
     monkeypatch.setattr(questions, "check_mode", refuse)
 
     def story(stage: Stage) -> None:
-        found = asking(stage, plan_dialog({"plan": "1. Touch it"}))
+        found = asking(stage, plan_dialog(asked_plan({"plan": "1. Touch it"})))
         later(stage)
         stage.answer("w")
         stage.until(lambda: stage.live.line.replying)
@@ -468,7 +469,7 @@ def test_words_that_cannot_be_are_reported_and_stay_in_the_line(monkeypatch: pyt
         stage.has("bypassPermissions")
         assert not found
         stage.press("\x15be quick\r")
-        stage.until(lambda: found == [QuestionReply("approve", "be quick")])
+        stage.until(lambda: found == [decision("approve", "be quick")])
 
     play(story)
 

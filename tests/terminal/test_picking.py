@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import SessionSummary, summarize_sessions
 from agent_cli.terminal.dialogs.session_picker import SessionFilter, SessionPicker, session_row
+from tests.support.pipe_terminal import PipeTerminal
 from tests.support.session_logs import keep, turn
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
@@ -50,13 +50,14 @@ def test_keys_choose_narrow_and_leave() -> None:
     found = [SessionSummary(f"{n:036x}", Path("x"), name=f"name {n}") for n in range(30)]
 
     def chosen(keys: str) -> str | None:
-        with create_pipe_input() as source:
+        with PipeTerminal() as source:
             source.send_text(keys)
-            picked = SessionPicker(found).run(source, DummyOutput())
+            picked = SessionPicker(found).run(source.stdin, DummyOutput())
         return picked.name if picked else None
 
     assert chosen("\r") == "name 0"
     assert chosen("\x1b[B\x1b[B\r") == "name 2"
+    assert chosen("\x1b[1;129B\x1b[13;1u") == "name 1"
     assert chosen("\x1b[A\r") == "name 29"
     assert chosen("27\r") == "name 27"
     assert chosen("2\x1b[Bx\x7f\r") == "name 2"

@@ -35,3 +35,14 @@ def test_a_new_session_keeps_the_model_and_the_mode(work: Path) -> None:
     done = agent(["--plain", "--model", first], work, stdin=typed)
     assert done.returncode == 0 and "two answers." in done.stdout
     assert re.search(r"mode +acceptEdits", done.stdout) and "one answers." not in done.stdout
+
+
+@pytest.mark.parametrize("command", ["/clear", "/fork", "/new"])
+def test_a_new_session_keeps_the_effort_and_the_rules_of_the_one_before(work: Path, command: str) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Hello."}, {"text": "Hello again."}])
+    rules = "/permissions deny Bash(curl:*)\n/permissions allow Bash(make)\n"
+    typed = f"hello\n{rules}/effort high\n{command}\n/effort\n/permissions\n"
+    done = agent(["--plain", "--model", model], work, stdin=typed)
+    assert done.returncode == 0, done.stderr
+    after = done.stdout[done.stdout.rindex("effort: high") :]
+    assert after.count("Bash(make)") == 1 and after.count("Bash(curl:*)") == 1, done.stdout

@@ -16,7 +16,7 @@ from agent_cli.terminal.dialogs.questions import confirm_dialog, plan_dialog, qu
 from agent_cli.terminal.render.ansi import cells
 from agent_tools.base import Effect
 from agent_tools.results import Diff
-from tests.support.terminal_stage import REQUEST
+from tests.support.terminal_stage import REQUEST, asked_plan, asked_review
 
 LONG_SUFFIX = "rm -f " + " ".join(f"a-file-with-a-long-name-{n:02}" for n in range(60)) + " && echo the-last-words"
 PATCH = "@@ -1,40 +1,40 @@\n" + "\n".join(f"-old line {n}\n+new line {n}" for n in range(40))
@@ -50,10 +50,10 @@ EVERY = {
     "script": command("\n".join(f"echo {n}" for n in range(50)) + "\necho the-last-words"),
     "edit": approval_dialog(EDIT, EditableCall("", {}, (HUNK, HUNK))),
     "hunk": hunk_dialog(HUNK, 1, 3),
-    "plan": plan_dialog(PLAN, ttl=60),
+    "plan": plan_dialog(asked_plan(PLAN), ttl=60),
     "question": question_dialog({"question": "Which of these is the one to take? " * 9, "options": OPTIONS[:4]}),
     "several": question_dialog({"question": "Which?", "options": OPTIONS, "multiSelect": True}),
-    "review": review_dialog({"title": "step one", "files": FILES}),
+    "review": review_dialog(asked_review({"title": "step one", "files": FILES})),
     "confirm": confirm_dialog("Undo it?"),
 }  # fmt: skip
 

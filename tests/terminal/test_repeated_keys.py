@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.core.decisions import Approve
 from agent_cli.runtime.edit_call import EditableCall
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs.approval import approval_dialog
-from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
+from tests.support.terminal_stage import REQUEST, Stage, asking, decision, later, play
 
 CHANGE = EditableCall("Bash", {"command": "touch a"})
 
@@ -25,7 +24,7 @@ def test_an_answer_pressed_again_in_impatience_answers_once_and_stays_out_of_the
             assert not found
             stage.now += 0.2
         stage.now += 1.0
-        stage.until(lambda: found == [Approve()])
+        stage.until(lambda: found == [decision("approve")])
         stage.has("")
         stage.session.finish()
         stage.until(lambda: not stage.live.busy)
@@ -35,7 +34,7 @@ def test_an_answer_pressed_again_in_impatience_answers_once_and_stays_out_of_the
         stage.settle()
         assert not again
         stage.answer(key)
-        stage.until(lambda: again == [Approve()])
+        stage.until(lambda: again == [decision("approve")])
         stage.has("")
         assert not stage.live.queued and not stage.session.inbox
 
@@ -113,6 +112,6 @@ def test_a_repeated_answer_gives_way_to_what_is_typed_after_it() -> None:
         stage.has("")
         later(stage)
         stage.answer("y")
-        stage.until(lambda: found == [Approve()])
+        stage.until(lambda: found == [decision("approve")])
 
     play(story)

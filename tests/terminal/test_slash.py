@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agent_cli.terminal.commands.context import changed_plan, plan_as_text, plan_from_text
-from agent_cli.terminal.dialogs.questions import parse_choice, read_plan_verdict
+from agent_cli.terminal.dialogs.model import TextInput
+from agent_cli.terminal.dialogs.questions import question_dialog, read_plan_verdict
 from agent_tools.results import TodoItem
+from tests.support.terminal_stage import asked_plan, decision
 
 PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))
 
@@ -43,28 +45,40 @@ def test_anything_else_is_reported(words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "verdict", "mode", "text"),
     [
-        ("y", "approve", None, ""),
+        ("y", "approve", "", ""),
         ("yes acceptEdits", "approve", "acceptEdits", ""),
         ("y acceptEdits skip the tests", "approve", "acceptEdits", "skip the tests"),
-        ("y skip the tests", "approve", None, "skip the tests"),
-        ("OK", "approve", None, ""),
-        ("looks good!", "approve", None, ""),
-        ("ok, but smaller", "revise", None, "ok, but smaller"),
-        ("n", "cancel", None, ""),
-        ("", "cancel", None, ""),
-        ("no tests please", "revise", None, "no tests please"),
-        ("yesterday's plan", "revise", None, "yesterday's plan"),
+        ("y skip the tests", "approve", "", "skip the tests"),
+        ("OK", "approve", "", ""),
+        ("looks good!", "approve", "", ""),
+        ("ok, but smaller", "answer", "", "ok, but smaller"),
+        ("n", "reject", "", ""),
+        ("", "reject", "", ""),
+        ("no tests please", "answer", "", "no tests please"),
+        ("yesterday's plan", "answer", "", "yesterday's plan"),
     ],
 )
-def test_verdicts_on_a_plan(words: str, verdict: str, mode: str | None, text: str) -> None:
-    reply = read_plan_verdict(words)
-    assert (reply.verdict, reply.mode, reply.text) == (verdict, mode, text)
+def test_verdicts_on_a_plan(words: str, verdict: str, mode: str, text: str) -> None:
+    assert read_plan_verdict(asked_plan({}), words) == decision(verdict, text, mode=mode)
 
 
 def test_numbers_stand_for_options_and_words_for_themselves() -> None:
-    options = [{"label": "A"}, {"label": "B"}]
-    assert parse_choice("2", options) == "B"
-    assert parse_choice("1, 2", options) == "A, B"
-    assert parse_choice("3", options) == "3"
-    assert parse_choice("neither", options) == "neither"
-    assert parse_choice("", options) == "(no answer)"
+    one = {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}
+    several = {**one, "multiSelect": True}
+    numbers = {"question": "How many?", "options": [{"label": "4"}, {"label": "2"}], "multiSelect": True}
+    for question, words, answer in [
+        (one, "2", "B"), (one, "b", "B"), (one, "neither", "neither"), (one, "", "(no answer)"), (one, "500", "500"),
+        (several, "1, 2", "A, B"), (several, "2,1", "B, A"), (numbers, "4, 2", "4, 2"), (numbers, "1", "4"),
+        (numbers, "3", "3"),
+    ]:  # fmt: skip
+        dialog = question_dialog(question)
+        assert isinstance(dialog.words, TextInput) and dialog.words.read(words) == answer
+        assert dialog.words.read(answer) == answer
+    for question, words, why in [
+        (one, "3", "There is no option 3"),
+        (one, "1 2", "only one"),
+        (several, "12", "no option"),
+    ]:
+        dialog = question_dialog(question)
+        with pytest.raises(ValueError, match=why):
+            dialog.words.read(words)  # type: ignore[union-attr]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.run_environment import UsageError
-from agent_cli.terminal.app.output import AnswerFilter, BackgroundQuestion
+from agent_cli.terminal.app.key_reader import BACKGROUND_ANSWER, AnswerFilter
+from agent_cli.terminal.app.output import BackgroundQuestion
 from agent_cli.terminal.render.theme import (
     ROLES,
     TRUE_COLOR,
@@ -231,7 +232,8 @@ ANSWER = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"
 def test_an_answer_in_two_pieces_is_never_taken_for_keys(cut: int, end: str) -> None:
     answer = f"\x1b]11;rgb:ffff/ffff/ffff{end}"
     found: list[str] = []
-    answers = AnswerFilter(found.append)
+    answers = AnswerFilter()
+    answers.expect(BACKGROUND_ANSWER, found.append)
     keys = answers.keys(f"ab{answer[:cut]}") + answers.keys(f"{answer[cut:]}cd")
     assert (keys, found) == ("abcd", ["rgb:ffff/ffff/ffff"])
     assert answers.keys(answer) == answer
@@ -239,32 +241,19 @@ def test_an_answer_in_two_pieces_is_never_taken_for_keys(cut: int, end: str) -> 
 
 def test_escape_before_the_rest_of_an_answer_is_a_key_at_once() -> None:
     found: list[str] = []
-    answers = AnswerFilter(found.append)
+    answers = AnswerFilter()
+    answers.expect(BACKGROUND_ANSWER, found.append)
     assert [answers.keys("\x1b"), answers.keys(f"{ANSWER[1:]}x")] == ["\x1b", "x"]
     assert found == ["rgb:ffff/ffff/ffff"]
-
-
-class Parser:
-    def __init__(self) -> None:
-        self.keys = ""
-
-    def feed(self, data: str) -> None:
-        self.keys += data
-
-
-class Source:
-    def __init__(self) -> None:
-        self.vt100_parser = Parser()
 
 
 @pytest.mark.parametrize(("after", "ground"), [(0.05, "light"), (60.0, "dark")])
 def test_a_late_answer_changes_nothing_and_is_no_key(after: float, ground: str) -> None:
     now = 100.0
     colors = Colors("auto", {"TERM": "xterm-256color"}, color=True)
-    question, source = BackgroundQuestion(colors, lambda: now, lambda: None), Source()
-    assert question.ask(source) == "\x1b]11;?\x1b\\"
+    question, answers = BackgroundQuestion(colors, lambda: now, lambda: None), AnswerFilter()
+    assert question.ask(answers) == "\x1b]11;?\x1b\\"
     assert question.wait == pytest.approx(0.12)
     now += after
-    source.vt100_parser.feed(f"a{ANSWER}b")
-    assert source.vt100_parser.keys == "ab"
+    assert answers.keys(f"a{ANSWER}b") == "ab"
     assert (colors.background, question.wait) == (ground, 0.0)

@@ -28,6 +28,7 @@ ALLOWED = {
     "tools/agent_tools/web/providers.py": {"WebSearch"},
     "tools/agent_tools/search/ls.py": {"LS"},
     "tools/agent_tools/read.py": {"Read"},
+    "tools/agent_tools/sandbox/denials.py": {"Read"},  # in a rule
     "tools/agent_tools/saved_prompts.py": {"Skill"},
     "tools/agent_tools/shell/jobs.py": {"Bash"},
     "tools/agent_tools/fs/workspace.py": {"Bash"},  # `advice` itself, which asks whether it is offered

@@ -146,11 +146,46 @@ def test_files_of_a_plan_may_be_objects() -> None:
         ("a.py: new\nb.py", ["a.py: new", "b.py"]),
         ([{"purpose": "new", "path": "a.py"}], ["a.py: new"]),
         ([{"path": "a.py", "purpose": None, "lines": 3}], ["a.py: 3"]),
+        ([["a.py", "new"]], ["a.py: new"]),
         ([], []),
     ],
 )
 def test_other_forms_of_a_list_are_read(given: Any, items: list[str]) -> None:
     assert list(ExitPlanMode().read({"plan": "x", "files_to_create": given}).files_to_create) == items
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"files_to_create": [{"path": "a.py", "purpose": "new"}], "tests": [{"path": "t.py", "coverage": "all"}]},
+            "## Files to create\n- a.py: new\n\n## Tests\n- t.py: all",
+        ),
+        ({"plan": None, "steps": ["one", "two"]}, "## Steps\n1. one\n2. two"),
+        ({"goal": "Log in.", "commands": ["make"]}, "## Goal\nLog in.\n\n## Commands\n- make"),
+        ({"plan": {"summary": "Log in.", "steps": ["one", "two"]}}, "## Summary\nLog in.\n\n## Steps\n1. one\n2. two"),
+        (
+            {"plan": "Log in.", "risks": [{"risk": "keys", "mitigation": "rotate"}], "open_questions": []},
+            "Log in.\n\n## Risks\n- keys: rotate",
+        ),
+        ({"plan": ["First this.", "Then that."]}, "First this.\nThen that."),
+        (
+            {"plan": "x", "steps": [{"id": 1, "description": "Write it", "status": "pending"}]},
+            "x\n\n## Steps\n1. Write it",
+        ),
+    ],
+)
+def test_a_plan_in_another_form_loses_nothing(given: Any, text: str) -> None:
+    tool = ExitPlanMode()
+    result = tool.run(tool.read(given), ToolContext(Workspace(Path("/")), env={}))
+    assert result.suspend is not None and plan_text(result.suspend.data) == text
+    assert plan_text(parse_plan(plan_for_editor(result.suspend.data))) == text
+
+
+@pytest.mark.parametrize("given", [{}, {"plan": None, "steps": []}])
+def test_a_plan_without_anything_is_refused(given: Any) -> None:
+    with pytest.raises(ToolError, match="plan"):
+        ExitPlanMode().read(given)
 
 
 @pytest.mark.parametrize("given", [3, [3.5, True], [["a"]]])

@@ -88,6 +88,10 @@ class ToolState:
         """Return what still runs and ends with the conversation: names by ID."""
         return {}
 
+    def outliving(self) -> Mapping[str, str]:
+        """Return what still runs and does not end with the conversation: names by ID."""
+        return {}
+
     def close(self) -> None:
         """Release resources at the end of the conversation."""
 
@@ -230,6 +234,10 @@ class ToolContext:
     def unfinished(self) -> dict[str, str]:
         """Return what still runs and ends with the conversation: names by ID."""
         return {key: name for state in [*self._states.values()] for key, name in state.unfinished().items()}
+
+    def outliving(self) -> dict[str, str]:
+        """Return what still runs and does not end with the conversation: names by ID."""
+        return {key: name for state in [*self._states.values()] for key, name in state.outliving().items()}
 
     def close(self) -> None:
         """Close the states, the latest first, and delete the outputs of commands.

@@ -1,4 +1,4 @@
-"""Imports at the top of a file that load a module only when it is used.
+"""Imports at the top of a file that load a module only when it is used, and patterns that are compiled only then.
 
     with lazy_imports():
         from agent_cli.engine import hook_points
@@ -6,6 +6,10 @@
 binds `hook_points` to a proxy for that module, which is imported when an attribute is first used. Only whole modules
 can be imported in this way. It is for modules that are slow to import and not needed by most one-shot runs; a test
 compares the imports of such a run with a list.
+
+    _LINK = lazy_pattern(r"...")
+
+is for a module that a start or a first command loads, and a pattern that few of them use.
 """
 
 from __future__ import annotations
@@ -16,7 +20,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, AnyStr
+
+if TYPE_CHECKING:
+    import re
 
 _one_at_a_time = _thread.allocate_lock()
 
@@ -33,6 +40,30 @@ class LazyModule(ModuleType):
 
     def __delattr__(self, name: str) -> None:
         delattr(import_module(self.__name__), name)
+
+
+_METHODS = ("match", "fullmatch", "search", "sub", "split", "findall", "finditer", "pattern")
+
+
+class LazyPattern:
+    """Has the methods of a pattern, which is compiled when one is first used."""
+
+    def __init__(self, text: str | bytes, flags: int) -> None:
+        self._text: Any = text
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        import re
+
+        pattern = re.compile(self._text, self._flags)
+        # Found as quickly as those of the pattern from now on.
+        vars(self).update((method, getattr(pattern, method)) for method in _METHODS)
+        return getattr(pattern, name)
+
+
+def lazy_pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return a pattern as `re.compile` does."""
+    return LazyPattern(text, flags)  # type: ignore[return-value]
 
 
 class _LazyPackage:

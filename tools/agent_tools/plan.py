@@ -57,7 +57,7 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
     composed = True
 
     def read(self, arguments: dict[str, Any]) -> ExitPlanModeArgs:
-        named = self.canonical(arguments)
+        named = _with_text(self.canonical(arguments))
         lists = {name: _as_texts(name, value) for name, value in named.items() if name in SECTIONS}
         return super().read({**named, **lists})
 
@@ -74,6 +74,30 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
         return ToolResult("", suspend=Suspend("plan", data))
 
 
+def _with_text(named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with all that has no list of its own in the text; it may be missing beside lists."""
+    plan = named.get("plan")
+    if isinstance(plan, dict):
+        named = {**plan, **{name: value for name, value in named.items() if name != "plan"}}
+        plan = plan.get("plan")
+    kept = {name: value for name, value in named.items() if name in SECTIONS and value}
+    others = {name: value for name, value in named.items() if name not in SECTIONS and name != "plan"}
+    parts = ["\n".join(map(_flat, plan)) if isinstance(plan, list) else plan or ""]
+    if not isinstance(parts[0], str) or not any((kept, others, parts[0])) or not all(map(_is_prose, others.values())):
+        return named
+    for name, value in others.items():
+        lines = [_flat(_as_text(name, item)) for item in value] if isinstance(value, list) else []
+        text = "\n".join(f"- {line}" for line in lines if line) if lines else _flat(value)
+        parts += [f"## {name.replace('_', ' ').capitalize()}\n{text}"] if text else []
+    return {**kept, "plan": "\n\n".join(filter(None, parts))}
+
+
+def _is_prose(value: Any) -> bool:
+    """Return True for text, and for lists and tables of it."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, str | dict | list) and all(map(_is_prose, inner))
+
+
 def _as_texts(name: str, value: Any) -> Any:
     """Return a list of a plan with each object as a text: "path: purpose"."""
     if isinstance(value, dict):
@@ -86,10 +110,13 @@ def _as_texts(name: str, value: Any) -> Any:
 
 
 def _as_text(name: str, item: Any) -> Any:
+    if isinstance(item, list) and len(item) > 1 and all(isinstance(part, str) for part in item):
+        return ": ".join(item)
     if not isinstance(item, dict):
         return item
+    item = {key: value for key, value in item.items() if key not in ("id", "status")}
     key = next((key for key in _ITEM_NAMES if isinstance(item.get(key), str)), next(iter(item), ""))
-    rest = [_flat(value) for other, value in item.items() if other != key and other not in ("id", "status")]
+    rest = [_flat(value) for other, value in item.items() if other != key]
     head, note = _flat(item.get(key)), "; ".join(filter(None, rest))
     if name == "commands":
         return f"{head}  # {one_line(note)}" if note else head

@@ -38,10 +38,11 @@ from agent_cli.runtime.builder import build_agent
 from agent_cli.terminal.app.playback import LOOK_SECONDS, WORD_SECONDS, Pace, PlayedSession
 from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.line_input import read_line
 from agent_cli.terminal.render.console import make_console, prose, styled
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.cancel import CancelToken
+from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import SHELL
 
 app = typer.Typer(add_completion=False)
@@ -210,7 +211,8 @@ class _Demo:
         self._introduce()
         actor = ScriptedActor(self._script(), Pace(self._slowness if os.isatty(1) else 0))
         lines = LineDialogs(self._console, read_line)
-        approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._interactive else deny
+        files = Workspace(run_env.cwd)
+        approver: Approver = (lambda request: ask_approval(request, lines.put, files)) if self._interactive else deny
         agent = build_agent(RunOptions(bare=True), run_env, layers, actor.observe(approver), self._echo)
         agent.use_client(actor)
         self._check(agent.tools)

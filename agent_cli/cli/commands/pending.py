@@ -5,11 +5,12 @@ Also the commands approve, reject, answer, and resume, which continues an interr
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -38,7 +39,7 @@ from agent_cli.terminal.dialogs.questions import review_lines
 from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.plan import plan_text
-from agent_tools.text import escape_controls, one_line, shorten
+from agent_tools.text import escape_controls, one_line, parse_number, shorten
 
 if TYPE_CHECKING:
     from agent_cli.headless.run import FailOnQuestion
@@ -47,6 +48,7 @@ with lazy_imports():
     from agent_cli.cli import decide_calls, run  # the engine, which the list does not need
 
 _MAX_CHARS = 400
+_SCOPES = ("session", "project")
 
 app = typer.Typer(add_completion=False)
 shared = typer.Typer()
@@ -133,11 +135,44 @@ def _details(item: dict[str, Any]) -> list[str]:
     changes = [
         ([d["path"]] if len(diffs) > 1 else []) + str(d.get("patch", d.get("text", ""))).splitlines() for d in diffs
     ]
+    rule = [f"rule {escape_lookalikes(item['rule'])}"] if item["rule"] else []
     facts = [escape_lookalikes(fact) for fact in (*([lookalikes] if lookalikes else []), *item["facts"])]
-    return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes), f"asked because it {item['reason']}", *facts]
+    why = f"asked because it {item['reason']}"
+    return [*effects, f"in {item['cwd']}", *_numbered(list(chain.from_iterable(changes))), why, *rule, *facts]
 
 
-@shared.command(epilog=examples("agent approve", "agent approve 1a2b3c4d --all", "agent approve --mode acceptEdits"))
+def _numbered(lines: list[str]) -> list[str]:
+    """Number the hunks of a change, if there are several, for `agent approve --hunks`."""
+    heads = [at for at, line in enumerate(lines) if line.startswith("@@ ")]
+    for number, at in enumerate(heads if len(heads) > 1 else (), 1):
+        lines[at] += f" (hunk {number})"
+    return lines
+
+
+def _hunk_indexes(text: str | None) -> tuple[int, ...] | None:
+    """Return the indexes of hunks that are numbered from 1. Raises typer.BadParameter."""
+    if text is None:
+        return None
+    numbers = [parse_number(word) for word in text.replace(",", " ").split()]
+    if not numbers or 0 in numbers:
+        raise typer.BadParameter(f"--hunks: expected the numbers of hunks from 1, such as 1,3, not {text!r}.")
+    return tuple(number - 1 for number in numbers)
+
+
+def _arguments(text: str | None) -> dict[str, Any] | None:
+    """Return the arguments of a call. Raises typer.BadParameter."""
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise typer.BadParameter("--arguments: expected a JSON object.")
+    return found
+
+
+@shared.command(epilog=examples("agent approve", "agent approve 1a2b3c4d --all", "agent approve --hunks 1,3"))
 def approve(
     words: Calls = None,
     every: EveryCall = False,
@@ -151,15 +186,37 @@ def approve(
         ),
     ] = "",
     text: Annotated[str, typer.Option("--with", metavar="TEXT", help="A comment for the model.")] = "",
+    rule: Annotated[
+        str,
+        typer.Option("--rule", metavar="RULE", help="Allow such calls from now on, by a rule of the question."),
+    ] = "",
+    scope: Annotated[
+        str,
+        typer.Option(
+            "--scope",
+            metavar="SCOPE",
+            autocompletion=completion.one_of_choices(_SCOPES),
+            help=f"How long the rule holds: {one_of(_SCOPES)}.",
+        ),
+    ] = "session",
+    hunks: Annotated[
+        str | None,
+        typer.Option("--hunks", metavar="NUMBERS", help="Make these hunks of a change only, counted from 1: 1,3."),
+    ] = None,
+    arguments: Annotated[
+        str | None, typer.Option("--arguments", metavar="JSON", help="Run the call with these arguments instead.")
+    ] = None,
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> int:
-    if mode and mode not in MODES:
-        raise typer.BadParameter(f"{mode} is not one of {', '.join(MODES)}.")
+    for value, known in ((mode or MODES[0], MODES), (scope, _SCOPES)):
+        if value not in known:
+            raise typer.BadParameter(f"{value} is not one of {', '.join(known)}.")
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
-    return decide_calls.decide_calls(
-        words or (), decide_calls.PendingDecision("approve", every=every, mode=mode, text=text), options
+    decision = decide_calls.PendingDecision(
+        "approve", every, text, (), mode, rule, cast(Any, scope), _hunk_indexes(hunks), _arguments(arguments)
     )
+    return decide_calls.decide_calls(words or (), decision, options)
 
 
 @shared.command(epilog=examples('agent reject --why "use pytest instead"', "agent reject 1a2b3c4d --all"))

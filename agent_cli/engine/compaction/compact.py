@@ -29,7 +29,13 @@ from agent_cli.core.window import (
     count_tokens,
     truncate_to_tokens,
 )
-from agent_cli.engine.compaction.carry_over import CarryOver, build_carry_over, superseded
+from agent_cli.engine.compaction.carry_over import (
+    CarryOver,
+    build_carry_over,
+    forget_hidden_files,
+    superseded,
+    visible_calls,
+)
 from agent_cli.engine.compaction.measure import compaction_limit, overhead_tokens, scaled, used_tokens, window_tokens
 from agent_cli.engine.compaction.summarize import fits_whole, summarize_plainly, write_summary
 from agent_cli.engine.turn import Turn
@@ -311,9 +317,10 @@ def _only_cuts(turn: Turn, trigger: Trigger, cuts: dict[str, str], used: int, fr
 
 
 def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
-    window = turn.deps.state.window
+    window, before = turn.deps.state.window, visible_calls(turn)
     window.apply(event, len(turn.history))
     turn.refresh_view()
+    event = event.replace(seen={**forget_hidden_files(turn, before, event), **event.seen})
     # A result that is no longer shown is no reason to skip a call.
     turn.repeats.forget()
     yield event

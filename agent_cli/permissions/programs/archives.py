@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import REMOTE, Touch
@@ -116,17 +116,20 @@ def _tar(found: Arguments) -> Iterator[Touch]:
             yield from (Touch("remove", w, follows="below" if "h" in letters else "") for w in below)
 
 
+_UNZIP_SHOWS = "-l -v -t -z -Z -p -c"
+
+
 def _unzip(found: Arguments) -> Iterator[Touch]:
     operands = found.operands
     yield from (Touch("read", w) for w in operands[:1])
-    if not {"-l", "-v", "-t", "-p", "-c", "-z", "-Z"} & {option.name for option in found.options}:
+    if not found.has(*_UNZIP_SHOWS.split()):
         into = next(iter(found.values("-d")), Word("."))
         yield Touch("into", into)
         yield Touch("unpack", operands[0] if operands else Word("-"), into)
 
 
 def _zip(found: Arguments) -> Iterator[Touch]:
-    if any(re.fullmatch(r"-\w*TT", w.text) for w in found.words):
+    if any(re.match(r"-\w*TT", w.text) for w in found.words):
         yield Touch("run", Word("-TT"), starts=True)
     operands = found.operands
     names = {option.name for option in found.options}
@@ -218,39 +221,62 @@ def files_of_list(path: str) -> list[str] | None:
     return None if odd else names
 
 
-def _shows(*options: str) -> Callable[[Arguments], str]:
-    """Return a check that a packer is told to list, test or show an archive and not to unpack it."""
-    return lambda found: "" if found.has(*options) else "packing or unpacking"
-
-
 def _check_ar(found: Arguments) -> str:
     letters = "".join(found.texts[:1])
     return "" if re.fullmatch(r"[tp][vO]*", letters) and "@" not in {w[:1] for w in found.texts} else f"ar {letters}"
 
 
 def _check_seven(found: Arguments) -> str:
-    shows = found.texts[:1] in (("l",), ("t",)) and not any(text.startswith("@") for text in found.texts)
-    return "" if shows else "packing or unpacking"
+    # Masks are expanded by the program itself, and a list of names may be anywhere.
+    named = any(set("*?@") & set(text) for text in found.texts)
+    return "" if found.texts[:1] in (("l",), ("t",)) and not named else "packing or unpacking"
 
 
-_PACKER = Row(
-    "rewrite",
-    shows="content",
-    check=_shows("-l", "--list", "-t", "--test", "-c", "--stdout", "--to-stdout"),
-    flags="-l --list -t --test -c --stdout --to-stdout -d --decompress -k --keep -q -v -1 -2 -3 -4 -5 -6 -7 -8 -9 -n -f",
-    others="maybe",
-    write="-o",
-    act="--files --files0",
-    value="-S --suffix -T --threads -b --bits",
-    tree="-r --recursive",
-)
+def _shows(found: Arguments) -> bool:
+    """Return True if a packer writes to its output, or lists or tests: the last option that says what to do counts."""
+    last = next((o.name for o in reversed(found.options) if o.name in _ACTIONS), "")
+    return last in _LOOKS or found.has("-c", "--stdout", "--to-stdout")
+
+
+def _check_packer(found: Arguments) -> str:
+    return "" if _shows(found) and not found.has(*_REMOVES) else "packing or unpacking"
+
+
+_LOOKS = ("-t", "--test", "-l", "--list")
+_ACTIONS = (*_LOOKS, "-d", "--decompress", "--uncompress", "-z", "--compress")
+_REMOVES = ("--rm", "-j")
+
+
+def _packer(value: str, *, keeps: bool = False) -> Row:
+    """Return the row of a program that packs or unpacks each file in its place. keeps: it leaves the file there."""
+
+    def effects(found: Arguments) -> Iterator[Touch]:
+        stays = _shows(found) or found.has("-k", "--keep") or (keeps and not found.has(*_REMOVES))
+        deep, forced = found.has("-r", "--recursive"), found.has("-f", "--force")
+        for word in found.operands:
+            yield Touch("tree" if deep else "read", word)
+            yield Touch("write", word)
+            if not stays:
+                yield Touch("remove", word, follows="below" if deep and forced else "named", selective=deep)
+
+    return Row(
+        "move", shows="content", check=_check_packer, write="-o", act="--files --files0", value=value, others="maybe",
+        flags="-c -d -f -j -k -l -n -N -q -r -t -v -z -1 -2 -3 -4 -5 -6 -7 -8 -9 -e --stdout --to-stdout --decompress "
+        "--uncompress --force --keep --list --no-name --name --quiet --recursive --test --verbose --fast --best --rm "
+        "--compress --rsyncable", tree="-r --recursive", effects=effects,
+    )  # fmt: skip
+
+
 ARCHIVE_ROWS = expand_rows({
     "tar bsdtar gtar": Row("", own=True, subcommands=1, effects=_tar),
     "zip": Row("", starts="-TT --unzip-command", act="-m --move -@ --names-stdin", into="-b",
         write="-O --output-file -lf --logfile-path", value="-x -i -n", effects=_zip),
-    "unzip": Row("", shows="content", flags="-l -v -t -z -Z -p -c -q -1", into="-d", value="-x", act="-: -P",
-        check=_shows("-l", "-v", "-t", "-z", "-Z", "-p", "-c"), others="maybe", effects=_unzip),
-    "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd brotli": _PACKER,
+    "unzip": Row("", shows="content", flags=_UNZIP_SHOWS + " -q -1", into="-d", value="-x", act="-: -P",
+        check=lambda found: "" if found.has(*_UNZIP_SHOWS.split()) else "unpacking", others="maybe", effects=_unzip),
+    "gzip gunzip bzip2 bunzip2": _packer("-S --suffix -b --bits"),
+    "xz unxz": _packer("-S --suffix -T --threads"),
+    "zstd unzstd": _packer("-T? -b? --threads", keeps=True),
+    "brotli": _packer("-S --suffix", keeps=True),
     "lz4": Row("second"),
     "ar": Row("", shows="content", own=True, subcommands=1, check=_check_ar, effects=_ar),
     "cpio": Row("", write="-O -F --file", read="-I", starts="--rsh-command",

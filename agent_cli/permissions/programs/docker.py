@@ -10,15 +10,16 @@ from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import SERVICE, Row, expand_rows, reading_row
 from agent_cli.permissions.programs.rows.network import by_verbs, copied_across, values_of
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 
 _GROUPS = ("container", "image", "buildx", "builder", "compose")
 _BUILDS = ("build", "bake", "save", "export", "config")
 _RUNS = ("run", "create", "exec")
 # What gives a container the machine itself.
-_POWERS = re.compile(
+_POWERS = lazy_pattern(
     r"--privileged|--(?:pid|ipc|uts|userns|cgroupns|net|network)(?:=host)?|--cap-add.*|--device.*|--security-opt.*|--gpus.*"
 )
-_SOCKET = re.compile(r"/(?:var/)?run/(?:docker|podman|containerd)\b.*")
+_SOCKET = lazy_pattern(r"/(?:var/)?run/(?:docker|podman|containerd)\b.*")
 
 
 def _docker(found: Arguments) -> Iterator[Touch]:

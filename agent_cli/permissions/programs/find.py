@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
 Follows = Literal["", "named", "below"]
@@ -29,8 +29,8 @@ _SHOWS = frozenset("-print -print0 -ls -printf -quit".split())
 # Tests that may hold for everything below a directory.
 _BROAD = frozenset("-type -xtype -maxdepth -mindepth -regextype -printf -fstype".split())
 # Names in which an asterisk or question mark is all that is special.
-PLAIN_GLOB = re.compile(r"[\w.*?-]+")
-_EVERY_NAME = re.compile(r"(?:\*|\./\*|.*/\*)")
+PLAIN_GLOB = lazy_pattern(r"[\w.*?-]+")
+_EVERY_NAME = lazy_pattern(r"(?:\*|\./\*|.*/\*)")
 # The last one given is in force.
 _FOLLOWING: Mapping[str, Follows] = {"-H": "named", "-L": "below", "-P": ""}
 

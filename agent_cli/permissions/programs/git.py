@@ -16,6 +16,7 @@ from agent_cli.permissions.programs.effects import REMOTE, Touch
 from agent_cli.permissions.programs.row import CONFIG, KEYS
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
 # Options of git that run, read or write something else, with any subcommand.
@@ -28,8 +29,8 @@ GIT_WRITES = frozenset("--output --output-directory --export-marks --prefix --in
 GIT_READS = frozenset("--file --contents --exclude-from --pathspec-from-file --import-marks --reference".split())
 # Those of them whose value is a program, or with which git starts one.
 _STARTS = frozenset(
-    "--ext-diff --exec --exec-path --upload-pack --receive-pack --open-files-in-pager --extcmd --tool "
-    "--gpg-sign-program --smtp-server --paginate".split()
+    "--ext-diff --exec --exec-path --upload-pack --receive-pack --open-files-in-pager --extcmd --tool --config "
+    "--config-env --gpg-sign-program --smtp-server --paginate".split()
 )
 GIT_RUNNERS = frozenset(
     "difftool mergetool filter-branch send-email daemon instaweb remote-ext remote-fd web--browse "
@@ -82,8 +83,15 @@ _VALUED = frozenset(
     "--list-cmds".split()
 )
 # Programs that git may be told to use as a pager or editor without a question.
-_USUAL_PROGRAM = re.compile(r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d")
-_RUNNING = frozenset(("difftool", "mergetool", "for-each-repo", "filter-branch"))
+_USUAL_PROGRAM = lazy_pattern(
+    r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d"
+)
+_RUNNING = frozenset(
+    "difftool mergetool for-each-repo filter-branch remote-ext merge-index daemon instaweb send-email web--browse "
+    "submodule--helper".split()
+)
+# Subcommands whose arguments change with every call, and name no program, script or output file.
+OFFERED = ("add", "commit")
 _NETWORK = frozenset("push pull fetch clone ls-remote lfs".split())
 _NEEDS_KEYS = frozenset("push pull fetch clone ls-remote lfs send-email".split())
 _NEEDS_CONFIG = frozenset("submodule worktree init sparse-checkout maintenance flow".split())
@@ -148,8 +156,7 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         if name == "-C" and given.text:
             yield Touch("run", Word("-C")) if REMOTE.match(given.text) else Touch("write", given)
         elif not (name == "-c" and given.text and sets_harmless(given)) and name not in _HARMLESS_OPTIONS:
-            usual = name == "-c" and _usual_pager(given.text)
-            yield Touch("run", Word(name), starts=name == "-c" and not usual)
+            yield Touch("run", Word(name), starts=name in ("--config-env", "--exec-path"))
         if name == "--work-tree" and given.text:
             yield Touch("write", given)
     if not found.subcommand:
@@ -165,6 +172,8 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         yield Touch("write", Word(".git/config"))
     elif sub == "bisect" and operands[:1] and operands[0].text in ("run", "visualize", "view"):
         yield Touch("run", operands[0])
+    elif sub == "stash" and any(re.fullmatch(r"-\w*[au]\w*|--all|--include-untracked", t) for t in found.texts):
+        yield Touch("into", Word("."))
     elif sub == "apply" or sub == "am":
         yield from (Touch("names", w) for w in operands or [Word("-")])
         yield from _elsewhere(rest)
@@ -211,7 +220,7 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
     elif sub == "lfs" and operands[:1] and operands[0].text in ("install", "update", "uninstall"):
         yield Touch("write", Word(".git/hooks"))
     elif sub == "bundle" and len(operands) > 1 and operands[0].text == "create":
-        yield Touch("write", operands[1])
+        yield Touch("write", operands[1], replaces=True)
 
 
 def _elsewhere(rest: Sequence[Word]) -> Iterator[Touch]:
@@ -233,7 +242,7 @@ def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
         if long and any(o.startswith(name) for o in GIT_RUNS):
             yield Touch("run", Word(name), starts=any(o.startswith(name) for o in _STARTS))
         elif long and any(o.startswith(name) for o in GIT_WRITES):
-            yield Touch("write", given)
+            yield Touch("write", given, replaces=name not in ("--prefix", "--object-dir"))
             if sub in _SHOWING:
                 # With --format it writes any text, for example into a script that another rule allows to run.
                 yield Touch("run", Word(name))
@@ -254,9 +263,10 @@ def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
         if match is None:
             continue
         if kind == "run":
-            yield Touch("run", Word(f"-{letter}"), starts=letter != "c")
+            yield Touch("run", Word(f"-{letter}"), starts=True)
         else:
-            yield Touch(kind, word.replace(text=match[1]) if match[1] else following)
+            given = word.replace(text=match[1]) if match[1] else following
+            yield Touch(kind, given, replaces=kind == "write" and sub != "config")
 
 
 def sets_harmless(word: Word) -> bool:
@@ -304,7 +314,7 @@ def starts_unseen(words: Sequence[Word]) -> Iterator[tuple[str, str]]:
     elif sub in _RUNNING:
         yield f"git {sub}, which runs other commands,", sub
     for touch in git_effects(words):
-        if touch.kind == "run" and touch.starts and touch.word.text not in (sub, "-c"):
+        if touch.kind == "run" and touch.starts and touch.word.text != sub:
             yield f"git with {touch.word.text}, which may run other commands,", touch.word.text
 
 
@@ -335,7 +345,7 @@ def git_needs_network(words: Sequence[Word]) -> bool:
 
 
 _READS_REMOTES = frozenset(("-v", "--verbose", "show", "get-url"))
-_BRANCH = re.compile(r"-[dDmMcCut]+|--(?:delete|move|copy|track|set-upstream-to|unset-upstream|edit-description)\b.*")
+_BRANCH = lazy_pattern(r"-[dDmMcCut]+|--(?:delete|move|copy|track|set-upstream-to|unset-upstream|edit-description)\b.*")
 
 
 def git_outside_reason(words: Sequence[Word], root: Path) -> str:

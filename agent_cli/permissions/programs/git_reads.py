@@ -21,6 +21,7 @@ from agent_cli.permissions.programs.git import only_gets
 from agent_cli.permissions.programs.parsing import parse_words
 from agent_cli.permissions.programs.row import Row, reading_row
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 from agent_tools.process.guarded_git import GitError, GitRun
 from agent_tools.record import Value
 
@@ -111,7 +112,7 @@ _NESTED = {
     ("config", "--get-all"): reading_row("text"),
 }
 # Formats for which git runs gpg. A sign before a placeholder adds or removes a line feed or a space.
-_SIGNED = re.compile(r"%[-+ ]?G|signature")
+_SIGNED = lazy_pattern(r"%[-+ ]?G|signature")
 # Options with which `git branch` and `git tag` list; otherwise a name would create a branch or tag.
 _LISTING = frozenset("--list -l --contains --no-contains --merged --no-merged --points-at".split())
 _NO_OPERANDS = frozenset(("remote", "count-objects"))
@@ -121,7 +122,7 @@ _CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
 _MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
 # Configuration entries, including the user's own, that may contain a password or token.
-_SECRET_KEY = re.compile(
+_SECRET_KEY = lazy_pattern(
     r"(?:https?|url|credential|sendemail|imap|github|gitlab|hub|gitea|azure)\..*"
     r"|.*(?:token|passw|secret|cookie|extraheader|auth\b|api-?key).*",
     re.IGNORECASE | re.DOTALL,

@@ -22,6 +22,7 @@ from agent_cli.permissions.programs.reads import Reads, reads_of
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.table import find_row, program_name, row_of
 from agent_cli.permissions.shell.words import SimpleCommand, Word
+from agent_tools.lazy import lazy_pattern
 
 # Words that after yarn and pnpm are no program, as they are after npx. "r" runs one.
 _SUBCOMMANDS = frozenset(
@@ -31,8 +32,8 @@ _SUBCOMMANDS = frozenset(
 )
 # Subcommands of git whose next word says what they do.
 _GIT_NESTED = frozenset("submodule bisect worktree config bundle stash remote reflog notes sparse-checkout".split())
-_URL = re.compile(r"https?://(?:[^/@\s]*@)?([^/:\s]+)", re.I)
-_REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]|rsync://|ssh://")
+_URL = lazy_pattern(r"https?://(?:[^/@\s]*@)?([^/:\s]+)", re.I)
+_REMOTE = lazy_pattern(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]|rsync://|ssh://")
 _TRANSFERS = frozenset("curl wget http https xh".split())
 
 
@@ -204,6 +205,12 @@ def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
         elif rest[0].text in _SUBCOMMANDS:
             return words
     return rest if size and rest and not (rest[0].why or rest[0].pattern) else words
+
+
+def offered_verbs(program: str) -> list[tuple[str, ...]]:
+    """Return the subcommands of a program for which a rule with any arguments is offered; () for the program itself."""
+    offers = git.OFFERED if program_name(program) == "git" else row_of(program).offers
+    return [() if verb == "*" else tuple(verb.split()) for verb in offers]
 
 
 def option_effects(options: Sequence[GivenOption], row: Row) -> Iterator[Touch]:

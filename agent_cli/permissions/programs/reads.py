@@ -21,13 +21,14 @@ from agent_cli.permissions.programs.rows.network import PLAIN_OPERAND
 from agent_cli.permissions.programs.rows.reading import GIVE_PATTERN, SHOWING
 from agent_cli.permissions.programs.table import ROWS
 from agent_cli.permissions.shell.words import Word, sets_variable
+from agent_tools.lazy import lazy_pattern
 
 Reads = tuple[FileRead, ...] | str
 _ABOUT = (("--help",), ("--version",))
 _MORE_WORDS = "a pattern, which may become more words"
 _LEAVING = frozenset(("exit", "return", "break", "continue"))
 BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
-_STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
+_STRICTER = lazy_pattern(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
 _TESTS = frozenset(
     "! -a -o -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N -z -n -t = == != < > -nt -ot -ef "
     "-eq -ne -lt -le -gt -ge".split()

@@ -31,7 +31,7 @@ class Row:
         and then in the same word.
     read: the value is a file that is read. steer: the same, and it says what else is done.
     write, into: the value is a file, or directory, that is written.
-    run: the value is a program, or decides what is run or sent elsewhere. starts: those that start a program.
+    run: the value is code, or decides what is run or sent elsewhere. starts: it may be any program, or start one.
     act: the option alone exceeds what a rule for the program allows.
     other: the value is no file, but it changes what the program does.
     chdir: the value is the directory that a wrapped command runs in.
@@ -63,6 +63,8 @@ class Row:
         unless that is a subcommand, and "=pip" for a program with that name.
     interprets: its operands or options are programs, so that a prefix rule would allow anything.
     subcommands: number of its first words that say what it does.
+    offers: subcommands, with commas between them, for which a rule with any arguments is offered; "*" for all: they run
+        the project's own code, or take arguments that change with every call, none of which names a program or output.
     renames: a link where it writes is replaced, not followed. empties: what it writes to was there before for certain.
     """
 
@@ -70,50 +72,102 @@ class Row:
         self, operands: Operands = "", *, flags: str = "", value: str = "", read: str = "", steer: str = "",
         write: str = "", into: str = "", run: str = "", starts: str = "", act: str = "", chdir: str = "",
         other: str = "", single: bool = False, shows: Operands = "", check: Callable[[Arguments], str] | None = None,
-            counted: bool = False,
-        here: bool = False, tree: str = "", numbers: bool = False, apart: bool = False, strict: bool = False,
-        most: int = 0,         follows: Literal["", "named"] = "", partly: bool = False, others: Role | None = None,
+        counted: bool = False, here: bool = False, tree: str = "", numbers: bool = False, apart: bool = False,
+        strict: bool = False, most: int = 0, follows: Literal["", "named"] = "", partly: bool = False,
+        others: Role | None = None,
         prepare: Callable[[Sequence[Word]], list[Word]] | None = None, own: bool = False,
         effects: Callable[[Arguments], Iterator[Touch]] | None = None,
         network: str = "", builds: str = "", hosts: str = "", outside: str = "", local: str = "",
         outside_verbs: Mapping[str, str] | None = None, verbs: Mapping[str, Row] | None = None,
         asks: Callable[[str, Arguments], str] | None = None, versions: str = "", wraps: int | None = None,
         gated: bool = False, hides: bool = False, starts_after: str = "", interprets: bool = False,
-        subcommands: int = 0, renames: bool = False, empties: bool = False,
+        subcommands: int = 0, offers: str = "", renames: bool = False, empties: bool = False,
     ) -> None:  # fmt: skip
+        # Nothing is split here: there are hundreds of rows, of which a command needs one or two.
         self.operands = operands
         self.shows: Operands = shows or (operands if operands in _READING else "")
-        self._names: tuple[tuple[Role, str], ...] = (
+        self.names: list[tuple[Role, str]] = [
             ("flag", flags), ("value", value), ("read", read), ("steer", steer), ("write", write), ("into", into),
             ("other", other), ("act", act), ("run", run), ("run", starts), ("chdir", chdir),
-        )  # fmt: skip
+        ]  # fmt: skip
         self.starts = starts
         self.check, self.counted, self.here = check, counted, here
-        self.tree = tree.split()
-        self.single = single
-        self.numbers, self.apart, self.strict, self.most = numbers, apart, strict, most
+        self.single, self.numbers, self.apart, self.strict, self.most = single, numbers, apart, strict, most
         self.follows: Literal["", "named"] = follows
         self.partly = partly
         self.unlisted: Role = others or ("run" if flags and not self.shows and wraps is None else "maybe")
         self.prepare, self.effects, self.own = prepare, effects, own
-        self.network, self.builds, self.hosts = network.split(), builds.split(), hosts.split()
-        self.local = local.split()
+        self._texts = (tree, network, builds, hosts, versions, starts_after, offers, local)
         self.outside, self.outside_verbs = outside, outside_verbs or {}
         self.verbs, self.asks = verbs or {}, asks
-        self.versions = versions.split()
         self.wraps, self.gated, self.hides, self.interprets = wraps, gated, hides, interprets
-        self.starts_after = starts_after.split()
         self.subcommands, self.renames, self.empties = subcommands, renames, empties
+        self.joined: tuple[str, ...] = ()
+
+    @cached_property
+    def _words(self) -> list[list[str]]:
+        return [text.split() for text in self._texts]
+
+    @property
+    def tree(self) -> list[str]:
+        """Options with which directories are read recursively."""
+        return self._words[0]
+
+    @property
+    def network(self) -> list[str]:
+        """Subcommands that need a network."""
+        return self._words[1]
+
+    @property
+    def builds(self) -> list[str]:
+        """Subcommands that may need a network."""
+        return self._words[2]
+
+    @property
+    def hosts(self) -> list[str]:
+        """Hosts that it contacts."""
+        return self._words[3]
+
+    @property
+    def versions(self) -> list[str]:
+        """Words that make it print its version."""
+        return self._words[4]
+
+    @property
+    def starts_after(self) -> list[str]:
+        """Subcommands behind which there is the name of a program."""
+        return self._words[5]
+
+    @property
+    def offers(self) -> list[str]:
+        """Subcommands for which a rule with any arguments is offered."""
+        return [verb.strip() for verb in self._texts[6].split(",") if verb.strip()]
+
+    @property
+    def local(self) -> list[str]:
+        """Subcommands that need neither a network nor a place outside."""
+        return self._words[7]
+
+    @cached_property
+    def _listed(self) -> list[tuple[Role, str]]:
+        """The options by role, with those of `reading_row` in full."""
+        if not self.joined:
+            return self.names
+        letters, valued, optional, long, long_valued = self.joined
+        flags = " ".join([f"-{letter}" for letter in letters] + [f"--{name}" for name in long.split()])
+        value = " ".join([f"-{letter}" for letter in valued] + [f"-{letter}?" for letter in optional])
+        value += "".join([f" --{name}" for name in long_valued.split()])
+        return [("flag", flags), ("value", value), *self.names]
 
     @cached_property
     def roles(self) -> dict[str, Role]:
         """The role of each option by its name."""
-        return {name.rstrip("?"): role for role, names in self._names for name in names.split()}
+        return {name.rstrip("?"): role for role, names in self._listed for name in names.split()}
 
     @cached_property
     def optional(self) -> frozenset[str]:
         """Options whose value, if they have one, is in the same word."""
-        return frozenset(name[:-1] for _, names in self._names for name in names.split() if name.endswith("?"))
+        return frozenset(name[:-1] for _, names in self._listed for name in names.split() if name.endswith("?"))
 
     @cached_property
     def long(self) -> tuple[str, ...]:
@@ -141,12 +195,9 @@ def reading_row(
     letters, valued: its options of one letter, without and with a value. optional: those whose value may be left out.
     long, long_valued: its long options, without the dashes; `name?` if the value may be left out.
     """
-    flags = [f"-{letter}" for letter in letters] + [f"--{name}" for name in long.split()]
-    value = [f"-{letter}" for letter in valued] + [f"-{letter}?" for letter in optional]
-    value += [f"--{name}" for name in long_valued.split()]
-    flags += str(more.pop("flags", "")).split()
-    value += str(more.pop("value", "")).split()
-    return Row(shows, flags=" ".join(flags), value=" ".join(value), **more)  # type: ignore[arg-type]
+    row = Row(shows, **more)  # type: ignore[arg-type]
+    row.joined = (letters, valued, optional, long, long_valued)
+    return row
 
 
 KEYS = "needs keys or a login, which the sandbox hides"

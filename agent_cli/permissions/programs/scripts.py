@@ -13,6 +13,7 @@ from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 
 
 def _sed_regex(end: str) -> str:
@@ -26,7 +27,7 @@ def _sed_regex(end: str) -> str:
 
 
 _SED_ADDRESS = rf"(?:\d+|\$|/{_sed_regex('/')}/I?)"
-_SHORT_SED = re.compile(
+_SHORT_SED = lazy_pattern(
     rf"{_SED_ADDRESS}?(?:,\s*(?:\+\d+|{_SED_ADDRESS}))?\s*!?\s*"
     rf"(?:[pdDgGhHxnNqQ=lF]|:[ ]*[A-Za-z]\w*|[btT](?:[ ]*[A-Za-z]\w*)?|s(?P<s>[/|#,@:;!%_]){_sed_regex('(?P=s)')}(?P=s)"
     r"(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
@@ -48,8 +49,8 @@ def only_edits(script: str) -> bool:
     return True
 
 
-_AWK_ACTIONS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b")
-_AWK_TOKEN = re.compile(
+_AWK_ACTIONS = lazy_pattern(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b")
+_AWK_TOKEN = lazy_pattern(
     r"""(?P<blank>[ \t]+|\#[^\n]*)
       | (?P<text>"(?:[^"\\\n]|\\[^\n])*")
       | (?P<name>[A-Za-z_]\w*)
@@ -59,7 +60,7 @@ _AWK_TOKEN = re.compile(
     re.VERBOSE,
 )
 # Without brackets, in which a slash ends the expression for some versions only.
-_AWK_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^\]/\\\n\[]+\])*/")
+_AWK_REGEX = lazy_pattern(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^\]/\\\n\[]+\])*/")
 _BEFORE_REGEX = frozenset(("", "(", ",", "{", "}", ";", "\n", "!", "~", "&&", "||", "==", "!=", "?", ":", "=", "$"))
 _NAMES_BEFORE_REGEX = frozenset(("print", "printf", "return", "in", "else", "do", "case"))
 

@@ -22,6 +22,7 @@ from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.shell.parser import MAX_CHARS, ShellParseError, parse_tree
 from agent_cli.permissions.shell.walker import MAX_PARTS, Walk
 from agent_cli.permissions.shell.words import Analysis, Scope, SimpleCommand, Word, Wrapper, is_plain_assignment
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 from agent_tools.text import UNSAFE
 
@@ -29,8 +30,8 @@ _SHELL_LONG = frozenset(("--noprofile", "--norc", "--login", "--posix"))
 _STRICTER = frozenset(("pipefail", "errexit", "nounset", "xtrace"))
 # Builtins that take variable names: a subscript in one is evaluated, and so may run commands.
 _NAMING = frozenset("declare typeset local readonly export read unset let getopts wait".split())
-_SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
-_USUAL_PLACE = re.compile(r"(?:(?:/usr)?/bin/)?[^/]+")
+_SUBSCRIPT = lazy_pattern(r"[A-Za-z_]\w*\[(?!\d+\])")
+_USUAL_PLACE = lazy_pattern(r"(?:(?:/usr)?/bin/)?[^/]+")
 _MAX_LAYERS = 8
 # Why a word of a command that xargs runs is not known.
 GIVEN = "what xargs is given"
@@ -234,13 +235,13 @@ def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
         yield from unwrap_part(run)
 
 
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""(?P<blank>[ \t]+)
       | (?P<join>&&|\|\||;|\||\n)
       | (?P<word>(?:[A-Za-z0-9_@%+:,./=^-]|'[^'\n]*'|"[^"$`\\\n!]*")+)""",
     re.VERBOSE,
 )
-_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+_QUOTED = lazy_pattern(r"""'([^']*)'|"([^"]*)\"""")
 # Words that begin shell grammar instead of a program, and builtins that change what comes after them.
 _GRAMMAR = frozenset(
     "if then else elif fi for while until do done case esac select function time coproc in "
@@ -251,7 +252,7 @@ _MAX_DEPTH = 6
 
 
 # A `cd` before everything else.
-_FIRST_CD = re.compile(r"\s*cd\s+([\w./@+-]+)\s*(?:&&|;|\n)")
+_FIRST_CD = lazy_pattern(r"\s*cd\s+([\w./@+-]+)\s*(?:&&|;|\n)")
 
 
 def analyse(command: str, cwd: str = "/", home: str = "") -> Analysis:

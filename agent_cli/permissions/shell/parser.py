@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from agent_cli.permissions.shell.words import Node
+from agent_tools.lazy import lazy_pattern
 from agent_tools.process.child import run_child
 
 # Parsing time grows faster than the length of the text, and much faster than its nesting: nothing beyond these limits
@@ -27,21 +28,21 @@ _MAX_JOINS = 60
 _TIMEOUT_SECONDS = 1.0
 # The tree of a long line is several hundred times its size.
 _MAX_OUTPUT_BYTES = 128 << 20
-_QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
+_QUOTED_DOCUMENT = lazy_pattern(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
 
 
-_QUOTED = re.compile(r"'[^'\n]*'|\\.", re.DOTALL)
+_QUOTED = lazy_pattern(r"'[^'\n]*'|\\.", re.DOTALL)
 # Opening and closing of a level of the tree: brackets, and keywords where a command may begin.
-_NESTING = re.compile(
+_NESTING = lazy_pattern(
     r"(?P<open>[({]|(?:^|[;&|({\n!]|\b(?:do|then|else|elif|time))[ \t]*"
     r"(?:if|elif|for|while|until|case|select|time|coproc)\b)"
     r"|(?P<close>[)}]|\b(?:fi|done|esac)\b)"
 )
 # Joins nest if they follow each other.
-_JOINS = re.compile(r"&&|\|\|?")
+_JOINS = lazy_pattern(r"&&|\|\|?")
 # Bash joins such lines before it interprets the dollar sign; the parser does not in every place.
-_SPLIT_DOLLAR = re.compile(r"\$[{!#]*\w*\\\n")
-_ARITHMETIC = re.compile(r"[-+*/%<>=&|^?:,~!]")
+_SPLIT_DOLLAR = lazy_pattern(r"\$[{!#]*\w*\\\n")
+_ARITHMETIC = lazy_pattern(r"[-+*/%<>=&|^?:,~!]")
 
 
 class ShellParseError(Exception):

@@ -14,11 +14,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from agent_cli.permissions.shell.words import Node, Scope, UnknownValueError, read_word
+from agent_tools.lazy import lazy_pattern
 
 _MAX_TEXTS = 32
 _HOME = "\0env HOME\0"
-_MARK = re.compile("\0(env|unset|top) ([^\0]*)\0")
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MARK = lazy_pattern("\0(env|unset|top) ([^\0]*)\0")
+_BRACES = lazy_pattern(r"\{([^{}]*,[^{}]*)\}")
 # Programs that print their last operand; the first two follow its links.
 _RESOLVING = frozenset(("realpath", "readlink"))
 _ECHOING = frozenset(("echo", "printf"))

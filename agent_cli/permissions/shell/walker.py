@@ -24,6 +24,7 @@ from agent_cli.permissions.shell.words import (
     read_word,
     sets_variable,
 )
+from agent_tools.lazy import lazy_pattern
 
 MAX_PARTS = 400
 _MAX_STEPS = 2_000
@@ -32,7 +33,7 @@ _KINDS = {
     ">": "write", ">|": "write", "&>": "write", "<>": "write", ">&": "write", ">>": "append", "&>>": "append",
     "<": "read",
 }  # fmt: skip
-_COPY = re.compile(r"[1-9]-?")
+_COPY = lazy_pattern(r"[1-9]-?")
 # /dev/stdin is not included: opening it for writing reopens the file that is read from.
 _NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
 # Builtins after which neither variables nor the directory are known.
@@ -45,8 +46,8 @@ _NUMBERS_GO = frozenset("echo printf test [ : true false exit return seq expr".s
 _MOVING = frozenset(("cd", "pushd", "popd"))
 # Reasons for unknown values whose computation has no effects.
 _HARMLESS = ("the variable", "an unquoted", "the output of another")
-_QUOTES = re.compile(r"['\"\\`\n]|<<[^ ]")
-_STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
+_QUOTES = lazy_pattern(r"['\"\\`\n]|<<[^ ]")
+_STRICTER = lazy_pattern(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
 _TESTS_OF_FILES = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 _TESTS_OF_WORDS = frozenset("! -z -n -t".split())
 _TESTS_OF_TEXT = frozenset(("&&", "||", "==", "=", "!=", "=~", "<", ">", "-nt", "-ot", "-ef"))

@@ -14,27 +14,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from agent_cli.permissions.git_inspection import IDLE_EDITORS
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
 # Variables whose values change how later words are read or which program a name means.
-MEANINGFUL = re.compile(
+MEANINGFUL = lazy_pattern(
     r"IFS|PATH|HOME|PWD|OLDPWD|CDPATH|BASH.*|ENV|SHELLOPTS|GLOBIGNORE|POSIXLY_CORRECT|LC_.*|LANG|PS[0-4]|PROMPT_COMMAND|"
     r"EXECIGNORE|FIGNORE|FUNCNEST|LD_.*|DYLD_.*|TIMEFORMAT|TMPDIR|histchars|auto_resume"
 )
 # Variables to which bash gives its own values, whatever is assigned.
-BASH_VARIABLES = re.compile(
+BASH_VARIABLES = lazy_pattern(
     r"_|RANDOM|SRANDOM|SECONDS|LINENO|EPOCH\w*|PPID|E?UID|GROUPS|DIRSTACK|FUNCNAME|PIPESTATUS|REPLY|OPT(?:ARG|IND|ERR)|"
     r"COMP_\w+|COMPREPLY|MAPFILE|COPROC(?:_PID)?|HIST\w+|HOST(?:NAME|TYPE|FILE)|OSTYPE|MACHTYPE|SHLVL|READLINE_\w+|"
     r"CHILD_MAX|COLUMNS|LINES|TMOUT|MAIL\w*|IGNOREEOF|INPUTRC|INSIDE_EMACS|FCEDIT"
 )
 # Variables that change how text looks, not what runs: a rule about a command need not name them.
-_PLAIN_VARIABLES = re.compile(
+_PLAIN_VARIABLES = lazy_pattern(
     r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI"
     # Variables that control builds and tests without naming a program.
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE"
 )
-_EDITOR_VARIABLES = re.compile(r"(?:GIT_|GIT_SEQUENCE_|HG|SVN_)?EDITOR|VISUAL")
-_PAGER_VARIABLES = re.compile(r"(?:GIT_|MAN|SYSTEMD_)?PAGER")
+_EDITOR_VARIABLES = lazy_pattern(r"(?:GIT_|GIT_SEQUENCE_|HG|SVN_)?EDITOR|VISUAL")
+_PAGER_VARIABLES = lazy_pattern(r"(?:GIT_|MAN|SYSTEMD_)?PAGER")
 _MAX_DIRECTORIES = 8
 
 
@@ -49,7 +50,7 @@ def is_plain_assignment(assignment: str) -> bool:
 
 
 # The conversion that assigns how much was written so far: %n, with flags, a width and so on.
-_ASSIGNS = re.compile(r"%[^%A-Za-z(]*[hlLjztqI]*n")
+_ASSIGNS = lazy_pattern(r"%[^%A-Za-z(]*[hlLjztqI]*n")
 
 
 def sets_variable(arguments: Sequence[str]) -> bool:
@@ -253,9 +254,9 @@ class Analysis(Value):
 Node = dict[str, Any]
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "r": "\r"}
 # Unquoted, a value with one of these becomes several words or file names.
-_SPLITTING = re.compile(r"[\s*?\[\]~{}\\]")
-_PLAIN_END = re.compile(r"[A-Za-z]\w*")
-_PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,8}")
+_SPLITTING = lazy_pattern(r"[\s*?\[\]~{}\\]")
+_PLAIN_END = lazy_pattern(r"[A-Za-z]\w*")
+_PLAIN_NUMBER = lazy_pattern(r"0|[1-9]\d{0,8}")
 # As in C: division truncates towards zero.
 _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,

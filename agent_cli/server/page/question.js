@@ -324,7 +324,7 @@ class Approval {
       button("Reject", { kind: "danger", "aria-keyshortcuts": "r", on: () => this.refuse() }),
       item.edits && !this.command ? always("Allow all edits this session", { mode: "acceptEdits" }) : null,
       item.always ? always(`Always allow ${ruleWords(item.always, item.cwd)}`, { rule: item.always, scope: "session" }) : null,
-      item.can_save ? always(`Always in this project${item.save_trusts ? ", trusting it" : ""}: ${ruleWords(item.always, item.cwd)}`, { rule: item.always, scope: "project" }) : null,
+      item.can_save && panel.role === "start" ? always(`Always in this project${item.save_trusts ? ", trusting it" : ""}: ${ruleWords(item.always, item.cwd)}`, { rule: item.always, scope: "project" }) : null,
       item.exact ? always(`Always exactly ${ruleWords(item.exact, item.cwd)}`, { rule: item.exact, scope: "session" }) : null,
       panel.role === "start" && this.command && typeof item.arguments?.command === "string" ? button("Edit", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }) : null,
     ];

@@ -6,25 +6,26 @@ answer, running calls, the plan, queued messages, the status, a question's bar, 
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.input import Input
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.key_reader import NEWLINE, KeyReader
 from agent_cli.terminal.app.keys import Controls, make_keys
 from agent_cli.terminal.app.layout import Line, Marker, above, below_input, make_layout, max_input_rows, style_of
-from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, BackgroundQuestion, InlineApp
+from agent_cli.terminal.app.output import AtomicOutput, BackgroundQuestion, InlineApp
 from agent_cli.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
@@ -74,7 +75,7 @@ class TerminalApp:
         *,
         look: Appearance = DEFAULT_APPEARANCE,
         key_map: KeyMap | None = None,
-        source: Input | None = None,
+        terminal: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.session, self.transcript, self.line = session, transcript, line
@@ -94,6 +95,7 @@ class TerminalApp:
         self._panel_keys = 0
         self.app: InlineApp = InlineApp(
             screen,
+            KeyReader(terminal or sys.stdin, clock),
             reflow=look.reflow,
             layout=make_layout(
                 line,
@@ -104,7 +106,6 @@ class TerminalApp:
             ),
             style=DynamicStyle(self._style),
             key_bindings=make_keys(Controls(self), key_map or KeyMap({}, NEWLINE)),
-            input=source,
             editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
             color_depth=_DEPTHS[colors.palette.depth],
         )
@@ -138,11 +139,13 @@ class TerminalApp:
 
     def _start(self) -> None:
         assert self.app.loop is not None
-        self.app.take_typed_ahead()
+        self.app.key_processor.feed_multiple(self.app.reader.read_typed_ahead())
         self.transcript.writer.mark_printed()
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         if self.look.ask_background and self.palette.depth:
-            self._extra += self._background.ask(self.app.input)
+            self._extra += self._background.ask(self.app.reader.answers)
+        if self.look.ask_paste:
+            self._extra += self.app.reader.ask_paste()
         self.draw_soon()
         self.app.loop.call_later(WARM_UP_SECONDS, _import_renderer)
         # Starts the timer for work that began before the loop.
@@ -345,6 +348,9 @@ class TerminalApp:
                 self.leave_soon()
 
         threading.Thread(target=run, name="aside", daemon=True).start()
+
+    def is_command(self, text: str) -> bool:
+        return self.session.is_command(text)
 
     def run_aside(self, text: str) -> bool:
         """Run a line as a command during the turn; return False if it is not such a command."""

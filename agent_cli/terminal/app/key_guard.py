@@ -14,10 +14,8 @@ from agent_tools.record import Value
 # A letter or digit answers if nothing follows it for this long: the minimum, the maximum for a slow typist, and the
 # time for an answer that counts for later calls too.
 HOLD_SECONDS, MAX_HOLD_SECONDS, LASTING_HOLD_SECONDS = 0.35, 1.0, 1.0
-# Keys with a shorter gap were pasted; a longer pause is not part of the typing rhythm.
-PASTE_GAP, THINKING_PAUSE = 0.02, 1.5
-# So many keys behind an Enter, read together with it, are the next lines of a paste; fewer are typed ahead.
-_MIN_PASTED_KEYS = 24
+# Keys with a shorter gap came at once; a longer pause is not part of the typing rhythm.
+MIN_PAUSE, THINKING_PAUSE = 0.02, 1.5
 # An answer letter typed within this time after a question, before the next, is no message.
 STRAY_SECONDS = 2.0
 # Number of pauses stored, and needed to determine the user's typing rhythm.
@@ -65,22 +63,21 @@ class KeyGuard:
         self._view: QuestionView | None = None
         self._asked_at = self._key_at = self._typed_at = 0.0
         self._pauses: deque[float] = deque(maxlen=_MAX_PAUSES)
-        # The previous key was text, and was read together with the next one.
-        self._follows_text = False
-        self._length, self._dropped = 0, False
+        self._length = 0
         # The line when the question appeared.
         self._before = ""
         # When the previous question was closed, and whether the line was empty then.
         self._closed_at, self._closed_empty = 0.0, False
         self._used = self._looking = False
-        self._line_pasted_at = 0.0
         self.held: HeldKey | None = None
+        # The text of a key that was held at the start of the line until more was typed.
+        self.released = ""
 
     def open(self, view: QuestionView) -> None:
         """Start guarding a question that has appeared."""
         now, text = self._clock(), self._screen.line.buffer.text
         self._view, self._asked_at = view, now
-        self._before, self.held = text, None
+        self._before, self.held, self.released = text, None, ""
         between = self._closed_empty and now - self._closed_at < STRAY_SECONDS
         if between and text and not text.strip(text[0]) and view.dialog.by_key(text[0]) is not None:
             self._before = ""
@@ -100,11 +97,10 @@ class KeyGuard:
     def key_pressed(self) -> None:
         """Note a key press. One that acts on the question does not count as typing; any other ends a wait."""
         length = len(self._screen.line.buffer.text)
-        typed, self._length, self._dropped = self._dropped or length > self._length, length, False
-        self._follows_text = typed and self.has_more_text
+        typed, self._length = length > self._length, length
         if typed:
             now = self._clock()
-            if PASTE_GAP < now - self._typed_at < THINKING_PAUSE and not self._used:
+            if MIN_PAUSE < now - self._typed_at < THINKING_PAUSE and not self._used:
                 self._pauses.append(now - self._typed_at)
             self._typed_at = now
         if self._used:
@@ -112,34 +108,6 @@ class KeyGuard:
         elif not self._pending:
             self._key_at = self._clock()
             self._release_held()
-
-    @property
-    def has_more_text(self) -> bool:
-        """True if text follows that was read together with the current key: both are part of a paste."""
-        waiting = self._screen.app.key_processor.input_queue
-        return any(press.data.isprintable() or press.key in ("c-m", "c-j") for press in waiting)
-
-    @property
-    def pasting_lines(self) -> bool:
-        """True if the current key, Enter, is within or at the end of many keys that came together: a paste.
-
-        Not at the end of one line, which programs type together with its Enter.
-        """
-        waiting = self._screen.app.key_processor.input_queue
-        text = sum(press.data.isprintable() or press.key in ("c-m", "c-j") for press in waiting)
-        now = self._clock()
-        within = text >= _MIN_PASTED_KEYS or (self._line_pasted_at > 0 and now - self._line_pasted_at < PASTE_GAP)
-        self._line_pasted_at = now if within else 0.0
-        return within
-
-    def drop_key(self) -> None:
-        """Drop the current key: it is part of a paste, and not inserted."""
-        self._dropped = True
-
-    @property
-    def follows_text(self) -> bool:
-        """True if the current key came together with text before it, as in a paste."""
-        return self._follows_text or self._clock() - self._typed_at < PASTE_GAP
 
     def _hold_time(self, key: str) -> float:
         """Return how long a key is held: longer than the user's usual pause between two keys."""
@@ -190,10 +158,6 @@ class KeyGuard:
         """Act on a key if nothing follows it. types: it is shown in the line meanwhile."""
         assert self._view is not None
         buffer, view = self._screen.line.buffer, self._view
-        if self._follows_text:
-            # The last key of a paste.
-            buffer.insert_text(key if types else "")
-            return
         waiting, guard = self.held, view.dialog.guard
         if waiting is not None and self.repeats_held(key):
             buffer.insert_text(key)
@@ -221,7 +185,7 @@ class KeyGuard:
         self._screen.draw_soon()
 
     def hold_line(self, key: str) -> None:
-        """Act on a line that is the answer of a key and was pasted with its Enter, if nothing follows it."""
+        """Act on a line that is the answer of a key and came at once with its Enter, if nothing follows it."""
         assert self._view is not None
         chosen = self._view.chosen if self.held is None else self.held.chosen
         self._screen.line.buffer.insert_text("\n")
@@ -262,6 +226,7 @@ class KeyGuard:
         """Treat the held key as typed text."""
         if self.held is not None and self._view is not None:
             self._view.chosen = self.held.chosen
+            self.released = "" if self._before.strip() else self.held.text
             self._screen.draw_soon()
         self.held = None
 

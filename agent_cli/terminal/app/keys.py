@@ -183,9 +183,6 @@ class Controls:
             return
         if live.questions.enter():
             return
-        if live.questions.guard.pasting_lines:
-            self.line.buffer.insert_text("\n")
-            return
         if not self.line.text.strip():
             return
         text = as_command(self.line.take_message().strip())

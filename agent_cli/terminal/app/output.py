@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,46 +18,15 @@ from typing import Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
-from prompt_toolkit.input.vt100_parser import Vt100Parser
-from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
 
+from agent_cli.terminal.app.key_reader import BACKGROUND_ANSWER, AnswerFilter, KeyReader
 from agent_cli.terminal.render.theme import ASK_BACKGROUND, Colors, parse_background
 
 # Seconds in which an answer counts, and for which the first lines wait.
 ANSWER_SECONDS, WAIT_SECONDS = 2.0, 0.12
-# The answer to OSC 11; its beginning may have been read separately, and taken for a key.
-_ANSWER = re.compile(r"(?:\x1b?\])?11;(rgba?:[0-9a-fA-F/]+)(?:\x07|\x1b\\)")
-_PARTIAL_ANSWER = re.compile(r"\x1b\]1(?:1(?:;(?:r[gba:0-9a-fA-F/]*\x1b?)?)?)?$")
-
-
-class AnswerFilter:
-    """Removes the answer to OSC 11 from the terminal's input, whenever it comes; everything else is keys.
-
-    found: called with the answer.
-    """
-
-    def __init__(self, found: Callable[[str], None]) -> None:
-        self._found = found
-        self._buffer = ""
-        self._waiting = True
-
-    def keys(self, data: str) -> str:
-        """Return the data without the answer. A partial answer is buffered until the rest comes."""
-        if not self._waiting:
-            return data
-        data, self._buffer = self._buffer + data, ""
-        if match := _ANSWER.search(data):
-            self._waiting = False
-            self._found(match[1])
-            return data[: match.start()] + data[match.end() :]
-        if partial := _PARTIAL_ANSWER.search(data):
-            self._buffer = partial[0]
-            return data[: partial.start()]
-        return data
 
 
 class BackgroundQuestion:
@@ -71,13 +39,9 @@ class BackgroundQuestion:
         self._colors, self._clock, self._changed = colors, clock, changed
         self._asked_at = self._until = 0.0
 
-    def ask(self, source: object) -> str:
+    def ask(self, answers: AnswerFilter) -> str:
         """Filter the answer out of the terminal's input; return the sequence that asks."""
-        parser = getattr(source, "vt100_parser", None)
-        if parser is None:
-            return ""
-        keys, feed = AnswerFilter(self._found).keys, parser.feed
-        parser.feed = lambda data: feed(keys(data))
+        answers.expect(BACKGROUND_ANSWER, self._found)
         self._asked_at = self._clock()
         self._until = self._asked_at + WAIT_SECONDS if self._colors.depends_on_background else 0.0
         return ASK_BACKGROUND
@@ -94,11 +58,6 @@ class BackgroundQuestion:
         self._until = 0.0
         self._changed()
 
-
-NEWLINE = Keys.F23
-# Alt-Enter, and Shift-Enter in the two protocols that distinguish it from Enter.
-for _sequence in ("\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[27;2;13~"):
-    ANSI_SEQUENCES[_sequence] = NEWLINE
 
 _REFLOW_VARIABLES = ("TMUX", "KITTY_WINDOW_ID", "VTE_VERSION", "WT_SESSION", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE")
 _REFLOW_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty")
@@ -189,14 +148,23 @@ def terminal_size(number: int = 1) -> Size:
 class InlineApp(Application[None]):
     """A prompt-toolkit application below the scrollback that can write lines above itself."""
 
-    def __init__(self, output: AtomicOutput, *, reflow: bool, **more: Any) -> None:
+    def __init__(self, output: AtomicOutput, reader: KeyReader, *, reflow: bool, **more: Any) -> None:
+        self.reader = reader
         self._timeout = _SEQUENCE_TIMEOUT
         self._reflow = reflow
         self._drawn: Size | None = None
         self.frame_number = 0
         self.screen = output
-        super().__init__(full_screen=False, erase_when_done=True, output=output, **more)
-        self.ttimeoutlen = 0.03
+        super().__init__(full_screen=False, erase_when_done=True, output=output, input=reader, **more)
+
+    @property
+    def ttimeoutlen(self) -> float:
+        """Seconds without input after which what the reader holds is a key."""
+        return self.reader.quiet_seconds
+
+    @ttimeoutlen.setter
+    def ttimeoutlen(self, seconds: float) -> None:
+        """Do nothing: prompt-toolkit sets its own default."""
 
     @property
     def timeoutlen(self) -> float:
@@ -212,18 +180,6 @@ class InlineApp(Application[None]):
     def away(self) -> bool:
         """True while another program, such as an editor, has the terminal, or after the application has ended."""
         return self._running_in_terminal or not self._is_running
-
-    def take_typed_ahead(self) -> None:
-        """Read lines typed before the terminal was in raw mode; their Enters arrived as line feeds and are restored.
-
-        Call before the application reads.
-        """
-        number = self.input.fileno()
-        keys: list[KeyPress] = []
-        parser = Vt100Parser(keys.append)
-        while os.isatty(number) and select.select([number], [], [], 0)[0] and (data := os.read(number, 4096)):
-            parser.feed(data.decode("utf-8", "replace").replace("\n", "\r"))
-        self.key_processor.feed_multiple(keys)
 
     def commit(self, lines: Sequence[str], extra: str = "") -> None:
         """Write finished lines above the live region and redraw it below them.

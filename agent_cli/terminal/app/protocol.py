@@ -20,6 +20,7 @@ class Appearance(Value):
     title: bool = False
     notify: bool = True
     ask_background: bool = False
+    ask_paste: bool = False
     markers: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     # The folder whose files are linked; None: no links.
     links: Path | None = None
@@ -38,6 +39,9 @@ class ScreenSession(Protocol):
 
     def knows(self, command: str) -> bool:
         """Return True if a slash command exists."""
+
+    def is_command(self, text: str) -> bool:
+        """Return True for a slash command that exists, a shell command, and a note."""
 
     def may_aside(self, text: str) -> bool:
         """Return True if a slash command may run during a turn."""

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
-from agent_cli.core.decisions import Defer, QuestionReply
+from agent_cli.core.decisions import Defer
+from agent_cli.runtime.user_decision import UserDecision
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.key_guard import KeyGuard, KeyHost
 from agent_cli.terminal.app.output import InlineApp
@@ -32,7 +33,6 @@ from agent_cli.terminal.dialogs.model import (
 from agent_cli.terminal.dialogs.questions import RewrittenPlan
 from agent_cli.terminal.editor import edit_and_parse
 from agent_cli.terminal.render.transcript import Transcript
-from agent_cli.terminal.slash import find_command
 from agent_tools.text import one_line
 
 
@@ -67,6 +67,9 @@ class QuestionHost(KeyHost, Protocol):
 
     def run_aside(self, text: str) -> bool:
         """Run a line as a command during the turn; return False if it is not such a command."""
+
+    def is_command(self, text: str) -> bool:
+        """Return True for a slash command that exists, a shell command, and a note."""
 
     def page(self, text: str) -> None:
         """Show a long text in the pager."""
@@ -184,37 +187,45 @@ class QuestionPanel:
     def enter(self) -> bool:
         """Take the highlighted choice on Enter; return False if the line is to be sent.
 
-        A lone answer letter is never sent."""
+        A lone answer letter is never sent. A line that came at once with its Enter answers a moment later, as it may be
+        the first of a paste.
+        """
         if self.ask is None or self._screen.line.replying:
             return False
-        text = self._screen.line.buffer.text.strip()
-        if self.guard.has_more_text or self.guard.follows_text:
-            return self._pasted_enter(text)
-        if self.guard.confirm():
+        line, guard, dialog = self._screen.line, self.guard, self.ask.dialog
+        text, at_once = line.buffer.text.strip(), self._screen.app.reader.at_once
+        if not at_once and guard.confirm():
             return True
         if not text:
-            self.guard.press(ENTER)
+            guard.press(ENTER)
             return True
-        if self.ask.dialog.several is not None and (numbers := self._numbers(text)):
-            self.guard.mark_used()
-            if self.guard.is_seen:
-                self._screen.line.clear()
-                self._close_with(self.ask.dialog.several(tuple(sorted({*numbers, *self.ask.view.marked}))))
+        if dialog.several is not None and (numbers := self._numbers(text)):
+            guard.mark_used()
+            if guard.is_seen and not at_once:
+                line.clear()
+                self._close_with(dialog.several(tuple(sorted({*numbers, *self.ask.view.marked}))))
             else:
                 self._screen.hint_for("Press Enter again to answer the question", 3.0)
             return True
-        if text[1:2] == "/" and self._is_answer(text[0]) and find_command(text[2:].partition(" ")[0]) is not None:
-            # A key that was held until a command was typed; "1/2" and "n/a" are the user's text.
-            self._screen.line.set_text(text[1:])
-            return False
-        choice = self.ask.dialog.by_name(text)
-        if len(text) > 1 and choice is not None and self.guard.is_typing_message and self.guard.is_seen:
-            self._screen.line.clear()
-            self.guard.mark_used()
+        if guard.released and text.startswith(guard.released):
+            command = text.removeprefix(guard.released).lstrip()
+            if self._screen.is_command(command):
+                line.set_text(command)
+                return False
+        choice = dialog.by_name(text)
+        is_word = len(text) > 1 and choice is not None and guard.is_typing_message and guard.is_seen
+        if at_once and guard.held is not None:
+            guard.hold_line(guard.held.key)
+        elif at_once and is_word and choice is not None:
+            guard.hold_line(choice.key)
+        elif is_word:
+            line.clear()
+            guard.mark_used()
             self._choose(choice)
             self._screen.draw_soon()
-            return True
-        return self._clear_lone_letter(text)
+        else:
+            return self._clear_lone_letter(text)
+        return True
 
     def _numbers(self, text: str) -> tuple[int, ...]:
         """Return the indices of the choices that a text such as "1,3", "1 3", "13" or ",3" names; () for any other."""
@@ -223,29 +234,6 @@ class QuestionPanel:
         pieces = re.findall(r"\d" if count < 10 else r"\d+", text) if re.fullmatch(r"[\d,; ]+", text) else []
         found = sorted({int(piece) - 1 for piece in pieces})
         return tuple(found) if found and found[0] >= 0 and found[-1] < count else ()
-
-    def _pasted_enter(self, text: str) -> bool:
-        """Handle an Enter that came together with other text: a paste, which answers nothing, or delayed keys.
-
-        Only a last line that is an answer does answer, a moment later.
-        """
-        assert self.ask is not None
-        buffer = self._screen.line.buffer
-        if self.guard.has_more_text or not text or "\n" in buffer.text:
-            if text:
-                buffer.insert_text("\n")
-            self.guard.drop_key()
-            return True
-        held, choice = self.guard.held, self.ask.dialog.by_name(text)
-        if self.ask.dialog.several is not None and self._numbers(text):
-            self._screen.hint_for("Press Enter again to answer the question", 3.0)
-        elif held is not None:
-            self.guard.hold_line(held.key)
-        elif len(text) > 1 and choice is not None and self.guard.is_typing_message and self.guard.is_seen:
-            self.guard.hold_line(choice.key)
-        else:
-            return self._clear_lone_letter(text)
-        return True
 
     def _clear_lone_letter(self, text: str) -> bool:
         """Clear a lone letter that would answer, as it is never sent as a message; False for any other line."""
@@ -299,14 +287,10 @@ class QuestionPanel:
             return False
         comment = self.ask.view.text_input
         if line.buffer.text:
-            if comment is None or self.guard.has_more_text or line.menu:
+            if comment is None or line.menu:
                 return False
             self._unsent_replies[comment.label] = line.buffer.text
             line.clear()
-        if comment is not None and self.guard.has_more_text:
-            # Part of a paste: the indentation of a line.
-            self.guard.drop_key()
-            return True
         self.guard.mark_used()
         if comment is not None:
             self._begin_input(comment)
@@ -386,8 +370,8 @@ class QuestionPanel:
         """Cancel all questions: the turn is interrupted."""
         self.guard.close()
         while self.ask is not None:
+            self._end_replies()
             ask, self.ask = self.ask, self._queued.popleft() if self._queued else None
-            self._screen.line.end_reply()
             ask.waiting.cancel()
 
     def defer(self) -> bool:
@@ -395,8 +379,8 @@ class QuestionPanel:
         if self.ask is None or self.ask.dialog.from_command:
             return False
         self.guard.close()
+        self._end_replies()
         ask, self.ask = self.ask, None
-        self._screen.line.end_reply()
         ask.waiting.answer(Defer())
         while self._queued:
             self.put(self._queued.popleft())
@@ -406,10 +390,28 @@ class QuestionPanel:
         self._words = words
         self._screen.line.begin_reply(words.label, self._unsent_replies.pop(words.label, words.text))
 
+    def _end_replies(self, *, sent: bool = False) -> None:
+        """Restore the draft; what was typed as replies to a question of a turn and not sent is added to it.
+
+        sent: the reply in the line is the answer. A changed command is no message, and goes.
+        """
+        line = self._screen.line
+        if line.replying and not line.picking and not sent and self._words is not None:
+            self._unsent_replies[self._words.label] = line.text
+        line.end_reply()
+        unsent, self._unsent_replies = self._unsent_replies, {}
+        if self.ask is None or self.ask.dialog.from_command:
+            return
+        dialog = self.ask.dialog
+        edits = {c.act.label for c in dialog.choices if isinstance(c.act, TextInput) and c.act.text}
+        texts = [text for label, text in unsent.items() if label not in edits and text.strip()]
+        if texts:
+            line.set_text("\n".join(filter(None, [line.buffer.text, *texts])))
+
     def _close_with(self, answer: Any) -> None:
         self.guard.close()
+        self._end_replies(sent=True)
         ask, self.ask = self.ask, None
-        self._screen.line.end_reply()
         if ask is not None:
             pick = ask.dialog.words
             if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
@@ -454,10 +456,9 @@ def _answer_line(answer: Any, dialog: Dialog) -> str:
             return "yes" if answer else "no"
         case RewrittenPlan():
             return _EDITED_ANSWER
-        case QuestionReply(verdict=verdict, text=text, mode=mode):
+        case UserDecision(verdict=verdict, text=text, mode=mode):
             words = {
-                "approve": "✓ approved", "cancel": "✗ cancelled", "revise": "changes requested", "undo": "undo",
-                "answer": "answer",
+                "approve": "✓ approved", "reject": "✗ cancelled", "answer": "changes requested", "undo": "undo",
             }[verdict]  # fmt: skip
             words += f", mode {mode}" if mode else ""
             return f"{words}: {text}" if text else words

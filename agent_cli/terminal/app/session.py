@@ -23,8 +23,9 @@ from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.terminal.app.drafts import Drafts
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
+from agent_cli.terminal.app.key_reader import NEWLINE
 from agent_cli.terminal.app.layout import MODE_STYLES
-from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, reflows, terminal_size
+from agent_cli.terminal.app.output import AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.app.protocol import Appearance
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import Branch, StatusLine, session_facts
@@ -36,7 +37,7 @@ from agent_cli.terminal.editor import NO_EDITOR, edit_text, show_in_pager
 from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import count_rows, supports_links, truncate_cells
 from agent_cli.terminal.render.console import make_console
-from agent_cli.terminal.render.theme import may_ask_background
+from agent_cli.terminal.render.theme import is_multiplexer, may_ask_background
 from agent_cli.terminal.render.transcript import Transcript, folded_turn
 from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.slash import (
@@ -94,6 +95,8 @@ class AppRepl(Repl):
                 title=settings.terminal.title,
                 notify=settings.terminal.notify,
                 ask_background=may_ask_background(os.environ),
+                # A multiplexer has a clipboard of its own, which it may paste without marks.
+                ask_paste=may_ask_background(os.environ) and not is_multiplexer(os.environ),
                 # The Linux console has no Braille characters.
                 **({"markers": "|/-\\"} if os.environ.get("TERM") == "linux" else {}),
                 links=self.run_env.root if links else None,
@@ -289,6 +292,12 @@ class AppRepl(Repl):
 
     def knows(self, command: str) -> bool:
         return find_command(command.removeprefix("/")) is not None
+
+    def is_command(self, text: str) -> bool:
+        name = text[1:].partition(" ")[0]
+        if text.startswith("/"):
+            return self.knows(name) or name in self.agent.commands
+        return not text[1:2].isspace() and (is_bang(text) or bool(parse_note(text)))
 
     def may_aside(self, text: str) -> bool:
         return may_run_during_turn(text)

@@ -1,16 +1,26 @@
-"""Ask the user to approve a call, whole or hunk by hunk: the dialogs, and the answers as decisions."""
+"""Ask the user to approve a call, whole or hunk by hunk: the dialogs, whose answers are the user's decisions."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from agent_cli.core.decisions import Answer, Approve, Defer, Reject
-from agent_cli.core.events import ApprovalRequested, Event, SubagentEvent, ToolRequested, TurnStarted, unwrap
+from agent_cli.core.decisions import Answer, Defer
+from agent_cli.core.events import (
+    ApprovalRequested,
+    Event,
+    QuestionAsked,
+    SubagentEvent,
+    ToolRequested,
+    TurnStarted,
+    unwrap,
+)
 from agent_cli.core.rules import split_rules
-from agent_cli.runtime.edit_call import EditableCall, Hunk
+from agent_cli.runtime.edit_call import EditableCall, Hunk, editable_call
+from agent_cli.runtime.user_decision import DecisionRefusedError, DecisionWord, UserDecision, take_decision
 from agent_cli.terminal.dialogs.model import (
     Block,
     Choice,
@@ -24,9 +34,10 @@ from agent_cli.terminal.dialogs.model import (
     TextInput,
     Verbatim,
 )
+from agent_tools.fs.workspace import Workspace
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.record import Value
-from agent_tools.registry import tool_traits
+from agent_tools.registry import TraitsOf, tool_traits
 from agent_tools.results import Diff
 from agent_tools.text import one_line
 
@@ -39,7 +50,7 @@ _RULE = re.compile(r"(\w+)\((.*)\)")
 
 
 class ReviewHunks(Value):
-    """The answer that requests a review hunk by hunk."""
+    """The answer that requests a review hunk by hunk, which makes the decision."""
 
 
 class SkippedHunk(Value):
@@ -80,21 +91,47 @@ class AskingSubagents:
         return self._asking.get(call_id, "")
 
 
+T = TypeVar("T")
+
+
+def ask_until_valid(ask: Callable[[str], UserDecision | Defer], take: Callable[[UserDecision], T]) -> T | Defer:
+    """Ask until the decision can be carried out, and return what `take` makes of it.
+
+    ask: is given why the last decision was refused, "" at first.
+    """
+    refused = ""
+    while True:
+        decision = ask(refused)
+        if isinstance(decision, Defer):
+            return decision
+        try:
+            return take(decision)
+        except DecisionRefusedError as why:
+            refused = str(why)
+
+
 def ask_approval(
-    request: ApprovalRequested, put: Put, change: EditableCall | None = None, *, for_whom: str = ""
+    request: ApprovalRequested, put: Put, workspace: Workspace, traits_of: TraitsOf = tool_traits, *, for_whom: str = ""
 ) -> Answer:
-    """Ask about a call. change: its editable parts. for_whom: the sub-agent that makes it, in words."""
-    change = change or EditableCall("", {})
-    dialog = approval_dialog(request, change)
-    dialog = dialog.replace(about=" · ".join(filter(None, (dialog.about, one_line(for_whom)))))
-    answer: Answer | ReviewHunks = put(dialog)
-    return _ask_hunks(change, put) if isinstance(answer, ReviewHunks) else answer
+    """Ask about a call. for_whom: the sub-agent that makes it, in words."""
+
+    def ask(refused: str) -> UserDecision | Defer:
+        change = editable_call(request, workspace, traits_of)
+        dialog = approval_dialog(request, change)
+        dialog = dialog.replace(
+            about=" · ".join(filter(None, (dialog.about, one_line(for_whom)))),
+            warnings=(*filter(None, (refused,)), *dialog.warnings),
+        )
+        decision: UserDecision | Defer | ReviewHunks = put(dialog)
+        return _ask_hunks(request, change, put) if isinstance(decision, ReviewHunks) else decision
+
+    return ask_until_valid(ask, lambda decision: take_decision(request, decision, workspace, traits_of=traits_of))
 
 
-def _ask_hunks(change: EditableCall, put: Put) -> Answer:
-    """Ask about each hunk of a change and return the answer for the call."""
-    kept: list[Hunk] = []
-    comments: dict[str, str] = {}
+def _ask_hunks(request: ApprovalRequested, change: EditableCall, put: Put) -> UserDecision | Defer:
+    """Ask about each hunk of a change and return the decision about the call."""
+    kept: list[int] = []
+    comments: list[str] = []
     rest: RemainingHunks | None = None
     for number, hunk in enumerate(change.hunks, 1):
         answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks)))
@@ -103,10 +140,21 @@ def _ask_hunks(change: EditableCall, put: Put) -> Answer:
         if isinstance(answer, RemainingHunks):
             rest, answer = answer, answer.take
         if isinstance(answer, SkippedHunk):
-            comments[hunk.patch] = answer.why
+            comments.append(f"Of {hunk.path}:{hunk.first + 1}: {answer.why}")
         elif answer:
-            kept.append(hunk)
-    return change.with_hunks(kept, comments)
+            kept.append(number - 1)
+    said = "\n".join(comments)
+    return decided(request, "approve", said).replace(hunks=tuple(kept)) if kept else decided(request, "reject", said)
+
+
+def decided(asked: ApprovalRequested | QuestionAsked, verdict: DecisionWord, text: str = "") -> UserDecision:
+    """Return a decision about the question that is shown."""
+    return UserDecision(asked.call_id, "", verdict, text.strip())
+
+
+def words_for(label: str, decision: UserDecision) -> TextInput:
+    """Return the line that takes the words to go with a decision."""
+    return TextInput(label, lambda words: decision.replace(text=words.strip()) if words.strip() else None)
 
 
 def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
@@ -123,7 +171,7 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
         tuple(map(Fact, _facts(request))),
         "Allow?",
         tuple(_choices(request, change, edits=not command)),
-        TextInput("no, because> ", _parse_rejection, hint="or say why not"),
+        TextInput("no, because> ", lambda words: _parse_rejection(request, words), hint="or say why not"),
         about=one_line(about) if isinstance(about, str) else "",
         warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
         reported=True,
@@ -131,11 +179,10 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
 
 
 def _choices(request: ApprovalRequested, change: EditableCall, *, edits: bool) -> Iterator[Choice]:
-    words = TextInput("yes, and> ", lambda words: Approve(note=words.strip()) if words.strip() else None)
-    yield Choice("y", "Yes", GiveAnswer(Approve()), YES, "yes", comment=words)
+    approve, reject = decided(request, "approve"), decided(request, "reject")
+    yield Choice("y", "Yes", GiveAnswer(approve), YES, "yes", comment=words_for("yes, and> ", approve))
     if request.edits and edits:
-        every = Approve(mode="acceptEdits")
-        more = words.replace(read=lambda words: every.replace(note=words.strip()) if words.strip() else None)
+        every = approve.replace(mode="acceptEdits")
         label = "all edits this session"
         yield Choice(
             "s",
@@ -143,19 +190,19 @@ def _choices(request: ApprovalRequested, change: EditableCall, *, edits: bool) -
             GiveAnswer(every),
             ("s", "all"),
             label,
-            comment=more,
+            comment=words_for("yes, and> ", every),
             mode_key=True,
             lasting=True,
         )
     if request.always:
         rule = rule_label(request.always, request.cwd)
-        session = Approve(rule=request.always)
+        session = approve.replace(rule=request.always)
         label = f"always this session: {rule}"
         yield Choice(
             "a", f"Yes, {label}", GiveAnswer(session), ("a", "always"), label, f"Session: {rule}", lasting=True
         )
     if request.keeps:
-        project = Approve(rule=request.always, scope="project")
+        project = approve.replace(rule=request.always, scope="project")
         rule = rule_label(request.always, request.cwd)
         label = f"always in this project{', trusting it' if request.trusts else ''}: {rule}"
         yield Choice(
@@ -170,13 +217,18 @@ def _choices(request: ApprovalRequested, change: EditableCall, *, edits: bool) -
     if request.exact:
         rule = rule_label(request.exact, request.cwd)
         label = f"always this session, exactly: {rule}"
-        only = GiveAnswer(Approve(rule=request.exact))
+        only = GiveAnswer(approve.replace(rule=request.exact))
         yield Choice("x", f"Yes, {label}", only, ("x",), label, f"Session, exactly: {rule}", lasting=True)
-    no = TextInput("no, because> ", _rejection)
-    yield Choice("n", "No", GiveAnswer(Reject()), NO, "no", comment=no)
+    no = words_for("no, because> ", reject)
+    yield Choice("n", "No", GiveAnswer(reject), NO, "no", comment=no)
     if change.name:
-        in_line = TextInput(f"{change.name}> ", change.edited, change.text)
-        edit = in_line if change.single_line else InEditor(change.text, change.edited, change.suffix)
+
+        def edited(text: str) -> UserDecision | None:
+            arguments = change.edited(text)
+            return decided(request, "edit").replace(arguments=arguments) if arguments is not None else None
+
+        in_line = TextInput(f"{change.name}> ", edited, change.text)
+        edit = in_line if change.single_line else InEditor(change.text, edited, change.suffix)
         yield Choice("e", "edit", edit, ("e", "edit"), listed=False)
     if change.hunks:
         hunks = f"{len(change.hunks)} hunks"
@@ -184,15 +236,11 @@ def _choices(request: ApprovalRequested, change: EditableCall, *, edits: bool) -
     yield Choice("r", "no, because", no, listed=False)
 
 
-def _rejection(words: str) -> Reject | None:
-    return Reject(words.strip()) if words.strip() else None
-
-
-def _parse_rejection(words: str) -> Reject | None:
-    """Like `_rejection`, for a line that names no choice. Raises ValueError for "always", if it is not offered."""
+def _parse_rejection(request: ApprovalRequested, words: str) -> UserDecision | None:
+    """Read a line that names no choice. Raises ValueError for "always", if it is not offered."""
     if words.lower() in ("a", "always"):
         raise ValueError(_ALWAYS_NOT_OFFERED)
-    return _rejection(words)
+    return decided(request, "reject", words) if words.strip() else None
 
 
 def rule_label(rules: str, cwd: str) -> str:

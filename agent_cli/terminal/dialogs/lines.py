@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.decisions import Defer
+from agent_cli.core.decisions import Defer, is_approval
 from agent_cli.terminal.dialogs.model import (
     EXPLAIN,
+    GUARD_SECONDS,
     Block,
     Dialog,
     DiffBlock,
@@ -29,7 +30,8 @@ from agent_cli.terminal.dialogs.model import (
     Verbatim,
 )
 from agent_cli.terminal.dialogs.questions import Dialogs
-from agent_cli.terminal.editor import discard_typed_ahead, edit_and_parse, read_rest_of_paste
+from agent_cli.terminal.editor import edit_and_parse
+from agent_cli.terminal.line_input import read_rest_of_paste, read_typed_ahead
 from agent_cli.terminal.render.code import Highlighter, display_lines
 from agent_cli.terminal.render.console import hanging, prose, styled
 from agent_tools.cancel import CancelledError
@@ -147,7 +149,8 @@ class LineDialogs(Dialogs):
 
     aside: runs the slash commands allowed here, so that the plan can be changed while a turn waits; then the question
     is asked again.
-    keep: takes a text that is no answer but looks like a message; None if it is not kept.
+    keep: takes what is typed or pasted at a question and is no answer, as the draft of the next message; None if there
+        will be none.
     """
 
     def __init__(
@@ -184,7 +187,7 @@ class LineDialogs(Dialogs):
         drafts: dict[str, InEditor] = {}
         while True:
             words = self._read_words(label, dialog)
-            if dialog.yes_or_no and dialog.by_name(words) is None and self._kept(words, least=3):
+            if dialog.yes_or_no and dialog.by_name(words) is None and self._kept(words, "Answer y or n."):
                 continue
             try:
                 answer = self._answer(dialog, words, drafts)
@@ -218,8 +221,14 @@ class LineDialogs(Dialogs):
             self._print(islice(lines, int(question == dialog.title.text), None))  # the label repeats the title
         self._print(fact_lines(hint, self._console) if hint else ())
         if dialog.guard:
-            discard_typed_ahead(dialog.guard)
+            self._keep_typed_ahead(read_typed_ahead(dialog.guard), dialog)
         return label
+
+    def _keep_typed_ahead(self, text: str, dialog: Dialog) -> None:
+        """Keep what was typed before the question, except answers: they were not meant for it."""
+        if self._keep is not None and any(dialog.by_name(line.strip()) is None for line in text.strip().split("\n")):
+            self._keep(text)
+            self.say("What you typed is the draft of your next message now.")
 
     def _print(self, rows: Iterable[Text]) -> None:
         for row in rows:
@@ -253,33 +262,52 @@ class LineDialogs(Dialogs):
         for number, (label, text) in enumerate(pick.options, 1):
             self.say(f"  {number}. {one_line(label)}" + (f" - {one_line(text)}" if text else ""))
         names = [label.lower() for label, _ in pick.options]
-        while words := self._read_line(f"[1-{len(names)}, Enter to {pick.empty}] ").strip():
+        while words := self._read_one_line(f"[1-{len(names)}, Enter to {pick.empty}] "):
             if 1 <= parse_number(words) <= len(names):
                 return parse_number(words) - 1
             starts = [n for n, name in enumerate(names) if name.startswith(words.lower())]
             found = starts or [n for n, name in enumerate(names) if words.lower() in name]
             if len(found) == 1:
                 return found[0]
-            if not found and self._kept(words):
+            problem = f"{one_line(words)} fits {'several of them' if found else 'none of them'}."
+            if not found and self._kept(words, problem):
                 continue
-            self.say(f"{one_line(words)} fits {'several of them' if found else 'none of them'}.")
+            self.say(problem)
             if not os.isatty(0):
                 break  # the next line of a pipe does not answer this question
         return None
 
-    def _kept(self, words: str, least: int = 2) -> bool:
-        """Keep a text of at least so many words, which looks like a message, and say so; return False for any other."""
-        if self._keep is None or len(words.split()) < least:
+    def _kept(self, words: str, problem: str) -> bool:
+        """Keep a text that is no answer as a draft, or say what the problem with it is; the question stays open.
+
+        Returns False for a single character, and if nothing is kept: then it is a wrong answer.
+        """
+        if self._keep is None or len(words) < 2 or not any(map(str.isalpha, words)):
             return False
-        # The other lines of a paste are no answers to the question that stays open.
-        self._keep("\n".join([words, *read_rest_of_paste().splitlines()]))
-        self.say("Your text is the draft of the first message now. This question is still open:")
+        if is_approval(words):
+            self.say(problem)
+        else:
+            # Further lines of a paste that comes slowly are no answers either.
+            self._keep_draft(f"{words}\n{read_rest_of_paste(GUARD_SECONDS)}")
         return True
+
+    def _keep_draft(self, text: str) -> None:
+        assert self._keep is not None
+        self._keep(text)
+        self.say("Your text is the draft of your next message now. This question is still open:")
+
+    def _read_one_line(self, label: str) -> str:
+        """Read a line that came alone; what came with others, as in a paste, is kept as a draft."""
+        while True:
+            words = self._read_line(label).strip()
+            if self._keep is None or not (rest := read_rest_of_paste()):
+                return words
+            self._keep_draft(f"{words}\n{rest}")
 
     def _read_words(self, label: str, dialog: Dialog) -> str:
         """Read a line that is not a slash command."""
         while True:
-            words = self._read_line(label).strip()
+            words = self._read_one_line(label)
             if dialog.from_command or not (words.startswith("/") and self._aside(words)):
                 return words
 

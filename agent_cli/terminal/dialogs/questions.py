@@ -1,4 +1,4 @@
-"""Build the questions of the program as dialogs and interpret the answers, independent of the screen.
+"""Build the questions of the program as dialogs and read the answers as decisions, independent of the screen.
 
 Questions of the model, plans, reviews of finished work, and questions of slash commands. Approvals of calls are in
 `approval`.
@@ -16,8 +16,9 @@ from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import check_mode
+from agent_cli.runtime.user_decision import DecisionRefusedError, UserDecision, chosen_option, take_decision
 from agent_cli.session.pending_plans import lifetime
-from agent_cli.terminal.dialogs.approval import NO, YES
+from agent_cli.terminal.dialogs.approval import NO, YES, ask_until_valid, decided, words_for
 from agent_cli.terminal.dialogs.model import (
     Block,
     Choice,
@@ -33,11 +34,13 @@ from agent_cli.terminal.dialogs.model import (
     TextInput,
 )
 from agent_cli.terminal.editor import NO_EDITOR, edit_text
+from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import parse_plan, plan_for_editor, plan_text
 from agent_tools.record import Value, from_json
 from agent_tools.results import Diff, Diffs
-from agent_tools.text import counted, one_line, parse_number
+from agent_tools.text import counted, one_line
 
+NO_ANSWER = "(no answer)"
 # Number of files of a review that are listed.
 _MAX_FILES = 30
 
@@ -49,32 +52,39 @@ class RewrittenPlan(Value):
 
 
 def ask_question(
-    asked: QuestionAsked, put: Put, plan_ttl: int = 0, *, may_bypass: bool = False
+    asked: QuestionAsked, put: Put, workspace: Workspace, plan_ttl: int = 0, *, may_bypass: bool = False
 ) -> QuestionReply | Defer:
     """Ask a question of the model, a plan or a review.
 
     plan_ttl: minutes until a plan expires; 0 for never. may_bypass: as for `plan_dialog`.
     """
-    if asked.kind == "questions":
-        return _ask_each(asked.data["questions"], put)
-    if asked.kind == "review":
-        answer = put(review_dialog(asked.data))
-    else:
-        answer = put(plan_dialog(asked.data, ttl=plan_ttl, may_bypass=may_bypass))
-    while isinstance(answer, RewrittenPlan):
-        answer = put(plan_dialog(asked.data, answer.plan, plan_ttl, may_bypass=may_bypass))
-    assert isinstance(answer, QuestionReply | Defer)
-    return answer
+
+    def ask(refused: str) -> UserDecision | Defer:
+        def put_again(dialog: Dialog) -> Any:
+            return put(dialog.replace(warnings=(refused,)) if refused else dialog)
+
+        if asked.kind == "questions":
+            return _ask_each(asked, put_again)
+        if asked.kind == "review":
+            answer = put_again(review_dialog(asked))
+        else:
+            answer = put_again(plan_dialog(asked, ttl=plan_ttl, may_bypass=may_bypass))
+        while isinstance(answer, RewrittenPlan):
+            answer = put(plan_dialog(asked, answer.plan, plan_ttl, may_bypass=may_bypass))
+        assert isinstance(answer, UserDecision | Defer)
+        return answer
+
+    return ask_until_valid(ask, lambda decision: take_decision(asked, decision, workspace))
 
 
-def _ask_each(questions: Sequence[dict[str, Any]], put: Put) -> QuestionReply | Defer:
+def _ask_each(asked: QuestionAsked, put: Put) -> UserDecision | Defer:
     answers = []
-    for each in questions:
+    for each in asked.data["questions"]:
         answer = put(question_dialog(each))
         if isinstance(answer, Defer):
             return answer
-        answers.append(f"{each['question']} -> {answer}")
-    return QuestionReply("answer", "\n".join(answers))
+        answers.append(answer)
+    return decided(asked, "answer").replace(answers=tuple(answers))
 
 
 def question_dialog(asked: dict[str, Any]) -> Dialog:
@@ -83,10 +93,11 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
     The answer is a text.
     """
     options = asked.get("options", [])
-    typed = TextInput("answer> ", lambda words: parse_choice(words.strip(), options) if words.strip() else None)
+    labels = [str(option["label"]).strip() or NO_ANSWER for option in options]
+    typed = TextInput("answer> ", lambda words: _option(asked, words) if words.strip() else None)
     listed = [
-        Choice(str(number), option["label"], GiveAnswer(option["label"]), detail=option.get("description", ""))
-        for number, option in enumerate(options, 1)
+        Choice(str(number), option["label"], GiveAnswer(label), detail=option.get("description", ""))
+        for number, (option, label) in enumerate(zip(options, labels, strict=True), 1)
     ]
     several = bool(asked.get("multiSelect")) and bool(options)
     numbers = f"1-{len(options)}, " if options else ""
@@ -97,108 +108,112 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
         choices=(
             *listed,
             Choice("r", "Type an answer", typed, listed=bool(options)),
-            Choice("n", "Skip", GiveAnswer(parse_choice("", options)), listed=False),
+            Choice("n", "Skip", GiveAnswer(NO_ANSWER), listed=False),
         ),
-        words=typed.replace(read=lambda words: parse_choice(words, options), hint=hint),
+        words=typed.replace(read=lambda words: _option(asked, words), hint=hint),
         typing=not options,
-        several=(lambda marked: parse_choice(",".join(str(n + 1) for n in marked), options)) if several else None,
+        several=(lambda marked: ", ".join(labels[n] for n in marked) or NO_ANSWER) if several else None,
     )
 
 
-def parse_choice(words: str, options: list[dict[str, Any]]) -> str:
-    """Return the labels that numbers select; any other text is returned as typed."""
-    numbers = [parse_number(word) for word in words.replace(",", " ").split()]
-    if numbers and all(1 <= n <= len(options) for n in numbers):
-        return ", ".join(str(options[n - 1]["label"]) for n in numbers)
-    return words or "(no answer)"
+def _option(question: dict[str, Any], words: str) -> str:
+    """Return the answer that typed words give. Raises ValueError."""
+    try:
+        return chosen_option(question, words) if words.strip() else NO_ANSWER
+    except DecisionRefusedError as refused:
+        raise ValueError(str(refused)) from None
 
 
 def plan_dialog(
-    data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0, *, may_bypass: bool = False
+    asked: QuestionAsked, edited: dict[str, Any] | None = None, ttl: int = 0, *, may_bypass: bool = False
 ) -> Dialog:
-    """Return the dialog for a plan, original or edited. The answer is a reply, or `RewrittenPlan` with an edited plan.
+    """Return the dialog for a plan, original or edited.
+
+    The answer is a decision, or `RewrittenPlan` with an edited plan.
 
     ttl: minutes until it expires; 0 for never.
     may_bypass: the answer may choose the mode bypassPermissions.
     """
 
-    def verdict(words: str) -> QuestionReply:
-        reply = read_plan_verdict(words)
+    def verdict(words: str) -> UserDecision:
+        decision = read_plan_verdict(asked, words)
         try:
-            check_mode(reply.mode or "", os.environ, may_bypass=may_bypass)
+            check_mode(decision.mode, os.environ, may_bypass=may_bypass)
         except UsageError as mistake:
             raise ValueError(str(mistake)) from None
-        return reply.replace(plan=edited or {}) if reply.verdict == "approve" else reply
+        return decision.replace(plan=edited or {}) if decision.verdict == "approve" else decision
 
     def parse_edited(text: str) -> RewrittenPlan | None:
         return RewrittenPlan(parse_plan(text)) if text.strip() else None
 
+    plan = edited or asked.data
     left_open = f"expires in {lifetime(ttl)} if left open" if ttl else ""
     note = TextInput("yes, and> ", lambda words: verdict(f"y {words}".strip()))
     edits = TextInput("yes, and> ", lambda words: verdict(f"y acceptEdits {words}".strip()))
     return Dialog(
         Prose("Plan", "ask"),
-        (PlanBody(plan_text(edited or data)),),
+        (PlanBody(plan_text(plan)),),
         question="Approve this plan?",
         about=left_open,
         choices=(
             Choice("y", "Yes, carry it out", GiveAnswer(verdict("y")), YES, "yes", comment=note),
             Choice("a", "Yes, and accept edits", GiveAnswer(verdict("y acceptEdits")), ("a",), "yes, accept edits",
                    comment=edits, lasting=True),
-            Choice("r", "Request changes", TextInput("change> ", _revision), short="request changes"),
+            Choice("r", "Request changes", words_for("change> ", decided(asked, "answer")), short="request changes"),
             Choice("n", "No, cancel", GiveAnswer(verdict("n")), NO, "cancel"),
-            Choice("e", "edit", InEditor(plan_for_editor(edited or data), parse_edited), ("e", "edit"), listed=False),
+            Choice("e", "edit", InEditor(plan_for_editor(plan), parse_edited), ("e", "edit"), listed=False),
             Choice("w", "approve with a comment", note, listed=False),
         ),
         words=TextInput("change> ", verdict, hint="y MODE, y COMMENT, or say what to change"),
     )  # fmt: skip
 
 
-def _revision(words: str) -> QuestionReply | None:
-    return QuestionReply("revise", words.strip()) if words.strip() else None
-
-
-def read_plan_verdict(words: str) -> QuestionReply:
+def read_plan_verdict(asked: QuestionAsked, words: str) -> UserDecision:
     """Parse `y`, `y MODE` or `y` with words; `n` or nothing ends the work; any other sentence revises the plan."""
-    reply = _parse_verdict(words)
-    first, _, more = reply.text.partition(" ")
-    if reply.verdict == "approve" and first in MODES:
-        return QuestionReply("approve", more.strip(), mode=next(m for m in MODES if m == first))
-    return reply
+    decision = _parse_verdict(asked, words)
+    first, _, more = decision.text.partition(" ")
+    if decision.verdict == "approve" and first in MODES:
+        return decision.replace(text=more.strip(), mode=first)
+    return decision
 
 
-def _parse_verdict(words: str) -> QuestionReply:
+def _parse_verdict(asked: QuestionAsked, words: str) -> UserDecision:
     """Parse `y` with optional words, or another assent; `n` or nothing ends the work; any other text is a revision."""
     if is_approval(words):
-        return QuestionReply("approve")
+        return decided(asked, "approve")
     head, _, rest = words.strip().partition(" ")
     if head.lower() in YES:
-        return QuestionReply("approve", rest.strip())
+        return decided(asked, "approve", rest)
     if words.strip().lower() in NO:
-        return QuestionReply("cancel")
-    return QuestionReply("revise", words.strip())
+        return decided(asked, "reject")
+    return decided(asked, "answer", words)
 
 
-def review_dialog(data: dict[str, Any]) -> Dialog:
-    """Return the review dialog before the work continues. The answer is a reply."""
-    title, *lines = review_lines(data)
-    note = TextInput("continue, and> ", lambda words: read_review(f"y {words}"))
-    undo = TextInput("undone; now> ", lambda words: read_review(f"u {words}"))
-    diffs = review_diffs(data)
+def review_dialog(asked: QuestionAsked) -> Dialog:
+    """Return the review dialog before the work continues. The answer is a decision."""
+
+    def read(words: str) -> UserDecision:
+        return _read_review(asked, words)
+
+    title, *lines = review_lines(asked.data)
+    note = TextInput("continue, and> ", lambda words: read(f"y {words}"))
+    undo = TextInput("undone; now> ", lambda words: read(f"u {words}"))
+    change = words_for("change> ", decided(asked, "answer"))
+    diffs = review_diffs(asked.data)
     titled = len(diffs.files) == 1 and diffs.files[0].path in title
     return Dialog(
         Prose(title, "ask"),
         (*map(Prose, lines), DiffBlock(diffs, titled=titled)),
         question="Continue?",
         choices=(
-            Choice("y", "Yes, continue", GiveAnswer(read_review("y")), YES, "yes", comment=note),
-            Choice("r", "Request changes first", TextInput("change> ", _revision), short="request changes first"),
+            Choice("y", "Yes, continue", GiveAnswer(read("y")), YES, "yes", comment=note),
+            Choice("r", "Request changes first", change, short="request changes first"),
             Choice("u", "Undo this", undo, short="undo this"),
-            Choice("n", "No, end here", GiveAnswer(read_review("n")), NO, "no, end here"),
+            Choice("n", "No, end here", GiveAnswer(read("n")), NO, "no, end here"),
             Choice("w", "continue with a comment", note, listed=False),
         ),
         words=TextInput(
-            "change> ", read_review, hint="y COMMENT, u: undo this and continue (u COMMENT), or say what to change"
+            "change> ", read, hint="y COMMENT, u: undo this and continue (u COMMENT), or say what to change"
         ),
     )
 
@@ -226,13 +241,13 @@ def review_diffs(data: dict[str, Any]) -> Diffs:
     return Diffs(tuple(from_json(Diff, plain) for plain in data.get("diffs", ())))
 
 
-def read_review(words: str) -> QuestionReply:
+def _read_review(asked: QuestionAsked, words: str) -> UserDecision:
     """Parse `y` or `u` with optional words; `n` or nothing ends the work; any other sentence is a change to make."""
     head, _, rest = words.strip().partition(" ")
     # "undo the rename" is a sentence for the model; only the letter or the single word undoes everything.
     if head.lower() == "u" or words.strip().lower() == "undo":
-        return QuestionReply("undo", rest.strip())
-    return _parse_verdict(words)
+        return decided(asked, "undo", rest)
+    return _parse_verdict(asked, words)
 
 
 def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "") -> Dialog:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TextIO
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, VSplit, Window
@@ -21,7 +22,8 @@ from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_cli.session.summary import SessionSummary, age, size
-from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.app.key_reader import KeyReader
+from agent_cli.terminal.line_input import read_line
 from agent_cli.terminal.render.ansi import truncate_cells
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line, parse_number
@@ -111,7 +113,7 @@ class SessionPicker:
         self._at = 0
         self._now = datetime.now(UTC)
 
-    def run(self, source: Input | None = None, output: Output | None = None) -> SessionSummary | None:
+    def run(self, terminal: TextIO | None = None, output: Output | None = None) -> SessionSummary | None:
         """Run the menu and return the user's choice; None for none."""
         app: Application[SessionSummary | None] = Application(
             layout=Layout(
@@ -125,7 +127,7 @@ class SessionPicker:
             ),
             key_bindings=self._keys(),
             erase_when_done=True,
-            input=source,
+            input=KeyReader(terminal or sys.stdin, time.monotonic),
             output=output or _make_output(),
         )  # fmt: skip
         app.ttimeoutlen = 0.05

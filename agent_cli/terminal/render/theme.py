@@ -397,6 +397,11 @@ def may_ask_background(env: Mapping[str, str]) -> bool:
     return kind not in ("", "dumb", "unknown", "linux", "screen", "eterm", "vt100", "vt220") or bool(env.get("TMUX"))
 
 
+def is_multiplexer(env: Mapping[str, str]) -> bool:
+    """Return True if the terminal is tmux or screen, on this machine or another."""
+    return bool(env.get("TMUX") or env.get("STY")) or env.get("TERM", "").split("-")[0] in ("tmux", "screen")
+
+
 def parse_background(answer: str) -> Background | None:
     """Parse the terminal's answer to the query; None if it is invalid."""
     match = _ANSWER.search(answer)

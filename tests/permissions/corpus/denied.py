@@ -214,7 +214,7 @@ CASES = [
         "ln -s docs d", "ln -s docs d; cat d/guide.md", "tar cf x.tar docs", "tar cf - docs", "tar cf - .",
         "tar c .", "tar -cO docs", "zip -r x.zip docs", "zip -r x.zip .", "rsync -a docs/ x/", "rsync -a . x",
         "scp -r . h:", "source docs/guide.md", ". docs/guide.md", "bash docs/guide.md", "bash -v docs/guide.md",
-        "python3 docs/guide.md", "yq . docs/guide.md", "find docs -type f -exec cat {} +",
+        "python3 docs/guide.md", "find docs -type f -exec cat {} +",
         "find . -name '*.md' -exec cat {} +", "find docs -name '*.md' | xargs cat",
         "ls docs | xargs -I{} cat docs/{}", "xargs -a docs/guide.md",
         "wc --files0-from=docs/guide.md",

@@ -33,7 +33,9 @@ CASES = [
     ),
     *group(
         "what comes after a copy of links", "ask",
-        "cp -a out_sub l6 && cp a.txt l6/z", "cp -r src c && cat c/main.py", "cp -a out c && cat c/secret.txt",
+        "cp -a out_sub l6 && cp a.txt l6/z", "cp -P out o && cat o/secret.txt", "cp -d out_file o && cat o",
+        "cp --preserve=links out_file o && cat o", "cp --no-deref out_file o && cat o",
+        "cp -r src c && cat c/main.py", "cp -a out c && cat c/secret.txt",
         "ln -s src s && cat s/main.py", "ln -s ../outside o; cat o/secret.txt", "mv out_file x && cat x",
         "mv src s && cat s/main.py",
         "rsync -a src/ c/ && cat c/main.py", "patch -p1 < src.patch && cat src/main.py",
@@ -104,5 +106,29 @@ CASES = [
         "docker run -v ./src:/w alpine", "docker run -v cache:/c alpine", "docker compose up -d",
         "kubectl apply -f src/x.yaml",
         allow=("Bash(docker:*)", "Bash(kubectl:*)"),
+    ),
+    *group(
+        "secrets below a folder that also holds links to the outside", "ask",
+        "find . -exec cat {} +", "find . ! -type d -exec grep x {} +", "find . -name '*' -exec head {} \\;",
+        "find . -exec cat {} \\; && true",
+        allow="Bash", deny="Read(docs/**)",
+    ),
+    *group(
+        "denied changes by what takes a whole folder away", "ask",
+        "git stash -a", "git stash push --all", "git stash -qu",
+        allow="Bash", deny="Edit(docs/**)",
+    ),
+    *group(
+        "denied changes by what packs files in their place", "deny",
+        "gzip -rf src docs", "xz -r docs", "bzip2 docs/*",
+        allow="Bash", deny="Edit(docs/**)",
+    ),
+    *group(
+        "denied reads by a copy into the last match of a pattern", "ask",
+        "cp -r src */", "cp -a src/. ./*/", "mv src d*",
+        allow="Bash", deny="Read(docs/**)",
+    ),
+    *group(
+        "a denied file that yq shows", "deny", "yq . docs/guide.md", allow="Bash", deny="Read(docs/**)",
     ),
 ]  # fmt: skip

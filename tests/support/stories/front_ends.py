@@ -216,8 +216,14 @@ class Application(Terminal):
         self.until(lambda: self.screen is not None and b"\x1b[?2004h" in self.screen.raw, "the prompt")
 
     def say(self, text: str) -> None:
-        assert self.screen
-        self.screen.line(text)
+        screen = self.screen
+        assert screen
+        # A line in the same read as the Enter of another would be a paste.
+        end = text[-12:]
+        screen.type(text)
+        self.until(lambda: screen.input_line().endswith(end), f"{text!r} in the line")
+        screen.type("\r")
+        self.until(lambda: not end or not screen.input_line().endswith(end), f"{text!r} to be sent")
 
     def asked(self, *words: str) -> str:
         assert self.screen

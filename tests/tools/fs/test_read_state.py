@@ -226,7 +226,57 @@ def test_marks_for_omitted_text_are_rejected(bench: Bench, mark: str, indent: st
     assert path.read_text() == numbered(9) and not (bench.root / "new.py").exists()
 
 
-@pytest.mark.parametrize("line", ["# ...", "// …", "[...]", "/* ... */"])
+LONE_OMISSIONS = """\
+// rest unchanged
+# (unchanged)
+// ---- unchanged ----
+=== rest of file unchanged ===
+.. rest of the document unchanged
+rest of the file remains unchanged
+… unchanged …
+# [existing code]
+<!-- existing content -->
+// [existing implementation]
+# your existing code here
+// keep the rest as is
+// (keep existing code)
+# --- snip ---
+<truncated>
+[Content truncated]
+[File continues...]
+<4998 more lines>
+<!-- 4998 lines -->
+... [4998 lines omitted] ...
+# lines 21-5000 unchanged
+// The remaining 4,998 lines are identical to the original file
+// everything else stays the same
+# All other functions remain unchanged
+# No changes needed below this line
+# omitted
+# ... and so on
+# ... other settings
+-- ... other columns
+REM ... rest
+@@ ... @@
+// ... 其余代码不变
+# ... restlicher Code ...
+# ... le reste du code inchangé ...
+⋮
+# . . .""".split("\n")
+
+
+@pytest.mark.parametrize("mark", LONE_OMISSIONS)
+def test_marks_that_may_be_sentences_are_rejected_where_many_lines_go(bench: Bench, mark: str) -> None:
+    path = bench.file("a.py", numbered(40))
+    bench("Read", file_path="a.py")
+    assert "mark for omitted text" in bench.fails("Write", file_path="a.py", content=f"line 1\n{mark}\n")
+    part = "".join(f"line {n}\n" for n in range(10, 20))
+    said = bench.fails("Edit", file_path="a.py", old_string=part, new_string=f"line 10\n{mark}\nlast\n")
+    assert "mark for omitted text" in said and path.read_text() == numbered(40)
+    bench("Edit", file_path="a.py", old_string="line 5\n", new_string=f"line 5\n{mark}\n")
+
+
+@pytest.mark.parametrize("line", ["# ...", "// …", "[...]", "/* ... */", "..."])
 def test_an_ellipsis_in_a_comment_is_a_mark_where_lines_go(bench: Bench, line: str) -> None:
     bench.file("a.py", numbered(9))
     bench("Read", file_path="a.py")
@@ -237,13 +287,23 @@ def test_an_ellipsis_in_a_comment_is_a_mark_where_lines_go(bench: Bench, line: s
 @pytest.mark.parametrize(
     "line",
     [
-        "...",
+        "    ...",
         "    ...     x = 1",
         "...     existing = f(x)",
         "...props,",
         "...existing,",
         "...(cond ? a : b),",
         "[...arr]",
+        "{...rest}",
+        "    {...props.existing},",
+        "# existing tests",
+        "# --- other methods ---",
+        "# keep the original file",
+        "('other', 'more'),",
+        "# Remaining arguments",
+        "<original>",
+        "// the same user",
+        "previous = rest",
         "return [...existing, item];",
         "[1, 2, ...]",
         "# The rest of the arguments are passed to the parser",

@@ -94,11 +94,6 @@ def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
     assert ready.argv == ["ls"] and ready.code(139) == 139
 
 
-def test_macos_is_reported_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert "none for macOS yet" in select_sandbox("require", Profile(()), {}).text()
-
-
 @pytest.mark.parametrize(
     ("output", "code", "network", "text"),
     [
@@ -123,6 +118,13 @@ def test_macos_is_reported_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None
         ("bwrap: Can't find source path /x: No such file or directory", 1, False, "could not be set up: Can't find"),
         ("agent sandbox: cannot be set up: no", 125, False, "could not be set up: cannot be set up: no"),
         ("Read-only file system", 0, False, ""),
+        ("fatal: Failed to resolve 'HEAD' as a valid ref.", 128, False, ""),
+        ("npm ERR! ERESOLVE unable to resolve dependency tree", 1, False, ""),
+        ("error: could not resolve HEAD to a revision", 1, False, ""),
+        ("Failed to resolve 'pypi.org' ([Errno -3])", 1, False, "no network in it"),
+        ("wget: unable to resolve host address ‘x.org’", 4, False, "no network in it"),
+        ("E: Could not resolve 'deb.debian.org'", 100, False, "no network in it"),
+        ("ssh: Could not resolve hostname x: -3", 255, False, "no network in it"),
         ("x: Read-only file system\n" + "fine\n" * 9_000, 1, False, "protected file; 1 line of the output names it;"),
         ("fine\n" * 9_000 + "/etc/x: Read-only file system\nfine\n" * 2_000, 1, False, "(/etc/x); 2,000 lines of the"),
         (
@@ -162,12 +164,30 @@ def test_real_refusals_are_recognised(cage: SandboxTester) -> None:
         )
 
 
+@pytest.mark.parametrize("command", ["git checkout -q other", "git merge -q other; true", "git reset --hard other"])
+def test_git_that_could_not_replace_a_protected_file_is_reported_also_with_0(
+    bubblewrap: SandboxTester, command: str
+) -> None:
+    tester = bubblewrap
+    tester.git("init", "-q")
+    for number, branch in enumerate(("main", "other")):
+        tester.git("checkout", "-q", "-b", branch) if number else None
+        (tester.root / ".mcp.json").write_text(f"{number}")
+        tester.git("add", ".")
+        tester.git("commit", "-qm", branch)
+    tester.git("checkout", "-q", "main")
+    done = tester(command)
+    line = explain_refusal(tester.kind, done.out.splitlines(), done.code, network=False)
+    assert (tester.root / ".mcp.json").read_text() == "0"
+    assert "since .mcp.json is protected; git status shows the rest" in line
+
+
 def test_a_repository_in_the_workspace_opens_nothing_else(tmp_path: Path) -> None:
     assert git_directories(tmp_path) == ([], [tmp_path / ".git"])
     (tmp_path / ".git/modules").mkdir(parents=True)
     writable, protected = git_directories(tmp_path)
     assert writable == [] and {p.name for p in protected} == {
-        "config", "config.worktree", "hooks", "info", "commondir", "modules",
+        "config", "config.worktree", "hooks", "exclude", "attributes", "commondir", "modules",
     }  # fmt: skip
 
 

@@ -55,6 +55,7 @@ COMMANDS = [
     "git archive feature | tar t",
     "git checkout feature -- . && git status --short",
     "git restore . && git status --short",
+    "git gc -q && git repack -adq && git prune && git pack-refs --all && git status --short",
     "git submodule status; git worktree list; git check-ignore -v x.log",
     "ls -A",
     "ls -a1 | wc -l; echo .[a-z]*; echo *",

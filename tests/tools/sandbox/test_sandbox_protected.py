@@ -35,13 +35,14 @@ def test_git_works_inside(repository: SandboxTester) -> None:
         f'set -e; git() {{ command git {WHO} "$@"; }}; echo two >> a.txt; git status --short; git add -A\n'
         "git commit -qm second; git log --oneline | wc -l; git checkout -qb side; echo three >> a.txt; git stash -q\n"
         "git stash pop -q; git commit -qam x\n"
-        "git checkout -q -; git merge -q side; git tag v1; git gc -q 2>/dev/null; git fsck; git diff HEAD~1 --stat"
+        "git checkout -q -; git merge -q side; git tag v1; git gc -q; git repack -adq; git fsck; git diff HEAD~1 --stat"
     )
     assert done.code == 0, done.out
     assert done.out.startswith(" M a.txt\n2\n")
     repository.git("status")
     left = {p for p in tree(repository.root) - before if not p.startswith((".git/logs/", ".git/refs/"))}
-    assert left <= {f".git/{name}" for name in ("COMMIT_EDITMSG", "ORIG_HEAD", "packed-refs", "gc.log", "AUTO_MERGE")}
+    names = ("COMMIT_EDITMSG", "ORIG_HEAD", "packed-refs", "info/refs", "AUTO_MERGE")
+    assert left <= {f".git/{name}" for name in names}
 
 
 def test_what_a_commit_would_contain_is_what_was_there(repository: SandboxTester) -> None:
@@ -59,6 +60,11 @@ def test_what_a_commit_would_contain_is_what_was_there(repository: SandboxTester
         "rm -rf .git/hooks; mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
         "mv .git/config .git/c; echo evil > .git/config",
         "echo '* filter=evil' > .git/info/attributes",
+        "rm -f .git/info/attributes; echo '* filter=evil' > .git/info/a; mv -f .git/info/a .git/info/attributes",
+        "echo '*' >> .git/info/exclude",
+        "rm -rf .git/info; mkdir .git/info; echo '* filter=evil' > .git/info/attributes",
+        "mv .git/info .git/i; mkdir .git/info; echo '* filter=evil' > .git/info/attributes",
+        "rm -rf .git/info; ln -s .. .git/info; echo '* filter=evil' > attributes",
         "cp -r .git other; mkdir other/h; echo ../other > .git/commondir",
         "rm .git/commondir; echo ../other > .git/commondir",
         "echo '[core] fsmonitor = evil' > .git/config.worktree",
@@ -76,7 +82,7 @@ def test_a_repository_keeps_its_configuration_and_hooks(repository: SandboxTeste
     git = repository.root / ".git"
 
     def held() -> list[tuple[str, bytes]]:
-        patterns = ("config*", "commondir", "hooks/*", "info/*", "modules/x/*")
+        patterns = ("config*", "commondir", "hooks/*", "info/exclude", "info/attributes", "modules/x/*")
         places = [place for pattern in patterns for place in git.glob(pattern)]
         return sorted((str(p), p.read_bytes()) for p in places)
 
@@ -185,7 +191,8 @@ def test_nothing_is_left_behind_by_commands_side_by_side(repository: SandboxTest
 def test_a_crash_leaves_only_what_git_ignores_and_the_next_command_removes_it(repository: SandboxTester) -> None:
     before = tree(repository.root)
     ready = repository.sandbox.prepare(["true"], repository.root, {}, repository.profile())
-    assert tree(repository.root) - before == {".git/commondir", ".git/config.worktree"}
+    left = {".git/commondir", ".git/config.worktree", ".git/info/attributes"}
+    assert tree(repository.root) - before == left
     repository.git("status")
     # As if the program had been killed here: the locks go, what was made stays.
     for descriptor in list(ready._finish.args[1]._directories.values()):  # type: ignore[union-attr,attr-defined]

@@ -18,7 +18,7 @@ from agent_cli.core.decisions import Level
 from agent_cli.permissions.policy import Policy
 from agent_cli.terminal.commands.session import run_bang
 from agent_tools.base import Effect, ToolError
-from agent_tools.sandbox.conditions import SandboxLimits
+from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
 from agent_tools.sandbox.session import TemporaryFolder, remove_stale
 from agent_tools.sandbox.temporary import TemporaryFiles, TemporaryPlace
 from tests.support.sandboxes import SandboxedBench
@@ -452,7 +452,7 @@ def test_a_command_that_must_change_nothing_reads_tmp_and_writes_it_for_itself(
     house(f"umask 077; echo HERE > {tmp_name}; mkdir {tmp_name}.d; echo THERE > {tmp_name}.d/f")
     script = f"cat {tmp_name} {tmp_name}.d/f; echo x > {tmp_name}; rm -r {tmp_name}.d; mktemp; echo y > {tmp_name}.2"
     argv, env = ["/bin/bash", "-c", script], dict(house.bench.ctx.env)
-    with house.sandbox.prepare(argv, house.root, env, network=False, read_only=True) as ready:
+    with house.sandbox.prepare(argv, house.root, env, RunConditions(read_only=True)) as ready:
         done = subprocess.run(
             ready.argv, env=ready.env, pass_fds=ready.pass_fds, capture_output=True, text=True, check=False
         )

@@ -77,6 +77,16 @@ def test_names_with_brackets_are_found_first(tree: Bench, pattern: str, found: l
     assert lines(tree("Grep", pattern="needle", glob=pattern).text) == found
 
 
+@pytest.mark.parametrize("start", ["./", "{root}/"])
+def test_a_pattern_may_name_the_folder_in_which_it_is_searched(tree: Bench, start: str) -> None:
+    pattern = f"{start.format(root=tree.root)}app/[id]/*.tsx"
+    for arguments in ({}, {"path": "."}):
+        assert lines(tree("Glob", pattern=pattern, **arguments).text) == ["app/[id]/page.tsx"]
+        assert lines(tree("Grep", pattern="needle", glob=pattern, **arguments).text) == ["app/[id]/page.tsx"]
+    said = tree("Grep", pattern="needle", glob="app/[id]/*.tsx", path="app").text
+    assert "The glob is relative to app." in said
+
+
 def test_a_folder_of_brackets_is_searched(tree: Bench) -> None:
     assert lines(tree("Glob", pattern="*.tsx", path="app/[id]").text) == [
         "app/[id]/edit/page.tsx",

@@ -7,13 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell import job_tools
+from agent_tools.shell import job_tools, process
 from agent_tools.shell.jobs import MAX_RUNNING, Jobs
 from tests.support.fork_server import ROOT
 from tests.support.sandboxes import SandboxedBench, missing
@@ -125,6 +126,18 @@ def test_what_ends_by_itself_at_once_is_no_job(bench: Bench) -> None:
     assert "b1" not in bench("Bash", command="echo x | cat; true & wait; ls | head -1").text
 
 
+@pytest.mark.parametrize("command", ["true", "echo x | cat", "(true)", "sleep 0.01 & wait", "exec true", "kill $$"])
+def test_a_command_that_leaves_nothing_running_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(process, "_ENDING_SECONDS", 60)
+    bench = Bench(tmp_path)
+    began = time.monotonic()
+    bench("Bash", command=command)
+    assert time.monotonic() - began < 30
+    bench.ctx.close()
+
+
 def test_a_background_command_leaves_a_job_too(bench: Bench) -> None:
     bench("Bash", command=f"{PYTHON} server.py & echo started; exit 4", run_in_background=True)
     jobs = bench.ctx.state(Jobs)
@@ -165,12 +178,15 @@ def test_all_jobs_end_with_the_conversation(bench: Bench) -> None:
 
 def test_outside_a_daemon_stays_and_a_background_process_does_not(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    for first in ("", "setsid "):
+    # `timeout` and job control only leave the group.
+    for first in ("", "timeout 60 ", "set -m; ", "setsid "):
         bench("Bash", command=f"{first}sleep 60 >/dev/null 2>&1 & echo $! > pid")
         pid = int((tmp_path / "pid").read_text())
         assert [job.running for job in bench.ctx.state(Jobs).all()] == [True]
+        assert soon(lambda: len(bench.ctx.outliving()) == (first == "setsid "))  # noqa: B023
+        assert len(bench.ctx.unfinished()) == (first != "setsid ")
         bench.ctx.close()
-        assert not gone(pid) if first else soon(lambda: gone(pid))  # noqa: B023
+        assert not gone(pid) if first == "setsid " else soon(lambda: gone(pid))  # noqa: B023
         bench = Bench(tmp_path)
     os.kill(pid, signal.SIGKILL)
 
@@ -199,8 +215,6 @@ def test_nothing_outlives_a_program_that_is_killed(tmp_path: Path, inside: bool)
     program.communicate()
 
     def still() -> bool:
-        import time
-
         size = beats.stat().st_size
         time.sleep(0.1)
         return beats.stat().st_size == size

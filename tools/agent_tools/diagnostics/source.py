@@ -12,7 +12,7 @@ from agent_tools.base import ToolContext
 from agent_tools.diagnostics.checkers import LOCAL_BIN_FOLDERS
 from agent_tools.diagnostics.parsers import Problem
 from agent_tools.record import Value
-from agent_tools.sandbox.conditions import Wrapped, unconfined
+from agent_tools.sandbox.conditions import RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.state import command_env
 
@@ -126,7 +126,7 @@ class Launcher(Value):
         words = list(argv or self.argv)
         if self.sandbox is None:
             return unconfined(words, self.env)
-        return self.sandbox.prepare(words, cwd, self.env, network=False, read_only=self.sandbox.is_boundary)
+        return self.sandbox.prepare(words, cwd, self.env, RunConditions(read_only=self.sandbox.is_boundary))
 
 
 def make_launcher(argv: Sequence[str], ctx: ToolContext) -> Launcher:

@@ -71,6 +71,15 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
     if data is not None and ctx.require_read_first:
         sight = read_state.look_up(path, data, text.content, ctx)
         require_seen(path, sight, (data, text, text.content), ctx, verb, old)
+        if (
+            verb == "write"
+            and sight.whole
+            and not read_state.look_up(path, data, text.content, ctx, earlier=True).whole
+        ):
+            raise ToolError(
+                f"{ctx.workspace.spell(path)} was shown by another call of this answer, so this content was written "
+                "without it. Write it in the next answer, with what that call has shown."
+            )
     return data, text
 
 

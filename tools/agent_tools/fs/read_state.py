@@ -6,7 +6,9 @@ a mark for each file that was read or written, which the session log stores; the
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -40,7 +42,7 @@ class KnownVersion(Value):
 
     version: the `fingerprint` of its bytes.
     lines: the lines seen; None for all of them.
-    total: number of its lines, if not all were seen.
+    total: number of its lines, if not all were seen; 0 if unknown.
     """
 
     version: str
@@ -81,6 +83,11 @@ class Sight(Value):
     unseen: Ranges
     total: int
 
+    @property
+    def whole(self) -> bool:
+        """Return True if the model has seen every line of the current version."""
+        return (self.current or not self.read) and not self.unseen
+
 
 class ShownResult(Value):
     """A result as the model read it. about: the command or path that it is of; began: when the files were as shown."""
@@ -95,11 +102,16 @@ class ReadState(ToolState):
 
     results: the latest results of searches and commands.
     searched: lines that searches showed of a file, each with the time at which the search began.
+    before: the marks of files that calls of the current answer showed, as they were before it; "" for none. None if
+        calls do not come in answers.
+    answered: when that answer's calls began.
     """
 
     def __init__(self) -> None:
         self.results: deque[ShownResult] = deque(maxlen=_MAX_RESULTS)
         self.searched: dict[str, list[tuple[float, Ranges]]] = {}
+        self.before: dict[str, str] | None = None
+        self.answered = math.inf
         self._lines: dict[str, dict[str, list[int]]] = {}
 
     def nested(self) -> ReadState:
@@ -124,19 +136,27 @@ class ReadState(ToolState):
         return _moved(known.seen(len(old)), diff.changed_ranges(old, new), len(old))
 
 
+def begin_answer(ctx: ToolContext) -> None:
+    """Note that the calls of an answer begin: the model has not seen their results when it writes the arguments."""
+    state = ctx.owner.state(ReadState)
+    state.before, state.answered = {}, time.time()
+
+
 def note_read(path: Path, data: bytes, ctx: ToolContext, lines: Ranges | None = None) -> None:
     """Note that the model was shown a file, or only some of its lines. Lines seen before stay seen."""
+    _keep_mark(path, ctx)
     if lines is None and len(data) > _MAX_COMPARED_BYTES:
         ctx.seen[str(path)] = fingerprint(data)
         return
     text, version = decode_text(data), fingerprint(data)
     there = split_lines(text.content) if text is not None else []
-    before = _carried(path, version, there, ctx)
+    before = _carried(path, version, there, _known_version(path, ctx), ctx.owner.state(ReadState))
     ctx.seen[str(path)] = _known(version, None if lines is None else (*before, *lines), len(there)).mark()
 
 
 def note_view(path: Path, data: bytes, ctx: ToolContext, first: int, count: int, total: int) -> None:
     """Note that the model was shown some lines of another form of a file, such as the cells of a notebook."""
+    _keep_mark(path, ctx)
     version, known = fingerprint(data), _known_version(path, ctx)
     before = known if known is not None and known.version == version else KnownVersion(version, (), total)
     lines = None if before.lines is None else (*before.lines, (first, first + count - 1))
@@ -183,22 +203,34 @@ def forget(path: Path, ctx: ToolContext) -> None:
 
 
 def forget_lines(path: str, total: int, ctx: ToolContext) -> None:
-    """Note that the model knows the version of a file, but may have seen none of its lines, `total` in number."""
+    """Note that the model knows the version of a file, but has none of its lines. total: their number; 0 if unknown."""
     if (mark := ctx.seen.get(path)) is not None:
-        ctx.seen[path] = _known(KnownVersion.from_mark(mark).version, (), total).mark()
+        ctx.seen[path] = KnownVersion(KnownVersion.from_mark(mark).version, (), total).mark()
 
 
-def look_up(path: Path, data: bytes, content: str, ctx: ToolContext) -> Sight:
-    """Return what the model knows of a file that has this content now."""
-    known, version, lines = _known_version(path, ctx), fingerprint(data), split_lines(content)
+def forget_searches(ctx: ToolContext) -> None:
+    """Note that the model has no lines that searches showed."""
+    ctx.owner.state(ReadState).searched.clear()
+
+
+def look_up(path: Path, data: bytes, content: str, ctx: ToolContext, *, earlier: bool = False) -> Sight:
+    """Return what the model knows of a file that has this content now.
+
+    earlier: what it knew when it wrote its answer.
+    """
+    version, lines = fingerprint(data), split_lines(content)
+    state = ctx.owner.state(ReadState)
+    mark = (state.before or {}).get(str(path)) if earlier else None
+    known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark) if mark else None
+    searched = _searched(path, state, state.answered if earlier else None)
     if known is None:
-        seen = _searched(path, ctx)
+        seen = searched
         return Sight(False, False, _missing(seen, len(lines)), len(lines))
     current = known.version == version
     if current and known.lines is None:
         return Sight(True, True, (), len(lines))
-    total = known.total if current else len(lines)
-    seen = (*_carried(path, version, lines, ctx), *_searched(path, ctx))
+    total = (known.total if current else 0) or len(lines)
+    seen = (*_carried(path, version, lines, known, state), *searched)
     return Sight(True, current, _missing(seen, total), total)
 
 
@@ -277,9 +309,14 @@ def _known(version: str, lines: Iterable[tuple[int, int]] | None, total: int) ->
     return KnownVersion(version, merged, total)
 
 
-def _carried(path: Path, version: str, lines: Sequence[str], ctx: ToolContext) -> Ranges:
+def _keep_mark(path: Path, ctx: ToolContext) -> None:
+    """Keep what the model knew of a file before this answer, of which a call shows it the file."""
+    if (before := ctx.owner.state(ReadState).before) is not None:
+        before.setdefault(str(path), ctx.seen.get(str(path), ""))
+
+
+def _carried(path: Path, version: str, lines: Sequence[str], known: KnownVersion | None, state: ReadState) -> Ranges:
     """Return the lines of the current version that the model has seen, in it or in the one it knows."""
-    state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
     state.remember(str(path), version, lines)
     if known is None:
         return ()
@@ -288,10 +325,10 @@ def _carried(path: Path, version: str, lines: Sequence[str], ctx: ToolContext) -
     return known.seen(len(lines))
 
 
-def _searched(path: Path, ctx: ToolContext) -> Ranges:
-    """Return the lines that searches showed of a file which has not changed since."""
-    shown = ctx.owner.supplied(ReadState)
-    found = shown.searched.get(str(path), []) if shown is not None else []
+def _searched(path: Path, state: ReadState, until: float | None) -> Ranges:
+    """Return the lines that searches showed of a file which has not changed since. until: only earlier searches."""
+    found = state.searched.get(str(path), [])
+    found = [(began, lines) for began, lines in found if until is None or began < until]
     return tuple(pair for began, lines in found if is_older(path, began) for pair in lines)
 
 

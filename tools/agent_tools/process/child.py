@@ -8,8 +8,8 @@ on systems without support for that (macOS), memory is not limited.
 
 from __future__ import annotations
 
+import _signal as signal  # `signal` makes enumerations, which costs a one-shot run a millisecond
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress

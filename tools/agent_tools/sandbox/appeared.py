@@ -168,7 +168,7 @@ class _Known:
             return True
         versions = (data, data.replace(b"\r\n", b"\n"))
         return any(
-            kind == found and any(_object_id(version, len(object_id)) == object_id for version in versions)
+            kind == found and any(blob_id(version, len(object_id)) == object_id for version in versions)
             for found, object_id in self._tracked.get(path, ())
         )
 
@@ -202,7 +202,7 @@ class _Known:
         return found
 
 
-def _object_id(data: bytes, length: int) -> str:
+def blob_id(data: bytes, length: int) -> str:
     """Return git's ID of a file with this content. length: of an ID of the repository, which tells its kind."""
     import hashlib
 

@@ -57,11 +57,13 @@ class Shared(Value):
     network: they share a network without access to the outside.
     caches: writable directories to the directories mounted there.
     enter: returns how a command with these mounts enters; the caller closes its descriptors.
+    ports: in Seatbelt, ports of this machine's loopback that they may connect to.
     """
 
     network: bool = False
     caches: Mapping[Path, Path] = MappingProxyType({})
     enter: Callable[[MountPlan], SpaceEntry] | None = None
+    ports: tuple[int, ...] = ()
 
 
 NOTHING_SHARED = Shared()
@@ -95,6 +97,12 @@ def obstacle(profile: Profile) -> str:
     return ""
 
 
+def require_possible(profile: Profile) -> None:
+    """Raise ToolError for a profile that cannot be enforced."""
+    if reason := obstacle(profile):
+        raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
+
+
 def prepare_bubblewrap(
     bwrap: str,
     argv: list[str],
@@ -111,8 +119,7 @@ def prepare_bubblewrap(
 
     Raises ToolError if something cannot be protected.
     """
-    if reason := obstacle(profile):
-        raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
+    require_possible(profile)
     watched = WATCH.begin(profile.watched)
     given: list[int] = []
     placeholders = ours = None
@@ -129,7 +136,7 @@ def prepare_bubblewrap(
             ours, theirs = socket.socketpair()
             given.append(theirs.detach())
             argv = [argv[0], "--noprofile", "--norc", "-p", str(_KEEP), str(given[-1]), *argv]
-        guarded = (*profile.protected, *profile.personal)
+        guarded = (*profile.protected, *profile.personal, *profile.fixed)
         there = {*placeholders.paths, *(path for path in guarded if os.path.lexists(path))}
         plan = plan_mounts(profile, there, shared.caches)
         entry = shared.enter(plan) if shared.enter else SpaceEntry()

@@ -20,6 +20,18 @@ OUTSIDE_SANDBOX = "outside the sandbox"
 Caches = Literal["session", "shared", "off"]
 
 
+class MaskedPath(Value):
+    """A file, or a folder with everything below, that a command in the sandbox must not use.
+
+    closed: for reading and writing; otherwise it can only be read.
+    why: the rule that says so; "" if it looks like it holds secrets.
+    """
+
+    path: Path
+    closed: bool = True
+    why: str = ""
+
+
 class RunConditions(Value):
     """How a command must run.
 
@@ -28,7 +40,8 @@ class RunConditions(Value):
     vouched: a user or a rule allowed it, not only the sandbox.
     outside: why it runs outside the sandbox; "" for inside.
     read_only: it may only run in bubblewrap, where it can write nothing but temporary files.
-    masked: files of the workspace that it must not read then.
+    masked: what it must not use in bubblewrap.
+    missing: paths that it must not create, each as a directory of the workspace and a path below it.
     """
 
     env: dict[str, str] = {}  # noqa: RUF012 - never changed
@@ -36,19 +49,22 @@ class RunConditions(Value):
     vouched: bool = True
     outside: str = ""
     read_only: bool = False
-    masked: tuple[Path, ...] = ()
+    masked: tuple[MaskedPath, ...] = ()
+    missing: tuple[tuple[Path, str], ...] = ()
 
 
 class SandboxLimits(Value):
     """The user's sandbox settings that are not in the profile.
 
     landlock: use it if bubblewrap does not work.
+    seatbelt: use it on macOS.
     caches: where writes to caches of the home folder go: a layer of the session, the caches themselves, or nowhere.
     domains: hosts reachable through a proxy.
     ports: reachable servers on this machine.
     """
 
     landlock: bool = False
+    seatbelt: bool = False
     caches: Caches = "session"
     domains: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
@@ -93,7 +109,7 @@ class ChangingSettingsError(OSError):
 
 # The folder, in the one that processes of this user share, of the names that they watch for.
 RECORDS = "watching"
-Kind = Literal["bubblewrap", "landlock", "none"]
+Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
 
 class Wrapped:

@@ -6,20 +6,26 @@ few are kept.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
-from agent_tools.sandbox.conditions import Kind
+from agent_tools.lazy import lazy_pattern
+from agent_tools.sandbox.conditions import Kind, MaskedPath
 from agent_tools.sandbox.launch import ERROR_PREFIX, SETUP_FAILED_EXIT_CODE
 from agent_tools.text import one_line, sanitize_output
 
 # Lines that are kept for each sign: the first and the last ones, cut.
+_MAX_CHECKED_LINES = 1_000
 _MAX_FIRST, _MAX_LAST, _MAX_LINE_CHARS = 20, 20, 1_000
 _READ_ONLY = r"Read-only file system|\bEROFS\b"
 _BUSY = r"Device or resource busy|\bEBUSY\b"
 _NETWORK = (
-    r"Network is unreachable|No route to host|[Cc]ould not resolve|[Uu]nable to resolve|[Ff]ailed to resolve"
+    r"Network is unreachable|No route to host"
+    r"|(?:[Cc]ould not|[Uu]nable to|[Ff]ailed to) resolve (?:the )?(?:remote )?"
+    r"(?:host|proxy|address|['\"‘]?(?:[\w-]+\.)+[a-z]{2,}\b)"
     r"|[Ff]ailure in name resolution|Name or service not known|No address associated|failed to lookup address"
     r"|\b(?:ENETUNREACH|EHOSTUNREACH|EAI_AGAIN|ENOTFOUND)\b|no such host|getaddrinfo"
 )
@@ -29,7 +35,7 @@ _SOCKETS = r"/[\w./-]*\.sock\b|Cannot connect to the Docker daemon|/run/[\w./-]+
 _MISSING = re.compile(r"(/[^\s'\"’:]+)['\"’]?: No such file or directory|No such file or directory: ['\"]?(/[^\s'\"]+)")
 _LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[?::1\]?)(?:[\"']?,? ?(?:port|:)?[ :/]?(\d{2,5}))?")
 _REFUSED = r"[Cc]onnection refused|\bECONNREFUSED\b|Failed to connect|Could not connect|Couldn't connect"
-_HOST = re.compile(
+_HOST = lazy_pattern(
     r"(?:resolve(?: host(?:name)?)?:? ['\"]?|ENOTFOUND |EAI_AGAIN |lookup |host=['\"]|dns error: )"
     r"((?:[\w-]+\.)+[a-z]{2,})",
     re.I,
@@ -41,10 +47,18 @@ _AUTHENTICATION = (
 
 
 _MISSING_FILE = "No such file|Cannot connect"
+# Git goes on, and may end with 0: then it is looked for in the first lines.
+_NOT_REPLACED = re.compile(rf"(?:error|warning): unable to unlink (?:old )?'([^']+)': (?:{_READ_ONLY}|{_BUSY})")
+# What is said of a file that cannot be opened, moved or replaced: by git, for which it has changed, and by the system.
+_MASKED = (
+    r"unsupported file type|can only add regular files|would be overwritten by|not uptodate|local modifications"
+    r"|unable to unlink|failed to remove|[Ii]nvalid cross-device link|\bEXDEV\b"
+)
 _SIGNS = {
     "keys": re.compile(f"{_SIGNING}|{_AUTHENTICATION}"),
     "read-only": re.compile(_READ_ONLY),
     "busy": re.compile(_BUSY),
+    "not replaced": _NOT_REPLACED,
     "missing": _MISSING,
     "sockets": re.compile(_SOCKETS),
     "absent": re.compile(_MISSING_FILE),
@@ -53,23 +67,35 @@ _SIGNS = {
     "local": _LOCAL,
     "call": re.compile(_BLOCKED_CALL),
     "permission": re.compile(_NO_PERMISSION),
+    "masked": re.compile(_MASKED),
 }
-_ANY_SIGN = re.compile("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
+# By exit code, how the line begins; sandbox-exec ends so if it cannot read the rules, or not apply them.
+_SETUP_ERRORS = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX, 65: "sandbox-exec: ", 71: "sandbox-exec: "}
+_WITHOUT_PERMISSION = {"landlock": "writing", "seatbelt": "writing outside the workspace, a protected or hidden file"}
+_ANY_SIGN = lazy_pattern("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
 
 
 class Signs:
-    """The lines of an output that name a refusal, by the kind of it."""
+    """The lines of an output that name a refusal, by the kind of it.
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    names: of files that are masked; None for none.
+    named: those of them that any line has, each with the number of lines that say that it was refused.
+    """
+
+    def __init__(self, lines: Iterable[str], names: re.Pattern[str] | None = None) -> None:
         self.counts = dict.fromkeys(_SIGNS, 0)
         self.last_line = ""
+        self.named: dict[str, int] = {}
         self._first: dict[str, list[str]] = {name: [] for name in _SIGNS}
         self._last: dict[str, deque[str]] = {name: deque(maxlen=_MAX_LAST) for name in _SIGNS}
         for line in lines:
             if not line.isspace():
                 self.last_line = line
-            if _ANY_SIGN.search(line):
+            refused = _ANY_SIGN.search(line)
+            if refused:
                 self._add(line)
+            for found in names.finditer(line) if names is not None else ():
+                self.named[found[0]] = self.named.get(found[0], 0) + bool(refused)
 
     def _add(self, line: str) -> None:
         for name, sign in _SIGNS.items():
@@ -99,6 +125,7 @@ def explain_refusal(
     hosts: Sequence[str] = (),
     hides: Callable[[str], bool] = lambda path: False,
     was_there_before: Callable[[str], bool] = lambda path: False,
+    masked: Sequence[MaskedPath] = (),
 ) -> str:
     """Return a line for the model if the sandbox made, or may have made, a command fail; else "".
 
@@ -108,13 +135,21 @@ def explain_refusal(
     hosts: hosts that the sandbox's proxy refused while it ran.
     hides: returns True if a path exists but is invisible inside.
     was_there_before: returns True if a path in a temporary directory is read-only because it is not the session's.
+    masked: what the command must not use.
     """
-    if kind == "none" or code == 0:
+    if kind == "none":
         return ""
-    signs = Signs(lines)
+    signs = Signs(lines if code else islice(lines, _MAX_CHECKED_LINES), _names_of(masked))
+    if found := _NOT_REPLACED.search(signs.text("not replaced")):
+        what = f"git changed only a part of the work tree, since {found[1]} is protected; git status shows the rest"
+        return _refusal_line("refused", what, signs.count("not replaced"))
+    if code == 0:
+        return ""
     if reason := _setup_error(signs.last_line, code):
         what = "call again with dangerouslyDisableSandbox, or continue without it"
         return f"[the sandbox could not be set up: {reason}; {what}]"
+    if blamed := _explain_mask(signs, masked):
+        return blamed
     if hosts:
         named = ", ".join(dict.fromkeys(hosts))
         return _refusal_line("refused", f"{named}: not in the user's setting sandbox.domains", 0)
@@ -140,6 +175,38 @@ def explain_refusal(
     return _explain_network(kind, signs, code, network=network)
 
 
+def _names_of(masked: Sequence[MaskedPath]) -> re.Pattern[str] | None:
+    names = "|".join(re.escape(name) for name in sorted({each.path.name for each in masked}, key=len, reverse=True))
+    return re.compile(rf"(?<![\w.-])(?:[\w./-]*/)?(?:{names})(?![\w-]|\.\w)") if names else None
+
+
+def mask_note(masked: Sequence[MaskedPath]) -> str:
+    """Return a line for a command that failed, though its output does not say that a mask is the reason."""
+    if not masked:
+        return ""
+    more = f" and {len(masked) - 1:,} more" if len(masked) > 1 else ""
+    return (
+        f"[the sandbox protects {masked[0].path.name}{more} from commands, because of a rule or as a likely secret; if "
+        "this failed for that, call again with dangerouslyDisableSandbox]"
+    )
+
+
+def _explain_mask(signs: Signs, masked: Sequence[MaskedPath]) -> str:
+    """Return the line about a masked file, if the output names one and a refusal."""
+    if not signs.named or not signs.count("permission", "read-only", "busy", "absent", "masked"):
+        return ""
+    text = max(signs.named, key=signs.named.__getitem__)
+    same_name = [each for each in masked if each.path.name == os.path.basename(text)]
+    found = next((each for each in same_name if f"{each.path}".endswith(f"/{text.lstrip('./')}")), same_name[0])
+    what = f"{found.path} {'cannot be opened' if found.closed else 'can only be read'} in it, because "
+    if found.why:
+        what += f"of the rule {found.why}"
+    else:
+        what += f"it looks like it holds secrets; the user's rule Read({found.path.name}) would allow it"
+    count = signs.named[text]
+    return _refusal_line("refused" if count else "may have refused", what, count)
+
+
 def _explain_network(kind: Kind, signs: Signs, code: int, *, network: bool) -> str:
     """Return the line about the network, a system call or permissions; "" for none."""
     if not network and (count := signs.count("network")):
@@ -160,7 +227,7 @@ def _explain_network(kind: Kind, signs: Signs, code: int, *, network: bool) -> s
     if code == -31 or signs.count("call"):
         return _refusal_line("refused", "a system call", signs.count("call"))
     if count := signs.count("permission"):
-        what = "writing" if kind == "landlock" else "a protected or hidden file"
+        what = _WITHOUT_PERMISSION.get(kind, "a protected or hidden file")
         what = f"{what}, {'' if network else 'the network, '}or a system call"
         return _refusal_line("may have refused", what, count)
     return ""
@@ -183,5 +250,5 @@ def _refusal_line(verb: str, what: str, count: int) -> str:
 
 def _setup_error(last_line: str, code: int) -> str:
     """Return why the command did not start."""
-    start = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX}.get(code)
+    start = _SETUP_ERRORS.get(code)
     return one_line(last_line.strip().removeprefix(start)) if start and last_line.startswith(start) else ""

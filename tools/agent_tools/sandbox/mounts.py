@@ -108,26 +108,34 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     for path in profile.writable:
         add("bind", path)
     own = tuple(target for target, source in caches.items() if target == source)
+    unchanged = [path for path in guarded if path not in plan and is_within(path, profile.writable)]
     for path in filter(shown, profile.hidden):
-        for between in _between(path, (*profile.writable, *own)):
-            plan.setdefault(between, ("bind", between, between))
+        for between in directories_between(path, (*profile.writable, *own)):
+            if not is_within(between, unchanged):
+                plan.setdefault(between, ("bind", between, between))
     for path in reachable_sockets(profile):
         if shown(path):
             guards[path] = ("closed", path, path)
         elif inside := _temporary_name(path, profile):
             guards[inside] = ("closed", inside, inside)
-    for path in guarded:
-        if path in plan or not is_within(path, profile.writable):
-            continue
-        for between in _between(path, profile.writable):
-            if between not in plan:
+
+    def pin(path: Path) -> None:
+        """Mount the directories that contain a path, so that it is not moved with one of them."""
+        for between in directories_between(path, profile.writable):
+            if between not in plan and not is_within(between, unchanged) and between.is_dir():
                 guards.setdefault(between, ("bind", between, between))
+
+    for path in unchanged:
+        pin(path)
         guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
+    for path in profile.closed:
+        if shown(path) and path not in plan and not is_within(path, profile.hidden) and os.path.lexists(path):
+            pin(path)
+            guards[path] = ("closed", path, path)
     for folder, name in profile.watched:
         # No directory on the way to a name that is watched for may be replaced by a link.
-        for between in _between(folder / name, profile.writable) if "/" in name else ():
-            if between not in plan and between.is_dir():
-                guards.setdefault(between, ("bind", between, between))
+        if "/" in name:
+            pin(folder / name)
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
 
 
@@ -151,7 +159,7 @@ def _temporary_name(path: Path, profile: Profile) -> Path | None:
     return None
 
 
-def _between(path: Path, writable: Iterable[Path]) -> list[Path]:
+def directories_between(path: Path, writable: Iterable[Path]) -> list[Path]:
     """Return the directories between a path and the innermost writable directory that contains it."""
     around = [w for w in writable if path.is_relative_to(w)]
     root = max(around, key=lambda w: len(w.parts), default=path)
@@ -214,8 +222,8 @@ def _first_link(path: Path, covered: Iterable[Path]) -> Path | None:
 # Protected names that are directories; all others are files.
 DIRECTORY_NAMES = protected_names.DIRECTORY_NAMES | {"hooks", "info"}
 _COMMON = "commondir"
-# An empty file has no effect.
-_WORKTREE_CONFIG = "config.worktree"
+# Without effect if they are empty.
+_EMPTY_FILES = ("config.worktree", "exclude", "attributes")
 _LOCK_SECONDS = 1.0
 _NOT_WRITABLE = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT, errno.ENOTDIR)
 
@@ -298,7 +306,7 @@ def _missing(path: Path) -> tuple[Path, bool] | None:
 def _create_placeholder(name: str, folder: bool, directory: int) -> None:
     if folder:
         os.mkdir(name, 0o1555, dir_fd=directory)
-    elif name == _WORKTREE_CONFIG:
+    elif name in _EMPTY_FILES:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o1444, dir_fd=directory))
     elif name != _COMMON:
         os.mknod(name, stat.S_IFSOCK | 0o600, dir_fd=directory)

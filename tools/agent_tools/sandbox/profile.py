@@ -24,6 +24,7 @@ from pathlib import Path
 
 from agent_tools.fs import protected_names
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.lazy import lazy_pattern
 from agent_tools.net.urls import split_url
 from agent_tools.record import Value
 from agent_tools.results import ToolError
@@ -39,7 +40,8 @@ VISIBLE_HOME_NAMES = tuple(
     " .local/share/cargo .local/share/rustup .local/share/go .local/share/gem .local/state/mise .mise .asdf .proto"
     " .sdkman .jenv .jabba .m2 .ivy2 .sbt .gradle .dotnet .nuget .composer go .go .goenv sdk .gvm .swiftly .flutter"
     " flutter .pub-cache .luarocks .mix .hex .kiex .zig .zvm .nimble .nix-profile .nix-defexpr .linuxbrew .conan"
-    " .conan2 .vcpkg .platformio .emsdk emsdk .wasmtime .wasmer .foundry Android/Sdk bin"
+    " .conan2 .vcpkg .platformio .emsdk emsdk .wasmtime .wasmer .foundry Android/Sdk bin Library/Python Library/pnpm"
+    " Library/Android/sdk Library/Developer/Toolchains"
     # Their configuration; credentials in it are hidden by the list below.
     " .gitconfig .config/git .gitignore .gitignore_global .gitattributes .hgrc .config/hg .condarc .config/mise"
     " .config/uv .config/pdm .config/black .config/ruff .config/flake8 .config/pylintrc .tool-versions .editorconfig"
@@ -55,14 +57,21 @@ CACHE_NAMES = tuple(
     " .mix/archives .cpan .cpanm .terraform.d/plugin-cache .matplotlib .ipython .jupyter/runtime .pylint.d .node-gyp"
     " .electron-gyp .local/share/jupyter/runtime .local/share/virtualenv .swiftpm .zig-cache"
     " .platformio/.cache .vcpkg-cache".split()
+) + tuple(
+    f"Library/Caches/{name}"
+    for name in (
+        "CocoaPods Cypress Homebrew Yarn bazel deno electron go-build mise ms-playwright node-gyp org.swift.swiftpm pip"
+        " pypoetry"
+    ).split()
 )
 
 # Caches that exist in the sandbox even if the home folder has none: programs fail without them.
 REQUIRED_CACHES = (".cache", ".npm")
 
 # Keys, tokens, passwords and histories. Most are hidden with the home folder, unless it is the workspace.
-SECRET_HOME_NAMES = tuple(
-    ".ssh .gnupg .aws .azure .kube .oci .bluemix .aliyun .tencentcloud .scw .linode-cli .vultr-cli.yaml .civo.json"
+SECRET_HOME_NAMES = (
+    "Library/Application Support",
+    *".ssh .gnupg .aws .azure .kube .oci .bluemix .aliyun .tencentcloud .scw .linode-cli .vultr-cli.yaml .civo.json"
     " .config/doctl .config/hcloud .config/scw .config/exoscale .config/gcloud .config/gh .config/glab-cli .config/hub"
     " .config/op .config/rclone .config/heroku .config/netlify .config/configstore .config/vercel .config/stripe"
     " .config/ngrok .config/cloudflared .config/wrangler .config/sops .config/age .config/keybase .config/helm"
@@ -85,7 +94,8 @@ SECRET_HOME_NAMES = tuple(
     " .local/share/keyrings .local/share/kwalletd .local/share/gh .local/share/gnupg .local/share/fly .bash_history"
     " .zsh_history .local/share/fish/fish_history .python_history .psql_history .mysql_history .sqlite_history"
     " .node_repl_history .irb_history .lesshst .viminfo .wget-hsts .config/rstudio .Rhistory .Xauthority .ICEauthority"
-    " .local/share/recently-used.xbel".split()
+    " .local/share/recently-used.xbel Library/Accounts Library/Cookies Library/Keychains Library/Mail Library/Messages"
+    " Library/Safari".split(),
 )
 SYSTEM_SECRET_PATHS = tuple(
     "/etc/shadow /etc/gshadow /etc/shadow- /etc/gshadow- /etc/security/opasswd /etc/sudoers /etc/sudoers.d"
@@ -99,7 +109,7 @@ SYSTEM_SECRET_PATHS = tuple(
 
 
 # `commondir` decides where the others are read from. Folders in `worktrees` and `modules` have the same parts.
-GIT_PARTS = ("config", "config.worktree", "hooks", "info", "commondir")
+GIT_PARTS = ("config", "config.worktree", "hooks", "info/exclude", "info/attributes", "commondir")
 NESTED_GIT_FOLDERS = ("worktrees", "modules")
 _MAX_GIT_FILE_BYTES = 1_000_000
 
@@ -179,7 +189,7 @@ _REQUIRED_NAMES = frozenset(protected_names.plain_names((*protected_names.AGENT_
 # Protected in the home folder if it is writable.
 PROTECTED_HOME_NAMES = protected_names.plain_names(protected_names.HOME_NAMES)
 # Keys in git's configuration that name other files.
-_GIT_CONFIG_PATHS = re.compile(
+_GIT_CONFIG_PATHS = lazy_pattern(
     r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I
 )
 _MAX_GIT_CONFIG_BYTES = 1 << 18
@@ -194,6 +204,8 @@ class Profile(Value):
     watched: missing paths that no command may create, each as a directory of the workspace and a path below it.
     covered: directories that appear empty except for `shown` paths.
     hidden: invisible paths.
+    closed: files that exist, but cannot be opened.
+    fixed: read-only paths in writable directories, in addition to `protected`.
     shown: paths visible in a covered directory or a temporary one.
     caches: directories of the home folder that are temporarily writable.
     temp: directories for temporary files; without them, /tmp is an empty one for each command.
@@ -212,6 +224,8 @@ class Profile(Value):
     temp: tuple[TemporaryMount, ...] = ()
     network: bool = False
     sockets: tuple[Path, ...] = ()
+    closed: tuple[Path, ...] = ()
+    fixed: tuple[Path, ...] = ()
 
     def is_readable(self, path: Path) -> bool:
         """Return True if a path is readable inside, or would be if it existed."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 from agent_tools.base import ToolState
 from agent_tools.lazy import lazy_imports
-from agent_tools.sandbox.conditions import SandboxLimits
+from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.conditions import Wrapped
     from agent_tools.sandbox.profile import Profile
     from agent_tools.sandbox.sandbox import Sandbox
-    from agent_tools.sandbox.session import SandboxSession, TemporaryFolder
+    from agent_tools.sandbox.session import LoopbackSession, SandboxSession, TemporaryFolder
     from agent_tools.sandbox.temporary import TemporaryFiles, TemporaryMount
 
 with lazy_imports():
@@ -51,6 +51,7 @@ class SandboxRunner(ToolState):
         self._temporary: TemporaryFiles | None = None
         self._targets: tuple[Path, ...] | None = None
         self._session: SandboxSession | None = None
+        self._loopback: LoopbackSession | None = None
         self._first_profile: Profile | None = None
         self._shortfall_reported = False
         # Commands may be prepared in several threads, which share the session.
@@ -61,7 +62,11 @@ class SandboxRunner(ToolState):
         """The sandbox in use; the first access starts a process or two."""
         if self._sandbox is None:
             self._sandbox = sandbox_sandbox.select_sandbox(
-                self._mode, self._current_profile(network=False), self._env, landlock=self._limits.landlock
+                self._mode,
+                self._current_profile(network=False),
+                self._env,
+                landlock=self._limits.landlock,
+                seatbelt=self._limits.seatbelt,
             )
         return self._sandbox
 
@@ -83,6 +88,14 @@ class SandboxRunner(ToolState):
             )
             self._session = session
         return self._session
+
+    def _shared(self) -> SandboxSession | LoopbackSession | None:
+        """Return what commands share; None for nothing."""
+        if self.sandbox.kind != "seatbelt":
+            return self.session
+        if self._loopback is None:
+            self._loopback = sandbox_session.LoopbackSession(self.profile.caches, self._limits, self._env)
+        return self._loopback
 
     def _session_folder(self) -> Path:
         self._temporary_files()
@@ -143,35 +156,32 @@ class SandboxRunner(ToolState):
 
     @property
     def is_boundary(self) -> bool:
-        """True if it is safe for unreviewed commands: only bubblewrap protects hooks and settings in the workspace."""
-        return self.sandbox.kind == "bubblewrap"
+        """True if it is safe for unreviewed commands."""
+        return self.sandbox.is_boundary
 
     def prepare(
         self,
         argv: list[str],
         cwd: Path,
         env: dict[str, str],
+        conditions: RunConditions = RunConditions(),  # noqa: B008 - never changed
         *,
-        network: bool,
-        read_only: bool = False,
-        masked: tuple[Path, ...] = (),
         keep: bool = False,
     ) -> Wrapped:
         """Wrap a command; close the result afterwards. Raises ToolError if it must not run.
 
-        read_only: it may write to its temporary folder and to caches only.
-        masked: more files that are hidden.
+        conditions: the network, and what it must not read or write; files are masked in bubblewrap only.
         keep: see `Sandbox.prepare`.
         """
         with self._lock:
-            session = self.session
-            files = self._temporary_files() if self.is_boundary and not read_only else None
+            session = self._shared()
+            only = conditions.read_only
+            files = self._temporary_files() if self.is_boundary and not only else None
             if files is not None:
                 files.enter()
             try:
-                wrapped = self._wrap(
-                    argv, cwd, env, session, network=network, read_only=read_only, masked=masked, keep=keep
-                )
+                profile = _under(self._current_profile(network=conditions.network, read_only=only), conditions)
+                wrapped = self._wrap(argv, cwd, env, session, profile, keep=keep)
             except BaseException:  # the caller reports the error
                 if files is not None:
                     files.leave()
@@ -185,19 +195,12 @@ class SandboxRunner(ToolState):
         argv: list[str],
         cwd: Path,
         env: dict[str, str],
-        session: SandboxSession | None,
+        session: SandboxSession | LoopbackSession | None,
+        profile: Profile,
         *,
-        network: bool,
-        read_only: bool,
-        masked: tuple[Path, ...],
         keep: bool,
     ) -> Wrapped:
-        profile, sandbox = self._current_profile(network=network, read_only=read_only), self.sandbox
-        if read_only:
-            # With nothing writable, nothing needs protection or placeholders.
-            shown = (*profile.shown, *profile.writable)
-            hidden = (*profile.hidden, *masked)
-            profile = profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown, hidden=hidden)
+        sandbox = self.sandbox
         if session is None:
             return sandbox.prepare(argv, cwd, env, profile, keep=keep)
         env = env | session.environment(network=profile.network)
@@ -219,7 +222,8 @@ class SandboxRunner(ToolState):
 
     def refused(self) -> tuple[str, ...]:
         """Return the hosts that the proxy has rejected since the last call."""
-        return self._session.refused() if self._session is not None else ()
+        session = self._session or self._loopback
+        return session.refused() if session is not None else ()
 
     def closed_ports(self) -> list[int]:
         """Return ports of servers started by commands that are unreachable from this machine."""
@@ -240,6 +244,9 @@ class SandboxRunner(ToolState):
 
     def close(self) -> None:
         """Close the shared resources, and remove the temporary files."""
+        if self._loopback is not None:
+            self._loopback.close()
+            self._loopback = None
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -249,6 +256,20 @@ class SandboxRunner(ToolState):
         for folder in self._folders:
             folder.close()
         self._folders = []
+
+
+def _under(profile: Profile, conditions: RunConditions) -> Profile:
+    """Return the profile of one command: a closed folder is hidden, a closed file cannot be opened."""
+    shut = [each.path for each in conditions.masked if each.closed]
+    folders = tuple(path for path in shut if path.is_dir())
+    closed = tuple(path for path in shut if path not in folders)
+    profile = profile.replace(hidden=(*profile.hidden, *folders), closed=closed)
+    if conditions.read_only:
+        # With nothing writable, nothing needs protection or placeholders.
+        shown = (*profile.shown, *profile.writable)
+        return profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown)
+    fixed = tuple(each.path for each in conditions.masked if not each.closed and os.path.lexists(each.path))
+    return profile.replace(fixed=fixed, watched=(*profile.watched, *conditions.missing))
 
 
 def _opened(profile: Profile) -> tuple[Path, ...]:

@@ -1,7 +1,7 @@
 """Choose the sandbox that works on this machine, and wrap commands for it.
 
-Bubblewrap if it works, else Landlock with seccomp if the user wants that, else none. Each is tested by running `true`
-in it, which starts a process: choose when the first command runs.
+Bubblewrap if it works, else Landlock with seccomp if the user wants that, else none; on macOS Seatbelt if the user
+wants that. Each is tested by running `true` in it, which starts a process: choose when the first command runs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox import bwrap
@@ -21,12 +22,21 @@ from agent_tools.sandbox.conditions import Kind, Wrapped
 from agent_tools.sandbox.profile import Profile
 from agent_tools.text import one_line
 
+with lazy_imports():
+    from agent_tools.sandbox import seatbelt as sandbox_seatbelt
+
 Mode = Literal["auto", "require", "off"]
 _TRIAL_SECONDS = 10
-_LINUX_ONLY, _NOT_INSTALLED = "there is one for Linux only, and none for macOS yet", "it is not installed"
+_LINUX_ONLY, _NOT_INSTALLED = "there is one for Linux only", "it is not installed"
+_NOT_ENABLED = "the one for macOS, Seatbelt, is experimental and used only with sandbox.seatbelt = true"
 # What can be seen without trying a sandbox, for the prompt.
-KNOWN_FROM_START = ((_LINUX_ONLY,), (f"bubblewrap: {_NOT_INSTALLED}",))
-_LABELS = {"bubblewrap": "bubblewrap", "landlock": "Landlock and seccomp", "none": "none"}
+KNOWN_FROM_START = ((_LINUX_ONLY,), (_NOT_ENABLED,), (f"bubblewrap: {_NOT_INSTALLED}",))
+_LABELS = {
+    "bubblewrap": "bubblewrap",
+    "landlock": "Landlock and seccomp",
+    "seatbelt": "Seatbelt (experimental)",
+    "none": "none",
+}
 
 
 class Sandbox(Value):
@@ -43,6 +53,11 @@ class Sandbox(Value):
     why: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
+    @property
+    def is_boundary(self) -> bool:
+        """True if it is safe for unreviewed commands: only bubblewrap protects hooks and settings for certain."""
+        return self.kind == "bubblewrap"
+
     def text(self) -> str:
         """The sandbox in one line: "Landlock and seccomp, not bubblewrap: it is not installed"."""
         if self.mode == "off":
@@ -54,7 +69,7 @@ class Sandbox(Value):
 
     def obstacle(self, profile: Profile) -> str:
         """Return why nothing can run in the sandbox with this profile; "" if it can, or if there is no sandbox."""
-        return bwrap.obstacle(profile) if self.kind == "bubblewrap" else ""
+        return bwrap.obstacle(profile) if self.kind in ("bubblewrap", "seatbelt") else ""
 
     def prepare(
         self,
@@ -68,7 +83,7 @@ class Sandbox(Value):
     ) -> Wrapped:
         """Wrap `argv`; close the result afterwards. Without a sandbox, it runs `argv` itself.
 
-        shared: resources shared with other commands in bubblewrap.
+        shared: resources shared with other commands in bubblewrap or Seatbelt.
         keep: in bubblewrap, keep processes that `argv`, a bash, leaves running.
         Raises ToolError if a required sandbox is missing, or it cannot protect what it must.
         """
@@ -76,6 +91,8 @@ class Sandbox(Value):
             return bwrap.prepare_bubblewrap(self.program, argv, cwd, env, profile, shared, keep=keep)
         if self.kind == "landlock":
             return sandbox_landlock.prepare_landlock(argv, env, profile)
+        if self.kind == "seatbelt":
+            return sandbox_seatbelt.prepare_seatbelt(argv, env, profile, shared)
         if self.mode == "require":
             raise ToolError(
                 f"Commands run in a sandbox only (sandbox.mode is require), and there is none: {'; '.join(self.why)}."
@@ -83,13 +100,22 @@ class Sandbox(Value):
         return Wrapped("none", argv, env)
 
 
-def select_sandbox(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bool = False) -> Sandbox:
+def select_sandbox(
+    mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bool = False, seatbelt: bool = False
+) -> Sandbox:
     """Return the best sandbox that works here with this profile. Starts up to two processes.
 
     landlock: allow Landlock, which protects less.
+    seatbelt: allow Seatbelt, which is experimental.
     """
     if mode == "off":
         return Sandbox("none", mode)
+    if sys.platform == "darwin":
+        if not seatbelt:
+            return Sandbox("none", mode, why=(_NOT_ENABLED,))
+        if reason := try_seatbelt(profile):
+            return Sandbox("none", mode, why=(f"Seatbelt: {reason}",))
+        return Sandbox("seatbelt", mode, limits=sandbox_seatbelt.LIMITS)
     if sys.platform != "linux":
         return Sandbox("none", mode, why=(_LINUX_ONLY,))
     program = bwrap.find_bwrap(env, profile.writable)
@@ -115,6 +141,11 @@ def try_landlock(profile: Profile) -> str:
     if not sandbox_landlock.is_supported():
         return f"there is no filter of system calls for {os.uname().machine}"
     return _try_sandbox(lambda: sandbox_landlock.prepare_landlock([_true_program()], {}, _without_protection(profile)))
+
+
+def try_seatbelt(profile: Profile) -> str:
+    """Return why Seatbelt does not work here; "" if it does."""
+    return _try_sandbox(lambda: sandbox_seatbelt.prepare_seatbelt([_true_program()], {}, _without_protection(profile)))
 
 
 def trial_profile() -> Profile:

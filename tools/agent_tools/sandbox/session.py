@@ -414,6 +414,39 @@ class SandboxSession:
             self._namespaces.close()
 
 
+class LoopbackSession:
+    """The shared part of a session in Seatbelt, which has no loopback of its own: the proxy is on the machine's."""
+
+    def __init__(self, caches: Iterable[Path], limits: SandboxLimits, env: Mapping[str, str]) -> None:
+        """env: the user's environment, which may name a proxy."""
+        self._caches = {Path(os.path.realpath(c)): Path(os.path.realpath(c)) for c in caches if c.is_dir()}
+        if limits.caches != "shared":
+            self._caches = {}
+        self._ports, self._environment, self._proxy = limits.ports, NO_RETRIES, None
+        if limits.domains:
+            listener = socket.create_server(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+            self._ports, self._environment = (*limits.ports, port), proxy_environment(port, env)
+            self._proxy = SandboxProxy(listener, limits.domains, env=env)
+
+    def shared(self, *, network: bool) -> Shared:
+        """Return the shared resources for a command. network: it has the machine's network."""
+        return Shared(caches=self._caches, ports=() if network else self._ports)
+
+    def environment(self, *, network: bool) -> dict[str, str]:
+        """Return variables that make programs use the proxy, or fail at once if there is no network."""
+        return {} if network else self._environment
+
+    def refused(self) -> tuple[str, ...]:
+        """Return the hosts that the proxy has rejected since the last call."""
+        return tuple(self._proxy.take_refused()) if self._proxy is not None else ()
+
+    def close(self) -> None:
+        """Close the proxy."""
+        if self._proxy is not None:
+            self._proxy.close()
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return the identity of the file at a path, which changes when it is replaced."""
     try:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
 STANDARD = (Path("/tmp"), Path("/var/tmp"))
@@ -30,7 +31,7 @@ _MARK = "user.agent.project"
 # Beside the session's folder: what commands that must change nothing write to.
 READ_ONLY_NAME = "read-only"
 # Programs keep sockets, locks, keys, or code that they run later under these names, and trust what they find.
-_RESERVED = re.compile(
+_RESERVED = lazy_pattern(
     r"\.|agent-sandbox-|ssh-\w{10,12}$|ssh[-_].*@|tmux-\d|u?screens?$|emacs\d|krb5cc|xauth|gpg-|keyring-|dbus-"
     r"|systemd-|snap[.-]|pulse-|ksocket-|kde-|orbit-|gvfs|vscode-|claude-\d|runtime-|(?:containers-user|storage-run)-"
     r"|hsperfdata_|jest_|(?:v8|node)-compile-cache|jiti$|ts-node|tsx-\d|metro-|torchinductor_|phpstan$"

@@ -106,6 +106,7 @@ class Grep(Tool[GrepArgs]):
             raise ctx.workspace.advised(not_a_file_error(start, mode))
         rg = ripgrep.find_rg(ctx)
         top = start if stat.S_ISDIR(mode) else start.parent
+        args = args.replace(glob=_below(args.glob, top))
         if rg is None:
             hits, notes = _search_without_rg(args, start, ctx), list(filter(None, [ctx.once(ripgrep.RG_MISSING)]))
             return _result(args, _drop_unreadable(args, hits, notes, top, ctx), notes, top, began, ctx)
@@ -118,6 +119,13 @@ class Grep(Tool[GrepArgs]):
 
 def _start(args: GrepArgs, ctx: ToolContext) -> Path:
     return args.path.path if isinstance(args.path, ResolvedPath) else ctx.workspace.resolve(args.path or ".")
+
+
+def _below(glob: str | None, top: Path) -> str | None:
+    """Return a glob relative to the searched directory, if it names it."""
+    if glob is None:
+        return None
+    return glob.removeprefix(f"{top}/".replace("//", "/")).removeprefix("./")
 
 
 def _drop_unreadable(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> list[Hit]:
@@ -266,6 +274,8 @@ def _page(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
 def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, began: float, ctx: ToolContext) -> ToolResult:
     if not hits:
         hint = " Hidden and ignored files are left out." if not args.path else ""
+        if "/" in (args.glob or "").strip("/"):
+            hint += f" The glob is relative to {ctx.workspace.spell(top)}."
         text = f"No matches for '{args.pattern}'.{hint}"
         return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
     skipped = args.offset or 0

@@ -216,7 +216,7 @@ def _run_foreground(
     if job is not None:
         _open_ports(job, conditions, ctx)
         lines += filter(None, closed_ports(job, ctx)[:1])
-    lines += _sandbox_notes(wrapped, buffer, ending, ctx, network=conditions.network, read_only=conditions.read_only)
+    lines += _sandbox_notes(wrapped, buffer, ending, ctx, conditions, failed=failed)
     moved = moved_notes(wrapped)
     lines += moved
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
@@ -236,8 +236,9 @@ def _run_background(
     env = ctx.state(ShellState).applied(base, inside=_is_inside(args, ctx, conditions)) | conditions.env
     if args.pty:
         env["TERM"] = "xterm"
-        argv = _with_terminal(argv, _sandbox_of(args, ctx, conditions))
-    wrapped = _wrap(argv, args, env, ctx, conditions)
+        wrapped = _wrap_with_terminal(argv, args, env, ctx, conditions)
+    else:
+        wrapped = _wrap(argv, args, env, ctx, conditions)
     try:
         job = ctx.state(Jobs).start(
             argv,
@@ -323,9 +324,7 @@ def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext
         if (temporary := _temporary_files(args.command, ctx)) is not None:
             wrapped.on_close(temporary.follow(args.command))
         return wrapped
-    cwd, only, masked = ctx.workspace.cwd, conditions.read_only, conditions.masked
-    network, keep = conditions.network, not args.pty
-    return sandbox.prepare(argv, cwd, env, network=network, read_only=only, masked=masked, keep=keep)
+    return sandbox.prepare(argv, ctx.workspace.cwd, env, conditions, keep=not args.pty)
 
 
 def _sandbox_of(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> SandboxRunner | None:
@@ -343,39 +342,47 @@ def _is_inside(args: BashArgs, ctx: ToolContext, conditions: RunConditions) -> b
 _OPEN_TERMINAL = 'T=$(tty) && exec 0<>"$T" 1>&0 2>&0; exec "$@"'
 
 
-def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
-    """Return a command line whose standard input becomes its controlling terminal, so that Ctrl-C reaches it."""
+def _wrap_with_terminal(
+    argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, conditions: RunConditions
+) -> Wrapped:
+    """Wrap the command; its standard input becomes its controlling terminal, so that Ctrl-C reaches it."""
+    sandbox = _sandbox_of(args, ctx, conditions)
     if sandbox is not None and sandbox.is_boundary:
         # Inside, the command does not lead its session and cannot see the device.
         setsid = next((path for path in ("/usr/bin/setsid", "/bin/setsid") if os.access(path, os.X_OK)), "")
-        return [setsid, "-c", "-w", *argv] if setsid else argv
-    return [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *argv]
+        return _wrap([setsid, "-c", "-w", *argv] if setsid else argv, args, env, ctx, conditions)
+    wrapped = _wrap(argv, args, env, ctx, conditions)
+    wrapped.argv = [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *wrapped.argv]
+    return wrapped
 
 
 def _sandbox_notes(
-    wrapped: Wrapped, buffer: HeadTail, ending: ExitInfo, ctx: ToolContext, *, network: bool, read_only: bool
+    wrapped: Wrapped, buffer: HeadTail, ending: ExitInfo, ctx: ToolContext, conditions: RunConditions, *, failed: bool
 ) -> list[str]:
     """Return notes on how the sandbox affected the result of a command."""
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is None:
         return []
-    hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
+    hosts = sandbox.refused() if wrapped.kind != "none" else ()
     output = (line.decode("utf-8", "replace") for line in buffer.lines(_MAX_LINE_BYTES))
     text = (
         denials.explain_refusal(
             wrapped.kind,
             output,
             ending.code,
-            network=network,
+            network=conditions.network,
             hosts=hosts,
             hides=sandbox.hides,
             was_there_before=sandbox.was_there_before,
+            masked=conditions.masked if wrapped.kind == "bubblewrap" else (),
         )
         if ending.cause == "exit"
         else ""
     )
-    if read_only and text:
+    if conditions.read_only and text:
         text = f"[{_PLAN_NOTE}]"
+    if failed and not text and (note := denials.mask_note(conditions.masked)):
+        text = ctx.once(note)
     return [line for line in (text, sandbox.shortfall()) if line]
 
 

@@ -115,6 +115,11 @@ class Job:
         return self.command, self.ending.code if self.ending.cause == "exit" and self.ending.code >= 0 else None
 
     @property
+    def detached(self) -> bool:
+        """True if only daemons of the command are left, outside the sandbox: they were meant to stay."""
+        return self.rest and self._process.is_detached()
+
+    @property
     def elapsed(self) -> float:
         """Seconds that it has been running, or ran."""
         return self.ending.seconds if self.ending is not None else monotonic() - self._started
@@ -245,7 +250,7 @@ class Job:
         return self._ended.wait(seconds)
 
     def stop(self, *, daemons: bool = True) -> None:
-        """Request its end without waiting. daemons: also of what has left its process group."""
+        """Request its end without waiting. daemons: also of what has left its session."""
         if self.running:
             self._process.spares_daemons = not daemons
             self._stop = True
@@ -278,8 +283,11 @@ class Jobs(ToolState):
         return tuple(self._jobs.values())
 
     def unfinished(self) -> dict[str, str]:
-        """Return the commands that are running, by ID."""
-        return {job.id: job.command for job in self.all() if job.running}
+        """Return the commands that are running, by ID, without daemons that `close` leaves running."""
+        return {job.id: job.command for job in self.all() if job.running and not job.detached}
+
+    def outliving(self) -> dict[str, str]:
+        return {job.id: job.command for job in self.all() if job.running and job.detached}
 
     def find(self, job_id: str) -> Job:
         """Return the command with this ID. Raises ToolError if there is none."""

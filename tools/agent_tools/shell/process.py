@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Literal
 from agent_tools.cancel import CancelToken
 from agent_tools.process.reaper import REAPER, marked
 from agent_tools.record import Value
-from agent_tools.shell.strays import LeftRunning, Strays, end_strays
+from agent_tools.shell.strays import LeftRunning, Strays, end_strays, proc_entries
 from agent_tools.text import HeadTail, sanitize_output
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ TERMINAL_ROWS, TERMINAL_COLUMNS = 24, 80
 POLL_SECONDS = 0.05
 # Time for what a command left behind to end by itself.
 _ENDING_SECONDS = 0.15
+# A process that is there when a command starts is not one of its own: for so long no number is used again.
+_NUMBERS_SECONDS = 10.0
 _MAX_REPORT_BYTES = 16_384
 Cause = Literal["exit", "time-out", "interrupted"]
 
@@ -219,7 +221,7 @@ class RunningProcess:
     terminal: connect it to a new terminal; `type` types into it.
     report: our end of the socket of `keep.bash`, which fills `left`.
     left: what the command left running in the sandbox; see `follow` for one outside.
-    spares_daemons: `end` leaves alone what has left the group.
+    spares_daemons: `end` leaves alone what has left the session.
     mark: value in the environment that identifies its descendants on Linux.
     Only `wake` is thread-safe.
     """
@@ -243,6 +245,7 @@ class RunningProcess:
         self._report, self._reported = report, b""
         # What outlived the command outside the sandbox; None until it has ended.
         self._strays: Strays | None = None
+        self._started, self._older = monotonic(), proc_entries() if report is None else frozenset[str]()
         # Our end of its terminal; -1 for none.
         self._terminal, device = _new_terminal() if terminal else (-1, -1)
         self._typing = threading.Lock()
@@ -384,17 +387,17 @@ class RunningProcess:
             self._selector.unregister(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = -1
-        self._strays = Strays(self.mark, self.process.pid, self._selector)
-        until = monotonic() + _ENDING_SECONDS
+        older = self._older if monotonic() - self._started < _NUMBERS_SECONDS else frozenset[str]()
+        self._strays = Strays(self.mark, self.process.pid, older, self._selector)
+        until, found = monotonic() + _ENDING_SECONDS, False
         while (left := until - monotonic()) > 0:
-            if self._strays.run():
+            if found := self._strays.run():
                 self.read(left)
-            elif self._outputs or self.group_is_alive():
-                # A process has no environment at the moment in which it becomes another program.
-                self.read(min(left, POLL_SECONDS))
+            elif self._outputs or self._strays.changing:
+                self.read(min(left, POLL_SECONDS if self._outputs else 0.001))
             else:
                 break
-        if not self._strays.run():
+        if not (found and self._strays.run()):
             return None
         code = self.process.returncode
         if code is None:
@@ -437,9 +440,7 @@ class RunningProcess:
                 pass
 
     def end(self) -> None:
-        """End the process and its group: SIGTERM, a short wait, then SIGKILL; also processes that have left the group,
-        unless daemons are spared.
-        """
+        """End the group: SIGTERM, a short wait, then SIGKILL; also what has left it but, if spared, daemons."""
         pid = self.process.pid
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGTERM)
@@ -449,10 +450,13 @@ class RunningProcess:
             self.read(min(left, 0.01) if self._has_ended() else left)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        if not self.spares_daemons:
-            end_strays(self.mark)
+        end_strays(self.mark, pid if self.spares_daemons else 0)
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
+
+    def is_detached(self) -> bool:
+        """Return True if only daemons are left of a command."""
+        return self._strays is not None and self._strays.detached()
 
     def group_is_alive(self) -> bool:
         """Return True if members of the group outlived the process."""

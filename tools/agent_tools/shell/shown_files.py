@@ -6,21 +6,21 @@ is filtered, redirected or conditional may not have been shown.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs import read_state
+from agent_tools.lazy import lazy_pattern
 
 # Programs that print part of their input unchanged.
 _PRINTERS = ("cat", "head", "tail")
 _OPTIONS_WITH_VALUE = ("-n", "-c", "--lines", "--bytes")
-_SED_RANGE = re.compile(r"(\d+|\$)(,(\d+|\$))?p(;(\d+|\$)(,(\d+|\$))?p)*")
+_SED_RANGE = lazy_pattern(r"(\d+|\$)(,(\d+|\$))?p(;(\d+|\$)(,(\d+|\$))?p)*")
 _OPERATORS = "();<>|&\n"
 _SEPARATORS = (";", "&&", "|", "\n")
-_STDERR_REDIRECTION = re.compile(r"2>\s*(/dev/null|&1)")
+_STDERR_REDIRECTION = lazy_pattern(r"2>\s*(/dev/null|&1)")
 # Keywords and builtins that may skip, repeat or end the commands after them.
 _KEYWORDS = frozenset("if for while until case select function { ! [[ exit return exec eval set trap alias".split())
 

@@ -15,7 +15,6 @@ from agent_tools.record import Value
 from agent_tools.text import sanitize_output, shorten
 
 _PROC = Path("/proc")
-_MAX_ENVIRON_BYTES = 4 << 20
 # Processes that are named.
 _MAX_NAMED = 5
 _MAX_NAME_CHARS = 200
@@ -39,11 +38,15 @@ class LeftRunning(Value):
 class Strays:
     """What a command left running, without the daemons that other programs of the user share.
 
-    mark, leader: of the command. selector: is woken when a process ends.
+    mark, leader: of the command. older: what `proc_entries` returned before it was started; these are not looked at.
+    selector: is woken when a process ends.
+
+    changing: a process of the command's group had no environment, as at the moment in which it becomes another program.
     """
 
-    def __init__(self, mark: str, leader: int, selector: selectors.BaseSelector) -> None:
-        self._mark, self._leader, self._selector = mark, leader, selector
+    def __init__(self, mark: str, leader: int, older: frozenset[str], selector: selectors.BaseSelector) -> None:
+        self._mark, self._leader, self._older, self._selector = mark, leader, older, selector
+        self.changing = False
         # Descriptors by process.
         self._found: dict[int, int] = {}
 
@@ -55,16 +58,28 @@ class Strays:
                 os.close(descriptor)
                 del self._found[pid]
         if not self._found:
-            for pid in _marked(self._mark, self._leader):
-                with suppress(AttributeError, OSError):
+            self._look()
+        return bool(self._found)
+
+    def _look(self) -> None:
+        self.changing = False
+        for pid in _newer(self._leader, self._older):
+            with suppress(AttributeError, OSError, ValueError):
+                environ = _environ(pid)
+                if not environ:
+                    self.changing |= _is_changing(pid, self._leader)
+                elif _is_marked(environ, self._mark) and _program(pid) not in _SHARED_DAEMONS:
                     descriptor = os.pidfd_open(pid)
                     self._found[pid] = descriptor
                     self._selector.register(descriptor, selectors.EVENT_READ)
-        return bool(self._found)
 
     def names(self) -> tuple[str, ...]:
         """Return the command lines of some."""
         return tuple(filter(None, map(_command_line, sorted(self._found))))[:_MAX_NAMED]
+
+    def detached(self) -> bool:
+        """Return True if each has a session of its own, as a daemon has."""
+        return bool(self._found) and not any(_is_in_session(pid, self._leader) for pid in list(self._found))
 
     def close(self) -> None:
         """Stop watching them."""
@@ -73,21 +88,44 @@ class Strays:
         self._found = {}
 
 
-def _marked(mark: str, leader: int) -> Iterator[int]:
-    """Yield the processes of a command except the leader of its group."""
-    needle = f":{mark}".encode()
+def proc_entries() -> frozenset[str]:
+    """Return the names in /proc, where that of a process is its number; none where there is no /proc."""
+    try:
+        return frozenset(os.listdir(_PROC))  # noqa: PTH208 - text, not paths
+    except OSError:
+        return frozenset()
+
+
+def _newer(leader: int, older: frozenset[str]) -> Iterator[int]:
+    """Yield the processes that may be newer than a leader of a group, without it."""
     try:
         newest = int(read_start(_PROC / "loadavg", 200).split()[-1])
-        candidates = [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()]
     except (OSError, ValueError, IndexError):
         return
-    for pid in candidates:
+    for pid in map(int, filter(str.isdecimal, proc_entries() - older)):
         # Most processes are older than the command, unless the numbers have started again.
         if pid > leader or (newest < leader and pid != leader):
-            with suppress(OSError):
-                ours = needle in read_start(_PROC / f"{pid}/environ", _MAX_ENVIRON_BYTES)
-                if ours and read_start(_PROC / f"{pid}/comm", 200).strip() not in _SHARED_DAEMONS:
-                    yield pid
+            yield pid
+
+
+def _environ(pid: int) -> bytes:
+    # Not as files that others may have made: that takes three times as long.
+    with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _is_marked(environ: bytes, mark: str) -> bool:
+    return f":{mark}".encode() in environ
+
+
+def _program(pid: int) -> bytes:
+    return read_start(_PROC / f"{pid}/comm", 200).strip()
+
+
+def _is_changing(pid: int, leader: int) -> bool:
+    """Return True for a process without an environment if it is in a leader's group and has not ended."""
+    state, _, group = read_start(_PROC / f"{pid}/stat", 1_000).rpartition(b")")[2].split()[:3]
+    return state not in b"ZX" and int(group) == leader
 
 
 def _command_line(pid: int) -> str:
@@ -97,15 +135,24 @@ def _command_line(pid: int) -> str:
     return ""
 
 
-def end_strays(mark: str) -> None:
-    """Kill the processes of a command, also those that have left its group. Needs /proc."""
-    needle = f":{mark}".encode()
+def _is_in_session(pid: int, leader: int) -> bool:
+    try:
+        return os.getsid(pid) == leader
+    except OSError:
+        return False
+
+
+def end_strays(mark: str, session: int = 0) -> None:
+    """Kill the processes of a command, also those that have left its group. Needs /proc.
+
+    session: if not 0, only those in this session: others are daemons.
+    """
     for _ in range(3):
         found = False
-        for entry in _PROC.glob("[0-9]*"):
+        for pid in map(int, filter(str.isdecimal, proc_entries())):
             with suppress(OSError):
-                if needle in read_start(entry / "environ", _MAX_ENVIRON_BYTES):
+                if _is_marked(_environ(pid), mark) and (not session or _is_in_session(pid, session)):
                     found = True
-                    os.kill(int(entry.name), signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
         if not found:
             return

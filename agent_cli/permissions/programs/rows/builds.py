@@ -13,25 +13,28 @@ from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import HOOKS, INSTALLS, KEYS, Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 
 # Values of make variables that are plain words or paths, with no meaning to a shell.
-_PLAIN_VALUE = re.compile(r"[\w.,:/+=@%-]*")
+_PLAIN_VALUE = lazy_pattern(r"[\w.,:/+=@%-]*")
 _MAKE_VARIABLES = frozenset(
     ("SHELL", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS", "MAKESHELL", "COMSPEC")
 )
 _LINKER = re.compile(r"-[sw]|-X(?:=.*)?|-buildid=.*|'?\w[\w./-]*=[^`]*")
 _COMPILER_FLAGS = re.compile(r"(?:[\w./]+=)?-[NlmSB]+")
-_PASSED_ON = re.compile(r"-W[alp],(.*)")
-_WRITES_FROM_LINKER = re.compile(r"(?:^|,)(?:-o|-M[A-Z]*D|-MF|-MM?D|-plugin|-T|-dynamic-linker|--script|-Map)")
+_PASSED_ON = lazy_pattern(r"-W[alp],(.*)")
+_WRITES_FROM_LINKER = lazy_pattern(r"(?:^|,)(?:-o|-M[A-Z]*D|-MF|-MM?D|-plugin|-T|-dynamic-linker|--script|-Map)")
 # Properties of Maven and Gradle that name a program, or code that runs in one.
-_RUNNING_PROPERTY = re.compile(r"exec\..*|argLine|(?:.*\.)?jvm(?:args)?|.*[.]java\.home|maven\.ext\..*|.*\.executable")
+_RUNNING_PROPERTY = lazy_pattern(
+    r"exec\..*|argLine|(?:.*\.)?jvm(?:args)?|.*[.]java\.home|maven\.ext\..*|.*\.executable"
+)
 # Options of Maven with more than one letter, which are no cluster.
-_MAVEN_FLAGS = re.compile(r"-(?:n[a-z]{1,2}|amd?|fae|ff|fn|llr|cpu|npr|up|ep|emp)")
-_RUNNING_GOAL = re.compile(r"exec:.*|antrun:.*|[^:]+:[^:]+:.+")
-_TOOLCHAIN = re.compile(
+_MAVEN_FLAGS = lazy_pattern(r"-(?:n[a-z]{1,2}|amd?|fae|ff|fn|llr|cpu|npr|up|ep|emp)")
+_RUNNING_GOAL = lazy_pattern(r"exec:.*|antrun:.*|[^:]+:[^:]+:.+")
+_TOOLCHAIN = lazy_pattern(
     r"(?i)(?:.*_)?(?:COMPILER|LAUNCHER|LINKER|MAKE_PROGRAM|COMMAND|TOOLCHAIN_FILE|INCLUDE)(?:_\w+)?"
 )
-_HARMLESS_MAKE = re.compile(r"-j\d*|-k|-l\d+|-v|-s|\d+|[A-Za-z][\w-]*")
+_HARMLESS_MAKE = lazy_pattern(r"-j\d*|-k|-l\d+|-v|-s|\d+|[A-Za-z][\w-]*")
 _NO_OUTPUT = frozenset("--noemit --help --version --showconfig --listfilesonly".split())
 
 
@@ -310,6 +313,7 @@ _MAVEN = _tool(
     builds="install package test verify compile",
     hosts="repo.maven.apache.org",
     outside_verbs={KEYS: "deploy"},
+    offers="test",
 )
 _GRADLE = _tool(
     subcommands=99,
@@ -321,8 +325,10 @@ _GRADLE = _tool(
     network="publish",
     builds="build test assemble check",
     outside_verbs={KEYS: "publish"},
+    offers="test",
 )
-_SCRIPT = Row("", partly=True, interprets=True)
+# Options behind the program that they run are not theirs.
+_SCRIPT = Row("", partly=True, own=True, interprets=True)
 BUILD_ROWS = expand_rows({
     "make": Row("", subcommands=99, starts="--eval -E -f --file --makefile", into="-C --directory", value="-j -l -o -W",
         effects=_make, versions=_VERSION),
@@ -338,20 +344,19 @@ BUILD_ROWS = expand_rows({
         "-output",
         into="-C -outputdir -pkgdir", starts="-toolexec -exec -vettool -compiler",
         value="-run -count -timeout -tags -p -ldflags -gcflags -asmflags -replace -bench -benchtime",
-        prepare=_one_dash, effects=_go, network="get install mod:download mod:tidy mod:vendor work:sync", builds="build test run vet generate",
-        hosts="proxy.golang.org sum.golang.org", outside_verbs={INSTALLS: "install"},
-    ),
-    "cargo": Row("", subcommands=1, run="--config -Z", into="--target-dir --root -C", value="-p --package --features",
-        effects=_cargo,
+        prepare=_one_dash, effects=_go, network="get install mod:download mod:tidy mod:vendor work:sync",
+        builds="build test run vet generate", hosts="proxy.golang.org sum.golang.org",
+        outside_verbs={INSTALLS: "install"}, offers="test"),
+    "cargo": Row("", subcommands=1, starts="--config", run="-Z", into="--target-dir --root -C",
+        value="-p --package --features", effects=_cargo,
         network="install fetch update add search publish", builds="build test run check clippy doc bench",
         hosts="index.crates.io static.crates.io",
-        outside_verbs={KEYS: "publish login yank owner", INSTALLS: "install uninstall"}),
+        outside_verbs={KEYS: "publish login yank owner", INSTALLS: "install uninstall"}, offers="test, nextest run"),
     "pytest py.test": Row(
         "", write="--junitxml --junit-xml --log-file --report-log", into="--basetemp", act="--pastebin",
         run="-p -c --config-file -o --override-ini --confcutdir --pdbcls",
         value="-k -m -n -r -W --maxfail --tb --durations --ignore --deselect --cov --cov-fail-under --color "
-        "--import-mode", own=True, effects=_pytest,
-    ),
+        "--import-mode", own=True, effects=_pytest, offers="*"),
     "jq": reading_row("pattern", "rMCcnesSajR", "",
         "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
         "monochrome-output raw-input ascii-output seq stream raw-output0 unbuffered", "indent", read="--rawfile", steer="-f --from-file -L",
@@ -360,22 +365,21 @@ BUILD_ROWS = expand_rows({
         "no-doc yaml-output",
         "indent output-format input-format", act="-i --inplace --in-place", write="-s --split-exp", steer="--from-file",
         prepare=_yq_words, check=_check_yq, effects=_yq, versions=_VERSION),
-    "hg": _tool(into="--cwd", run="--config --ssh --remotecmd", steer="-R --repository",
+    "hg": _tool(into="--cwd", starts="--config --ssh --remotecmd -e", steer="-R --repository",
         network="push pull clone incoming outgoing identify", outside_verbs={KEYS: "push pull clone"}),
-    "svn": _tool(into="--config-dir", run="--editor-cmd --diff-cmd --diff3-cmd --config-option",
+    "svn": _tool(into="--config-dir", starts="--editor-cmd --diff-cmd --diff3-cmd --config-option",
         network="checkout co update up commit ci switch sw log ls list cat blame merge copy cp move mv delete rm "
             "import "
         "export info", outside_verbs={KEYS: "checkout co update up commit ci switch sw import"}),
     "npm": Row(
         "", subcommands=1, into="-C --prefix --cache", act="-g --global",
-        run="--script-shell --node-options --userconfig --globalconfig --shell --git --editor --viewer --init-module "
-        "--onload-script --pager --registry --location", starts="-c --call",
+        run="--node-options --userconfig --globalconfig --init-module --onload-script --registry --location",
+        starts="-c --call --script-shell --shell --git --editor --viewer --pager",
         value="-w --workspace --loglevel --tag --otp --access --omit --include --depth --workspaces-update",
         prepare=_dashed_npm, effects=_any_operand, versions="--version -v", hosts=_NPM_HOSTS,
         network="install i ci add update audit outdated publish view info search login exec create init",
         outside_verbs={KEYS: "publish login adduser whoami token owner", INSTALLS: "-g --global link"},
-        starts_after="exec x dlx",
-    ),
+        starts_after="exec x dlx", offers="test, run test, t"),
     "npx pnpx bunx": _tool(subcommands=1, starts="-c --call --script-shell --shell", run="--node-options --userconfig",
         value="-p --package", network="*", hosts=_NPM_HOSTS, starts_after="*", interprets=True),
     "pnpm": _tool(subcommands=1, into="-C --dir --prefix --modules-dir --lockfile-dir --store-dir --virtual-store-dir "
@@ -383,16 +387,19 @@ BUILD_ROWS = expand_rows({
         "--pack-destination", run="--node-options", starts="--script-shell", act="-c --shell-mode",
         value="-F --filter --reporter --loglevel", effects=_any_operand, hosts=_NPM_HOSTS,
         network="install i add update dlx publish audit outdated create",
-        outside_verbs={KEYS: "publish login", INSTALLS: "-g --global"}, starts_after="exec x dlx ?"),
+        outside_verbs={KEYS: "publish login", INSTALLS: "-g --global"}, starts_after="exec x dlx ?", offers="test, "
+            "run test"),
     "yarn": _tool(subcommands=1, into="--cwd --modules-folder --cache-folder --preferred-cache-folder --global-folder "
         "--link-folder",
         run="--use-yarnrc", starts="--script-shell", effects=_any_operand, hosts="registry.yarnpkg.com",
         network="add install up upgrade dlx publish audit create",
-        outside_verbs={KEYS: "publish login", INSTALLS: "global"}, starts_after="exec x dlx run ?"),
+        outside_verbs={KEYS: "publish login", INSTALLS: "global"}, starts_after="exec x dlx run ?", offers="test, run "
+            "test"),
     "bun": _tool(subcommands=1, write="--outfile", into="--outdir --cwd --cache-dir", starts="-r --preload -e --eval "
         "-p --print",
         value="--filter --target", effects=_any_operand, network="install add update x create publish",
-        hosts=_NPM_HOSTS, outside_verbs={KEYS: "publish", INSTALLS: "-g"}, starts_after="x", interprets=True),
+        hosts=_NPM_HOSTS, outside_verbs={KEYS: "publish", INSTALLS: "-g"}, starts_after="x", interprets=True,
+            offers="test"),
     "pip pip3": reading_row(
         "text", subcommands=1, write="--log --report", into="-t --target --prefix --root --cache-dir -d --dest -w "
         "--wheel-dir",
@@ -425,51 +432,54 @@ BUILD_ROWS = expand_rows({
         outside_verbs={KEYS: "push signin", INSTALLS: "install"}),
     "bundle bundler": _tool(into="--path", network="install update add", hosts="rubygems.org", starts_after="exec"),
     "composer": _tool(into="-d --working-dir", network="install update require", hosts="repo.packagist.org"),
-    "mix": _tool(network="deps.get deps.update", builds="test compile"),
+    "mix": _tool(network="deps.get deps.update", builds="test compile", offers="test"),
     "dotnet": _tool(into="-o --output", network="restore add publish", builds="build test run",
-        outside_verbs={KEYS: "nuget"}),
-    "swift": _tool(into="--package-path --build-path --scratch-path", builds="build test run", interprets=True),
+        outside_verbs={KEYS: "nuget"}, offers="test"),
+    "swift": _tool(into="--package-path --build-path --scratch-path", builds="build test run", interprets=True,
+        offers="test"),
     "mvn mvnw": _MAVEN,
     "gradle gradlew": _GRADLE,
     # Operands that begin with two slashes are labels.
-    "bazel bazelisk": _tool(effects=lambda found: (Touch("maybe", w) for w in found.operands if w.text[:2] != "//"),
-        run="--bazelrc --run_under", into="--output_base --output_user_root",
+    "bazel bazelisk": _tool(run="--bazelrc", starts="--run_under", into="--output_base --output_user_root",
+        effects=lambda found: (Touch("maybe", w) for w in found.operands if w.text[:2] != "//"),
         builds="build test run", network="sync fetch"),
     "meson": _tool(into="-C", builds="setup compile test"),
     "ninja": _tool(into="-C", steer="-f"),
     "tox nox": _tool(write="--result-json", into="--workdir --devenv --envdir",
-        run="-x --override --runner --installpkg --noxfile", value="-e -m -f -k -s -p -t"),
+        run="--runner --installpkg --noxfile", starts="-x --override", value="-e -m -f -k -s -p -t"),
     "tsc": _tool(write="--outfile --tsbuildinfofile", into="--outdir --declarationdir --generatetrace "
         "--generatecpuprofile", value="-t --target -m --module --lib --jsx", prepare=_lower_tsc, effects=_tsc),
-    "just": _tool(subcommands=99, starts="--shell --shell-arg -c --command --chooser", run="--set", act="-e --edit "
+    "just": _tool(subcommands=99, starts="--shell --shell-arg -c --command --chooser --set", act="-e --edit "
         "--choose",
         into="--tempdir", value="--color --dump-format", effects=_just),
     "jest": _tool(write="--outputFile", into="--coverageDirectory --cacheDirectory",
-        run="-c --config --setupFiles --testRunner", value="-t --testNamePattern -w --maxWorkers"),
+        run="-c --config --setupFiles --testRunner", value="-t --testNamePattern -w --maxWorkers", offers="*"),
     "vitest mocha ava": _tool(write="--outputFile", into="--coverage.reportsDirectory",
-        run="-c --config -r --require --import", value="-t --testNamePattern"),
+        run="-c --config -r --require --import", value="-t --testNamePattern", offers="*"),
     "rspec phpunit": _tool(write="-o --out --log-junit", run="-r --require --bootstrap -c --configuration",
-        value="-e --example -f --format --filter"),
+        value="-e --example -f --format --filter", offers="*"),
+    "unittest ctest": _tool(offers="*"),
     "esbuild": _tool(write="--outfile --metafile", into="--outdir"),
     "cmake": _tool(starts="-P -E", run="-C --prefix", into="-B", value="-G -j --target --config -t --parallel",
         prepare=lambda words: split_properties(words)[0], effects=_cmake, versions=_VERSION),
     "mypy": _tool(write="--junit-xml", into="--cache-dir --any-exprs-report --cobertura-xml-report --html-report "
         "--linecount-report --linecoverage-report --lineprecision-report --txt-report --xml-report --xslt-html-report "
-        "--xslt-txt-report", run="--python-executable", act="--install-types", value="-p -m -c --python-version",
+        "--xslt-txt-report", starts="--python-executable", act="--install-types", value="-p -m -c --python-version",
         versions=_VERSION),
-    "pyright": _tool(run="--pythonpath", write="--createstub", value="--level --pythonversion", into="-p --project"),
+    "pyright": _tool(starts="--pythonpath", write="--createstub", value="--level --pythonversion", into="-p --project"),
     "coverage": _tool(write="-o --data-file", into="-d --directory", run="--rcfile", starts_after="run"),
     "ruff": Row("", subcommands=1, write="-o --output-file --cache-dir", value=f"{_FORMATTER} --config --extend-select",
-        effects=_ruff, versions=_VERSION),
-    "black": Row("write", value=f"{_FORMATTER} --config", run="--code", versions=_VERSION),
-    "isort": Row("write", value=f"{_FORMATTER} --settings-path --sp --src"),
+        effects=_ruff, versions=_VERSION, offers="format"),
+    "black": Row("write", value=f"{_FORMATTER} --config", run="--code", versions=_VERSION, offers="*"),
+    "isort": Row("write", value=f"{_FORMATTER} --settings-path --sp --src", offers="*"),
     "autopep8": Row("write", value="--max-line-length"),
     "yapf": Row("write", value="--style"),
-    "gofmt": Row("write", run="-cpuprofile", value="-r"),
+    "gofmt": Row("write", run="-cpuprofile", value="-r", offers="*"),
     "rustfmt": Row("write", value="--edition --config --config-path --emit"),
-    "rustc": Row("read", write="-o --emit", into="--out-dir -L", run="-C --codegen -Z",
+    "rustc": Row("read", write="-o --emit", into="--out-dir -L", run="-Z", starts="-C --codegen",
         value="--edition --crate-type --crate-name --cap-lints --cfg"),
-    "javac": Row("read", into="-d -s -h", run="-processor -processorpath -J", value="-cp -classpath -source -target"),
+    "javac": Row("read", into="-d -s -h", run="-processor -processorpath", starts="-J",
+        value="-cp -classpath -source -target"),
     "clang-format": Row("write", value="-style --style"),
     "prettier": Row("rewrite", run="--plugin --plugin-search-dir --config", value="--parser --log-level --ignore-path"),
     "eslint": Row(
@@ -486,8 +496,9 @@ BUILD_ROWS = expand_rows({
     ),
     "pre-commit husky lefthook": _tool(run="-c --config", outside_verbs={HOOKS: "install uninstall init"}),
     # Interpreters: their operands are programs.
-    "python python3 python2 pypy pypy3 ipython": _tool(interprets=True, versions="--version -V", starts_after="-m"),
-    "node nodejs php perl5": _tool(interprets=True, versions="--version -v"),
+    "python python3 python2 pypy pypy3 ipython": _tool(own=True, interprets=True, versions="--version -V",
+        starts_after="-m"),
+    "node nodejs php perl5": _tool(own=True, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
     "deno lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh psql mysql sqlite3 "
     "mongo mongosh redis-cli gdb lldb irb ghci erl elixir iex sbcl racket guile": _SCRIPT,

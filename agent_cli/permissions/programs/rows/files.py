@@ -10,10 +10,11 @@ from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import REMOTE, Touch
 from agent_cli.permissions.programs.row import KEYS, Row, expand_rows
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 
 _COPY_TREE = "-r -R -a --recursive --archive"
 # Where an editor begins: a line, or a word to look for. Anything else behind a plus is a command.
-_PLACE = re.compile(r"\+(?:\d*|/[\w .-]+)")
+_PLACE = lazy_pattern(r"\+(?:\d*|/[\w .-]+)")
 
 
 def _install(found: Arguments) -> Iterator[Touch]:
@@ -46,6 +47,9 @@ def copied(
     for place in target or into or [Word(".")]:
         if remote and REMOTE.match(place.text):
             continue
+        if place.pattern:  # all but its last match are sources
+            yield Touch("tree" if deep else "read", place)
+            yield from [Touch("remove", place)] if moves else []
         yield Touch("write", place, replaces=not keeps)
         for source in operands:
             path = source.text.strip("/")

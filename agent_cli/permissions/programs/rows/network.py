@@ -17,14 +17,15 @@ from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import KEYS, Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 
 # Neither an address nor a file of options.
-PLAIN_OPERAND = re.compile(r"(?!.*://)[\w#][\w./:#@,-]{0,199}")
+PLAIN_OPERAND = lazy_pattern(r"(?!.*://)[\w#][\w./:#@,-]{0,199}")
 # Filters of gh are jq's, which can read the environment.
-_ENVIRONMENT = re.compile(r"\b(?:env|ENV|input_filename|import|include)\b")
+_ENVIRONMENT = lazy_pattern(r"\b(?:env|ENV|input_filename|import|include)\b")
 # Words of a search that name another repository.
-_ELSEWHERE = re.compile(r"\b(?:repo|org|user|owner|enterprise):\S", re.IGNORECASE)
-_SECRET_KINDS = re.compile(r"(?:^|[,/])secrets?(?=$|[./,])", re.IGNORECASE)
+_ELSEWHERE = lazy_pattern(r"\b(?:repo|org|user|owner|enterprise):\S", re.IGNORECASE)
+_SECRET_KINDS = lazy_pattern(r"(?:^|[,/])secrets?(?=$|[./,])", re.IGNORECASE)
 
 
 def values_of(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
@@ -221,7 +222,7 @@ NETWORK_ROWS = expand_rows({
     ),
     "wget": Row(
         "", write="-O --output-document -o --output-file -a --append-output --save-cookies --warc-file "
-        "--hsts-file --rejected-log", into="-P --directory-prefix", run="-e --execute --use-askpass --config",
+        "--hsts-file --rejected-log", into="-P --directory-prefix", run="--config", starts="-e --execute --use-askpass",
         read="-i --input-file --post-file --body-file --load-cookies --certificate --private-key --ca-certificate",
         value="-U --user-agent --header --post-data -t --tries -T --timeout -w --wait -Q --quota -l --level -A -R "
         "-D --user --password --method --body-data --waitretry --limit-rate --connect-timeout --read-timeout "
@@ -238,7 +239,7 @@ NETWORK_ROWS = expand_rows({
     "ssh": Row("", starts="-o -F -I -J -S -W", run="-D -L -R", act="-A -X -Y -f", write="-E",
         value="-p -l -c -m -b -B -e -Q -i", flags="-4 -6 -C -N -n -q -T -t -v -V -a -x -K -k -G", most=1,
         versions="-V", network="*", outside=KEYS, hides=True),
-    "sftp": Row("", starts="-S -o -F -J", run="-D -b", value="-P -c -l -B -R -i",
+    "sftp": Row("", starts="-S -o -F -J -D", run="-b", value="-P -c -l -B -R -i",
         flags="-4 -6 -A -a -C -f -N -p -q -r -v", network="*", outside=KEYS),
     "nc ncat netcat socat": Row("", starts="-e -c --exec --sh-exec --lua-exec", network="*"),
     "http https xh ftp telnet ping dig host nslookup whois traceroute": Row("", partly=True, network="*"),

@@ -9,9 +9,10 @@ from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import PROCESSES, SERVICE, Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 
 # Variables that say where something is, and no more.
-PUBLIC_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|LANG|LC_[A-Z]+|TERM|TZ|EDITOR|VIRTUAL_ENV|CI")
+PUBLIC_VARIABLES = lazy_pattern(r"PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|LANG|LC_[A-Z]+|TERM|TZ|EDITOR|VIRTUAL_ENV|CI")
 # Options that say what to look for, so that all operands are files.
 GIVE_PATTERN = ("-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list")
 

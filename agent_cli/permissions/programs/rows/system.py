@@ -14,7 +14,7 @@ def _kill(found: Arguments) -> Iterator[Touch]:
     yield from (Touch("run", w) for w in found.words[1:] if w.text in ("-1", "0"))
 
 
-_HIDES = Row("", partly=True, hides=True)
+_HIDES = Row("", partly=True, own=True, hides=True)
 # Shells whose code is followed where it is an argument.
 SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "ash"))
 # Wrappers: options without and with a value, then `wraps` words, then the command.
@@ -60,7 +60,7 @@ SYSTEM_ROWS = expand_rows({
     "gdb": Row("", partly=True, hides=True, interprets=True),
     "zsh ksh ash fish csh tcsh rbash mksh lksh posh yash nu xonsh elvish osh": Row(
         "", partly=True, hides=True, interprets=True, versions="--version"),
-    "bash sh dash": Row("", partly=True, interprets=True, versions="--version"),
+    "bash sh dash": Row("", partly=True, own=True, interprets=True, versions="--version"),
     "chroot unshare nsenter su runuser pkexec bwrap": Row("", partly=True, hides=True, outside=RIGHTS),
     "mount umount modprobe insmod sysctl iptables nft useradd usermod adduser": Row("", partly=True, outside=RIGHTS),
     "apt apt-get": Row("", partly=True, starts="-o --option -c --config-file", network="*", outside=INSTALLS),
