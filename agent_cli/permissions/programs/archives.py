@@ -11,6 +11,7 @@ from agent_cli.permissions.programs.effects import REMOTE, Touch
 from agent_cli.permissions.programs.row import Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.lazy import lazy_pattern
 
 # Larger archives, or ones with more members, are not inspected.
 _MAX_ARCHIVE_BYTES = 16 << 20
@@ -245,6 +246,7 @@ def _check_packer(found: Arguments) -> str:
 _LOOKS = ("-t", "--test", "-l", "--list")
 _ACTIONS = (*_LOOKS, "-d", "--decompress", "--uncompress", "-z", "--compress")
 _REMOVES = ("--rm", "-j")
+_PACKED_NAME = lazy_pattern(r"(?<=[^/])\.(?:gz|bz2|xz|zst|br|lzma|Z)$")
 
 
 def _packer(value: str, *, keeps: bool = False) -> Row:
@@ -256,6 +258,8 @@ def _packer(value: str, *, keeps: bool = False) -> Row:
         for word in found.operands:
             yield Touch("tree" if deep else "read", word)
             yield Touch("write", word)
+            if (unpacked := _PACKED_NAME.sub("", word.text)) != word.text:
+                yield Touch("write", word.replace(text=unpacked), replaces=forced)
             if not stays:
                 yield Touch("remove", word, follows="below" if deep and forced else "named", selective=deep)
 

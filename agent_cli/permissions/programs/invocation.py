@@ -147,10 +147,10 @@ class Invocation:
         verbs = _verbs(part)
         if any(r.kind == "network" for r in part.redirects):
             return "yes"
-        if verbs & set(row.local):
+        if _stays(part, row):
             return ""
         # Without a subcommand yarn installs.
-        installs = bool(verbs & set(row.network)) or (name == "yarn" and not verbs)
+        installs = bool((verbs | _options(part)) & set(row.network)) or (name == "yarn" and not verbs)
         return "yes" if "*" in row.network or installs else "maybe" if verbs & set(row.builds) else ""
 
     @property
@@ -170,10 +170,10 @@ class Invocation:
         name, words = os.path.basename(self.part.program), self.part.texts[1:]
         row, verbs = row_of(name), _verbs(self.part)
         if row.outside:
-            return "" if verbs & set(row.local) else row.outside
+            return "" if _stays(self.part, row) else row.outside
         if name == "rsync" and any(_REMOTE.match(word) for word in words):
             return next(iter(row_of("ssh").outside.splitlines()), "")
-        verbs |= {word for word in words if word.startswith("-")}
+        verbs |= _options(self.part)
         return next((why for why, names in row.outside_verbs.items() if verbs & set(names.split())), "")
 
     def starts_unseen(self) -> Iterator[tuple[str, str]]:
@@ -282,6 +282,15 @@ def _verbs(part: SimpleCommand) -> set[str]:
     """Return the subcommand as rows name it: by its first word, and by two with a colon between them."""
     plain = [word for word in part.texts[1:] if not word.startswith("-")]
     return {":".join(plain[:n]) for n in (1, 2) if plain}
+
+
+def _options(part: SimpleCommand) -> set[str]:
+    return {word for word in part.texts[1:] if word.startswith("-")}
+
+
+def _stays(part: SimpleCommand, row: Row) -> bool:
+    """Return True for a subcommand, or an option in its place, that needs neither a network nor a place outside."""
+    return bool((_verbs(part) | set(part.texts[1:2])) & set(row.local))
 
 
 def _is_local(part: SimpleCommand) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
@@ -160,14 +161,21 @@ def _check_jq(found: Arguments) -> str:
     return f"the filter's {named[0]}" if named else ""
 
 
+_YQ_VERBS = ("e", "eval", "ea", "eval-all")
+
+
 def _yq_words(words: Sequence[Word]) -> list[Word]:
     """Return the words without the subcommand that only says how the expression is evaluated."""
-    return list(words[1:] if [w.text for w in words[:1]] in (["e"], ["eval"], ["ea"], ["eval-all"]) else words)
+    return list(words[1:] if words and words[0].text in _YQ_VERBS else words)
 
 
 def _check_yq(found: Arguments) -> str:
-    named = re.search(r"\b(?:env|strenv|envsubst|load\w*|eval|system)\b", "".join(found.texts[:1]))
-    return f"the expression's {named[0]}" if named else ""
+    # There are two programs of this name; the expressions of one are jq's. Options may stand before a subcommand.
+    expression = "".join(found.texts[:1])
+    named = re.search(r"\b(?:env|strenv|envsubst|load\w*|eval|system)\b", expression)
+    if named or expression in _YQ_VERBS:
+        return f"the expression's {named[0] if named else expression}"
+    return _check_jq(found)
 
 
 def _yq(found: Arguments) -> Iterator[Touch]:
@@ -213,6 +221,14 @@ def _check_pip(found: Arguments) -> str:
     shown = found.has("-i", "-r", "--index-url") or any(o.role not in ("flag", "value") for o in found.options)
     known = verb in ("list", "check", "show") and (verb == "show") == (len(found.texts) > 1) and not shown
     return "" if known else f"pip {verb}"
+
+
+def _interpreter(found: Arguments) -> Iterator[Touch]:
+    """Yield the files that an interpreter's own options read, those before the program, and its operands."""
+    for word in takewhile(lambda w: w.text.startswith("-"), found.words):
+        name, _, value = word.text.partition("=")
+        yield from [Touch("read", word.replace(text=value))] if "file" in name and value else []
+    yield from (Touch("maybe", w) for w in found.operands)
 
 
 def _in_place(found: Arguments) -> Iterator[Touch]:
@@ -327,8 +343,7 @@ _GRADLE = _tool(
     outside_verbs={KEYS: "publish"},
     offers="test",
 )
-# Options behind the program that they run are not theirs.
-_SCRIPT = Row("", partly=True, own=True, interprets=True)
+_SCRIPT = _tool(own=True, effects=_interpreter, interprets=True)
 BUILD_ROWS = expand_rows({
     "make": Row("", subcommands=99, starts="--eval -E -f --file --makefile", into="-C --directory", value="-j -l -o -W",
         effects=_make, versions=_VERSION),
@@ -359,10 +374,10 @@ BUILD_ROWS = expand_rows({
         "--import-mode", own=True, effects=_pytest, offers="*"),
     "jq": reading_row("pattern", "rMCcnesSajR", "",
         "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
-        "monochrome-output raw-input ascii-output seq stream raw-output0 unbuffered", "indent", read="--rawfile", steer="-f --from-file -L",
-        prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions=_VERSION),
-    "yq": reading_row("pattern", "rcCMnPNMjyYe", "Ipo", "prettyPrint no-colors colors null-input unwrapScalar exit-status "
-        "no-doc yaml-output",
+        "monochrome-output raw-input ascii-output seq stream raw-output0 unbuffered", "indent", read="--rawfile",
+        steer="-f --from-file -L", prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions=_VERSION),
+    "yq": reading_row("pattern", "rcCMnPNMjyYe", "Ipo",
+        "prettyPrint no-colors colors null-input unwrapScalar exit-status no-doc yaml-output",
         "indent output-format input-format", act="-i --inplace --in-place", write="-s --split-exp", steer="--from-file",
         prepare=_yq_words, check=_check_yq, effects=_yq, versions=_VERSION),
     "hg": _tool(into="--cwd", starts="--config --ssh --remotecmd -e", steer="-R --repository",
@@ -406,16 +421,17 @@ BUILD_ROWS = expand_rows({
         starts="--python", steer="-r --requirement -c --constraint -e --editable",
         value="-i --index-url --extra-index-url -f --find-links --format --exclude",
         flags="--local --files --user --not-required -l", check=_check_pip, effects=_pip,
-        versions=_VERSION, network="install download index search", hosts=_PYPI_HOSTS,
+        versions=_VERSION, network="install download index search -o --outdated -u --uptodate", hosts=_PYPI_HOSTS,
         outside_verbs={INSTALLS: "--user"},
     ),
     "uv": _tool(write="-o --output-file", into="--out-dir --directory --project --cache-dir --target --prefix --root",
         value="--with --group --extra --only-group --index-url --extra-index-url --index --python-version "
-        "--python-platform", effects=_uv, versions=_VERSION, network="sync add lock publish pip:install pip:sync pip:compile tool:install tool:run tool:upgrade "
+        "--python-platform", effects=_uv, versions=_VERSION,
+        network="sync add remove lock publish pip:install pip:sync pip:compile tool:install tool:run tool:upgrade "
         "python:install python:upgrade",
-        builds="run", hosts=_PYPI_HOSTS, outside_verbs={KEYS: "publish", INSTALLS: "tool:install tool:upgrade tool:uninstall "
-        "python:install python:upgrade python:uninstall"}, subcommands=1,
-        starts_after="run =pip"),
+        builds="run", hosts=_PYPI_HOSTS, outside_verbs={
+            KEYS: "publish", INSTALLS: "tool:install tool:upgrade tool:uninstall python:install python:upgrade "
+            "python:uninstall"}, subcommands=1, starts_after="run =pip"),
     "uvx": _tool(network="*", hosts=_PYPI_HOSTS, starts_after="*", interprets=True),
     "pipx": _tool(network="*", hosts=_PYPI_HOSTS, outside=INSTALLS, starts_after="run", interprets=True),
     "poetry": _tool(into="-C --directory -P --project", network="install add update lock publish", hosts=_PYPI_HOSTS,
@@ -498,7 +514,7 @@ BUILD_ROWS = expand_rows({
     # Interpreters: their operands are programs.
     "python python3 python2 pypy pypy3 ipython": _tool(own=True, interprets=True, versions="--version -V",
         starts_after="-m"),
-    "node nodejs php perl5": _tool(own=True, interprets=True, versions="--version -v"),
+    "node nodejs php perl5": _tool(own=True, effects=_interpreter, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
     "deno lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh psql mysql sqlite3 "
     "mongo mongosh redis-cli gdb lldb irb ghci erl elixir iex sbcl racket guile": _SCRIPT,

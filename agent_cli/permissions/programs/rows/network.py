@@ -191,9 +191,6 @@ def _terraform(found: Arguments) -> Iterator[Touch]:
         yield from (Touch("into", w) for w in found.operands[1:] or [Word(".")])
 
 
-_CLOUD = Row("", partly=True, others="value", effects=_cloud, versions="--version version", network="*", outside=KEYS)
-
-
 def by_verbs(rows: dict[str, Row]) -> dict[str, Row]:
     """Return the rows of subcommands; a key may name several, with commas between them."""
     return {verb.strip(): row for verbs, row in rows.items() for verb in verbs.split(",")}
@@ -244,11 +241,13 @@ NETWORK_ROWS = expand_rows({
     "nc ncat netcat socat": Row("", starts="-e -c --exec --sh-exec --lua-exec", network="*"),
     "http https xh ftp telnet ping dig host nslookup whois traceroute": Row("", partly=True, network="*"),
     "sshfs mosh ssh-add ssh-copy-id autossh hub oc gsutil bq doctl oci s3cmd rclone heroku fly flyctl vercel netlify "
-    "wrangler pass op vault sops age twine gpg2 glab": Row("", partly=True, versions="--version", outside=KEYS),
-    "aws gcloud az pulumi ansible ansible-playbook": _CLOUD,
-    "terraform tofu": Row("", subcommands=1, partly=True, write="-out -state -state-out -backup", read="-var-file",
-        into="-chdir", run="-plugin-dir", effects=_terraform, versions="version -version --version", network="*",
-        outside=KEYS, local="validate fmt providers graph"),
+    "wrangler pass op vault sops age twine gpg2 glab": Row("", partly=True, outside=KEYS, local="--version"),
+    "aws gcloud az pulumi ansible ansible-playbook": Row("", partly=True, others="value", effects=_cloud, network="*",
+        outside=KEYS, local="--version version"),
+    "terraform tofu": Row("", subcommands=1, partly=True,
+        write="-out --out -state --state -state-out --state-out -backup --backup", read="-var-file --var-file",
+        into="-chdir --chdir", run="-plugin-dir --plugin-dir", effects=_terraform, network="*", outside=KEYS,
+        local="validate fmt providers graph version -version --version"),
     "gpg": Row("read", write="-o --output", starts="--exec-path --photo-viewer --agent-program",
         run="--options --homedir", value="-r -u", outside=KEYS),
     "openssl": Row("", subcommands=1, write="-out -keyout -writerand -rand", read="-in -inkey -key -CAfile -cert",
@@ -271,7 +270,8 @@ NETWORK_ROWS = expand_rows({
         })),
     "helm": Row("", subcommands=2, partly=True, others="value", into="--output-dir -d --destination",
         starts="--post-renderer",
-        run="--kubeconfig --kube-apiserver", effects=_helm, network="*", outside=KEYS, local="lint template create package", verbs=by_verbs({
+        run="--kubeconfig --kube-apiserver", effects=_helm, network="*", outside=KEYS,
+        local="lint template create package", verbs=by_verbs({
             "list, ls, history": reading_row("text", "aAqrd", "nomlf",
                 "all all-namespaces short reverse date failed pending deployed",
                 "namespace output max kube-context filter selector"),

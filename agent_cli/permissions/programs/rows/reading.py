@@ -110,8 +110,8 @@ READING_ROWS = expand_rows({
         "ignore-case line-number files-with-matches files-without-match count count-matches invert-match word-regexp "
         "line-regexp fixed-strings smart-case case-sensitive only-matching with-filename no-filename no-line-number "
         "multiline multiline-dotall pcre2 pretty quiet text null files type-list json stats column heading no-heading "
-        "trim passthru vimgrep line-buffered block-buffered binary include-zero no-messages no-config crlf one-file-system hidden unrestricted no-ignore no-ignore-vcs "
-        "no-ignore-parent debug trace no-hidden",
+        "trim passthru vimgrep line-buffered block-buffered binary include-zero no-messages no-config crlf "
+        "one-file-system hidden unrestricted no-ignore no-ignore-vcs no-ignore-parent debug trace no-hidden",
         "after-context before-context context regexp glob iglob type type-not max-count replace max-columns max-depth "
         "maxdepth threads sort sortr color colors max-filesize encoding engine path-separator pre-glob",
         read="-f --file", steer="--ignore-file", starts="--pre --hostname-bin", tree="*", here=True,
@@ -141,8 +141,8 @@ READING_ROWS = expand_rows({
         steer="--files0-from --random-source", starts="--compress-program",
     ),
     "uniq": Row("second", shows="content", flags="-c -d -D -i -u -z --count --repeated --ignore-case --unique "
-        "--zero-terminated", value="-f -s -w --skip-fields --skip-chars --check-chars --all-repeated? --group?", check=_at_most(1),
-        counted=True),
+        "--zero-terminated", value="-f -s -w --skip-fields --skip-chars --check-chars --all-repeated? "
+        "--group?", check=_at_most(1), counted=True),
     "cut": reading_row("content", "nsz", "bcdf", "complement only-delimited zero-terminated",
         "bytes characters delimiter fields output-delimiter"),
     "tr": reading_row("text", "cCdst", "", "complement delete squeeze-repeats truncate-set1"),
@@ -155,8 +155,8 @@ READING_ROWS = expand_rows({
         "ignore-space-change ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs "
         "strip-trailing-cr normal suppress-common-lines ignore-tab-expansion ignore-trailing-space left-column "
         "speed-large-files",
-        "unified? context? color? width exclude ignore-matching-lines show-function-line label tabsize palette", numbers=True, tree="*",
-        read="--from-file --to-file -X --exclude-from",
+        "unified? context? color? width exclude ignore-matching-lines show-function-line label tabsize "
+        "palette", numbers=True, tree="*", read="--from-file --to-file -X --exclude-from",
     ),
     "stat": reading_row("names", "Lft", "c", "dereference file-system terse", "format printf cached"),
     "file": reading_row("content", "bhikLN0", "F", "brief mime mime-type mime-encoding no-dereference", steer="-m -f"),
@@ -164,18 +164,19 @@ READING_ROWS = expand_rows({
         "max-depth exclude threshold block-size time? time-style", steer="--files0-from -X --exclude-from", here=True),
     "df": reading_row("names", "ahHiklPT", "Btx", "all human-readable inodes local portability print-type total",
         "type exclude-type block-size output?"),
-    "tree": reading_row("names", "adfhspugDFnCitrJxXUvQNAS", "LIPHT", "dirsfirst filesfirst noreport prune gitignore du si inodes "
-        "ignore-case matchdirs metafirst",
+    "tree": reading_row("names", "adfhspugDFnCitrJxXUvQNAS", "LIPHT",
+        "dirsfirst filesfirst noreport prune gitignore du si inodes ignore-case matchdirs metafirst",
         "filelimit charset sort timefmt", apart=True, here=True, write="-o"),
     "pwd": reading_row("none", "LP"),
     "true false :": reading_row("text"),
     "seq": reading_row("text", "w", "sf", "equal-width", "separator format"),
     "basename": reading_row("text", "az", "s", "multiple zero", "suffix"),
     "dirname": reading_row("text", "z", "", "zero"),
-    "realpath": reading_row("names", "eLmPqsz", "", "canonicalize-existing canonicalize-missing logical physical quiet strip "
-        "no-symlinks zero", "relative-to relative-base"),
-    "readlink": reading_row("names", "femnqsvz", "", "canonicalize canonicalize-existing canonicalize-missing no-newline "
-        "quiet silent verbose zero"),
+    "realpath": reading_row("names", "eLmPqsz", "",
+        "canonicalize-existing canonicalize-missing logical physical quiet strip no-symlinks zero",
+        "relative-to relative-base"),
+    "readlink": reading_row("names", "femnqsvz", "",
+        "canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose zero"),
     "date": reading_row("text", "uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I",
         check=_check_date, counted=True, read="-f --file", value="-r --reference", act="-s --set"),
     "uname": reading_row("none", "asnrvmpio", "", "all"),
@@ -183,14 +184,15 @@ READING_ROWS = expand_rows({
     "id": reading_row("none", "gGnruz"),
     "which": reading_row("text", "a"),
     "type": reading_row("text", "aftpP"),
-    "od": reading_row("content", "abcdfhilosxv", "AjNt", "output-duplicates",
-        "format address-radix skip-bytes read-bytes width?", optional="wS"),
-    "xxd": Row("second", shows="content", flags="-b -i -p -ps -u -e -a -C -E -r", value="-c -g -l -s", other="-o", single=True,
-        check=_at_most(1), counted=True),
+    "od": reading_row("content", "abcdfhilosxv", "AjNtS", "output-duplicates",
+        "format address-radix skip-bytes read-bytes width?", optional="w"),
+    "xxd": Row("second", shows="content", flags="-b -i -p -ps -u -e -a -C -E -r", value="-c -g -l -s", other="-o",
+        single=True, check=_at_most(1), counted=True),
     "column": reading_row("content", "tex", "scoNRH", "table", "separator columns output-separator table-columns "
         "table-right table-hide"),
     "paste": reading_row("content", "sz", "d", "serial", "delimiters"),
-    "strings": reading_row("content", "afw", "nte", "all print-file-name", "bytes radix encoding", check=_check_strings, counted=True),
+    "strings": reading_row("content", "afw", "nte", "all print-file-name", "bytes radix encoding",
+        check=_check_strings, counted=True),
     "fold": reading_row("content", "bs", "w", "bytes spaces", "width"),
     "fmt": reading_row("content", "cstu", "w", "crown-margin split-only uniform-spacing", "width", numbers=True),
     "expand unexpand": reading_row("content", "ia", "t", "initial all", "tabs"),
@@ -200,7 +202,8 @@ READING_ROWS = expand_rows({
     "free": reading_row("none", "bkmghwt", "", "human mega giga wide total"),
     "sleep": reading_row("text"),
     "hostname": reading_row("none", "fsIi"),
-    "ps": reading_row("text", "eAfFljH", "opuCU", "forest no-headers headers", "sort ppid pid cols", check=_check_ps, outside=PROCESSES),
+    "ps": reading_row("text", "eAfFljH", "opuCU", "forest no-headers headers", "sort ppid pid cols",
+        check=_check_ps, outside=PROCESSES),
     "pgrep": reading_row("text", "aflxvncoi", "PgsU", outside=PROCESSES),
     "ss": reading_row("none", "tulwxnpameois46H", outside=PROCESSES),
     "lsof": reading_row("none", "nPt", "is", check=_check_lsof, outside=PROCESSES),
@@ -222,8 +225,8 @@ READING_ROWS = expand_rows({
     "printenv": reading_row("text", check=_check_printenv),
     "shasum": reading_row("content", "bt", "a"),
     "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum": _SUM,
-    "xmllint": reading_row("content", "", "", "noout format nonet recover huge html noblanks nowarning", "xpath encoding",
-        write="--output -o", steer="--schema --dtdvalid --relaxng --catalogs"),
+    "xmllint": reading_row("content", "", "", "noout format nonet recover huge html noblanks nowarning",
+        "xpath encoding", write="--output -o", steer="--schema --dtdvalid --relaxng --catalogs"),
     "shellcheck hadolint yamllint": reading_row("content", "aC", "sefSd", "norc strict no-color",
         "shell exclude format severity color? enable", steer="--rcfile -c --config", act="-x --external-sources"),
     "cloc tokei scc": reading_row("content", "", "", "quiet", "exclude-dir include-lang", tree="*", here=True),

@@ -10,8 +10,9 @@ from agent_cli.permissions.programs.row import INSTALLS, PROCESSES, RIGHTS, SERV
 
 
 def _kill(found: Arguments) -> Iterator[Touch]:
-    """Yield what kills all processes: -1, or 0 for those of the terminal's group."""
-    yield from (Touch("run", w) for w in found.words[1:] if w.text in ("-1", "0"))
+    """Yield what kills all processes: -1 behind the signal, or 0 for those of the terminal's group."""
+    yield from (Touch("run", w) for w in found.words[1:] if w.text == "-1")
+    yield from (Touch("run", w) for w in found.operands if w.text == "0")
 
 
 _HIDES = Row("", partly=True, own=True, hides=True)
