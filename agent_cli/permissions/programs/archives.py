@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import REMOTE, Touch
@@ -115,6 +115,19 @@ def _tar(found: Arguments) -> Iterator[Touch]:
         yield from (Touch("tree", w) for w in below)
         if removes:
             yield from (Touch("remove", w, follows="below" if "h" in letters else "") for w in below)
+
+
+def _dashed_tar(words: Sequence[Word]) -> list[Word]:
+    """Return the words with a dash before the letters of a list: `tar tvf x.tar`. Only the last letter has a value."""
+    old = bool(words) and re.fullmatch(r"[tvzjJ]+f", words[0].text)
+    return [words[0].replace(text=f"-{words[0].text}"), *words[1:]] if old else list(words)
+
+
+def _check_tar(found: Arguments) -> str:
+    """Allow a list of what is in one archive; one with a colon before any slash is on another machine."""
+    archives = [value.text.partition("/")[0] for value in found.values("-f", "--file")]
+    plain = len(archives) == 1 and ":" not in archives[0]
+    return "" if plain and found.has("-t", "--list") else "packing or unpacking"
 
 
 _UNZIP_SHOWS = "-l -v -t -z -Z -p -c"
@@ -272,7 +285,8 @@ def _packer(value: str, *, keeps: bool = False) -> Row:
 
 
 ARCHIVE_ROWS = expand_rows({
-    "tar bsdtar gtar": Row("", own=True, subcommands=1, effects=_tar),
+    "tar bsdtar gtar": Row("", shows="text", flags="-t -v -z -j -J --list --verbose --gzip --bzip2 --xz",
+        read="-f --file", prepare=_dashed_tar, check=_check_tar, own=True, subcommands=1, effects=_tar),
     "zip": Row("", starts="-TT --unzip-command", act="-m --move -@ --names-stdin", into="-b",
         write="-O --output-file -lf --logfile-path", value="-x -i -n", effects=_zip),
     "unzip": Row("", shows="content", flags=_UNZIP_SHOWS + " -q -1", into="-d", value="-x", act="-: -P",

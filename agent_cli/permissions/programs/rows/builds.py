@@ -36,6 +36,9 @@ _TOOLCHAIN = lazy_pattern(
     r"(?i)(?:.*_)?(?:COMPILER|LAUNCHER|LINKER|MAKE_PROGRAM|COMMAND|TOOLCHAIN_FILE|INCLUDE)(?:_\w+)?"
 )
 _HARMLESS_MAKE = lazy_pattern(r"-j\d*|-k|-l\d+|-v|-s|\d+|[A-Za-z][\w-]*")
+# What a filter of jq, or an expression of yq, reads besides its files.
+_JQ_READS = lazy_pattern(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b")
+_YQ_READS = lazy_pattern(r"\b(?:strenv|envsubst|load\w*|eval|system)\b")
 _NO_OUTPUT = frozenset("--noemit --help --version --showconfig --listfilesonly".split())
 
 
@@ -157,25 +160,19 @@ def _jq_words(words: Sequence[Word]) -> list[Word]:
 
 
 def _check_jq(found: Arguments) -> str:
-    named = re.search(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b", "".join(found.texts[:1]))
+    named = _JQ_READS.search("".join(found.texts[:1]))
     return f"the filter's {named[0]}" if named else ""
 
 
-_YQ_VERBS = ("e", "eval", "ea", "eval-all")
-
-
-def _yq_words(words: Sequence[Word]) -> list[Word]:
-    """Return the words without the subcommand that only says how the expression is evaluated."""
-    return list(words[1:] if words and words[0].text in _YQ_VERBS else words)
-
-
 def _check_yq(found: Arguments) -> str:
-    # There are two programs of this name; the expressions of one are jq's. Options may stand before a subcommand.
-    expression = "".join(found.texts[:1])
-    named = re.search(r"\b(?:env|strenv|envsubst|load\w*|eval|system)\b", expression)
-    if named or expression in _YQ_VERBS:
-        return f"the expression's {named[0] if named else expression}"
-    return _check_jq(found)
+    """There are two programs of this name. One takes jq's filters, the other a subcommand first, or a file alone."""
+    at = 1 if found.texts[:1] in (("e",), ("eval",), ("ea",), ("eval-all",)) else 0
+    given = found.given[: found.given.index(found.operands[at]) + 1] if len(found.operands) > at else found.given
+    if any(word.pattern for word in given):
+        return "a pattern that may stand for an expression"
+    expression = "".join(found.texts[at : at + 1])
+    named = _JQ_READS.search(expression) or _YQ_READS.search(expression)
+    return f"the expression's {named[0]}" if named else ""
 
 
 def _yq(found: Arguments) -> Iterator[Touch]:
@@ -376,10 +373,10 @@ BUILD_ROWS = expand_rows({
         "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
         "monochrome-output raw-input ascii-output seq stream raw-output0 unbuffered", "indent", read="--rawfile",
         steer="-f --from-file -L", prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions=_VERSION),
-    "yq": reading_row("pattern", "rcCMnPNMjyYe", "Ipo",
+    "yq": reading_row("content", "rcCMnPNMjyYe", "Ipo",
         "prettyPrint no-colors colors null-input unwrapScalar exit-status no-doc yaml-output",
         "indent output-format input-format", act="-i --inplace --in-place", write="-s --split-exp", steer="--from-file",
-        prepare=_yq_words, check=_check_yq, effects=_yq, versions=_VERSION),
+        check=_check_yq, effects=_yq, versions=_VERSION),
     "hg": _tool(into="--cwd", starts="--config --ssh --remotecmd -e", steer="-R --repository",
         network="push pull clone incoming outgoing identify", outside_verbs={KEYS: "push pull clone"}),
     "svn": _tool(into="--config-dir", starts="--editor-cmd --diff-cmd --diff3-cmd --config-option",
@@ -516,6 +513,7 @@ BUILD_ROWS = expand_rows({
         starts_after="-m"),
     "node nodejs php perl5": _tool(own=True, effects=_interpreter, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
-    "deno lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh psql mysql sqlite3 "
-    "mongo mongosh redis-cli gdb lldb irb ghci erl elixir iex sbcl racket guile": _SCRIPT,
+    "deno psql mysql sqlite3 redis-cli": _tool(own=True, effects=_interpreter, interprets=True, versions=_VERSION),
+    "lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh mongo mongosh gdb lldb "
+    "irb ghci erl elixir iex sbcl racket guile": _SCRIPT,
 })  # fmt: skip

@@ -193,6 +193,14 @@ READING_ROWS = expand_rows({
     "paste": reading_row("content", "sz", "d", "serial", "delimiters"),
     "strings": reading_row("content", "afw", "nte", "all print-file-name", "bytes radix encoding",
         check=_check_strings, counted=True),
+    # Of binaries; not -l or -w, with which they read the files that a binary names.
+    "nm": reading_row("content", "aABCDegjnopPrSsuUW", "ft",
+        "demangle? extern-only dynamic undefined-only defined-only numeric-sort print-size "
+        "size-sort no-sort", "format radix", check=_check_strings, counted=True),
+    "size": reading_row("content", "ABGodxt", "", "totals common", "format radix", check=_check_strings, counted=True),
+    "readelf": reading_row("content", "ahlSgtesnrdVAIWC", "xp",
+        "all file-header segments sections symbols syms dyn-syms notes relocs dynamic wide",
+        "hex-dump string-dump", check=_check_strings, counted=True),
     "fold": reading_row("content", "bs", "w", "bytes spaces", "width"),
     "fmt": reading_row("content", "cstu", "w", "crown-margin split-only uniform-spacing", "width", numbers=True),
     "expand unexpand": reading_row("content", "ia", "t", "initial all", "tabs"),
