@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, str] = {
     "runtime": "core config providers session memory permissions plugins checkpoints engine hooks extensions mcp",
     "headless": "core session engine runtime",
     "host": "core config permissions engine hooks extensions mcp runtime headless providers",
-    "reports": "core checkpoints engine",
+    "reports": "core session checkpoints engine",
     "evaluation": "core config session runtime headless",
     "batch": "core config session permissions runtime headless evaluation",
     "embedding": "core hooks extensions runtime headless",

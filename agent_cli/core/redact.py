@@ -52,7 +52,7 @@ class Redactor:
         """Return the text without secrets."""
         if self._values is not None:
             text = self._values.sub(REDACTED, text)
-        return key_pattern().sub(REDACTED, text) if any(mark in text for mark in KEY_LITERALS) else text
+        return key_pattern().sub(REDACTED, text) if any(map(text.__contains__, KEY_LITERALS)) else text
 
     def safe_length(self, text: str) -> int:
         """Return how much of a growing text can be written: the rest may be part of a secret."""

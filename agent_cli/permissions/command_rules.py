@@ -19,6 +19,7 @@ from pathlib import Path
 from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permissions.path_policy import Matcher
 from agent_cli.permissions.programs.git import without_git_options
+from agent_cli.permissions.programs.invocation import invocation
 from agent_cli.permissions.programs.table import row_of
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
@@ -56,6 +57,19 @@ def may_deny(rules: Iterable[Rule], part: SimpleCommand) -> bool:
         return False
     specs = [r.spec for r in rules if r.list == "deny" and r.covers("run") and r.spec]
     return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _forms(part))
+
+
+def denied_value(rules: Iterable[Rule], part: SimpleCommand) -> str:
+    """Return an assignment for a program, as in `make CC=x`, whose value is a command that a rule denies; else ""."""
+    denying = [r for r in rules if r.list == "deny" and r.covers("run") and r.spec]
+    if not denying or not part.words or invocation(part).only_reads:
+        return ""
+    for word in (*part.assigns, *part.words[1:]):
+        words = tuple(map(Word, word.text.partition("=")[2].strip("'\"").split()))
+        value = part.replace(words=words, assigns=(), layers=(), redirects=())
+        if words and for_part(denying, "deny", value) is not None:
+            return word.text
+    return ""
 
 
 def may_be(spec: str, part: SimpleCommand) -> bool:

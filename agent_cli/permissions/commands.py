@@ -22,7 +22,7 @@ from agent_cli.permissions.command_reads import (
     repository,
     tainted_variable,
 )
-from agent_cli.permissions.command_rules import for_part, may_deny, names_word
+from agent_cli.permissions.command_rules import denied_value, for_part, may_deny, names_word
 from agent_cli.permissions.destructive import dangers, unnamed
 from agent_cli.permissions.effect_verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permissions.git_inspection import git_folders, inspect_repository
@@ -154,6 +154,9 @@ class CommandEvaluator:
             unknown = next(
                 (why for p, why, word in found if not any(names_word(r, word) for r in self._rules_for(p))), ""
             )
+        if not unknown:
+            given = (denied_value(self._matcher.rules, part) for part in self.analysis.parts)
+            unknown = next((f"{text}, which may be run," for text in given if text), "")
         if not unknown:
             return None
         text = f"cannot be compared with the deny rules, because it contains {unknown}"

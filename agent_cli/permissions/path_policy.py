@@ -98,8 +98,8 @@ def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
 
 
 @cache
-def _system_paths() -> tuple[Path, ...]:
-    return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM_PATHS)))
+def _system_paths() -> tuple[str, ...]:
+    return tuple(f"{name}/" for name in protected_names.plain_names(protected_names.SYSTEM_PATHS))
 
 
 def find_protected_paths(
@@ -141,7 +141,7 @@ def protected(path: Path, paths: ProtectedPaths = (), roots: Sequence[Path] = ()
         return kind, f"it is inside {'/'.join(tail)}" if inside else _what(tail, kind)
     if name in protected_names.CI_FILES or any(_inside(folders, folder) for folder in protected_names.CI_FOLDERS):
         return "ci", "it controls what CI runs"
-    if any(path.is_relative_to(place) for place in _system_paths()):
+    if f"{path}/".startswith(_system_paths()):
         return "steering", "it controls programs of this machine"
     for place, kind, what in paths:
         if path.is_relative_to(place) and not any(

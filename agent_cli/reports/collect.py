@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agent_cli.core.events import (
-    ApprovalResolved,
-    Event,
-    SubagentEvent,
-    ToolFinished,
-    ToolRequested,
-    ToolStarted,
-    Warned,
-    unwrap,
-)
+from agent_cli.core.events import Event
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Check
 from agent_cli.engine.checks import evaluate_check
 from agent_cli.reports.findings import ReviewFinding, read_findings
+from agent_cli.session.view import CallView, SessionView
 from agent_tools.record import Value
-from agent_tools.results import CommandOutput, Diff, Diffs
+from agent_tools.results import CommandOutput
 from agent_tools.text import shorten
 
 # A report has the end of a command's output, where a check says what failed.
@@ -78,61 +70,54 @@ class RunCollector:
     def __init__(self, env: Mapping[str, str], root: str) -> None:
         self._redact = Redactor(env)
         self._root = root
-        self._steps: dict[str, RunStep] = {}
-        self._started: set[str] = set()
-        self._checks: dict[str, Check] = {}
-        self._outputs: dict[str, str] = {}
-        self._files: dict[str, tuple[int, int]] = {}
-        self._warnings: list[str] = []
+        self._view = SessionView()
 
     def __call__(self, event: Event) -> None:
-        agent = event.agent if isinstance(event, SubagentEvent) else ""
-        match unwrap(event):
-            case ToolRequested(call_id=call_id, tool=tool, summary=summary):
-                self._steps[call_id] = RunStep(call_id, tool, self._redact(summary), agent=agent)
-            case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
-                self._change(call_id, outcome="denied", reason=self._redact(reason))
-            case ToolStarted(call_id=call_id):
-                self._started.add(call_id)
-            case ToolFinished() as finished:
-                self._finish(finished)
-            case Warned(text=text):
-                self._warnings.append(self._redact(text))
-
-    def _change(self, call_id: str, **fields: Any) -> None:
-        if call_id in self._steps:
-            self._steps[call_id] = self._steps[call_id].replace(**fields)
-
-    def _finish(self, event: ToolFinished) -> None:
-        shown = event.display
-        if isinstance(shown, CommandOutput):
-            output = self._redact(shown.output)[-_MAX_OUTPUT_CHARS:]
-            self._change(event.call_id, output=output)
-            if check := evaluate_check(shown.command, shown.exit_code, shown.pipe):
-                command = self._redact(check.command)
-                self._checks[command] = check.replace(command=command)
-                self._outputs[command] = output
-        if event.call_id not in self._started:
-            return
-        self._change(event.call_id, outcome="failed" if event.is_error else "done", seconds=event.duration_ms / 1000)
-        if not event.is_error and isinstance(shown, (Diff, Diffs)):
-            for file in shown.files if isinstance(shown, Diffs) else (shown,):
-                added, removed = self._files.get(file.path, (0, 0))
-                self._files[file.path] = (added + file.added, removed + file.removed)
+        self._view.apply(event)
 
     def record(self, result: dict[str, Any]) -> RunRecord:
         """Return the record. result: the object of `--output-format json`; its secrets are removed."""
         clean = self._clean(result)
+        calls = [call for call in self._view.all_calls() if call.requested]
+        checks: dict[str, Check] = {}
+        outputs: dict[str, str] = {}
+        files: dict[str, tuple[int, int]] = {}
+        for call in calls:
+            shown = call.finished.display if call.finished is not None else None
+            if isinstance(shown, CommandOutput):
+                if check := evaluate_check(shown.command, shown.exit_code, shown.pipe):
+                    command = self._redact(check.command)
+                    checks[command], outputs[command] = check.replace(command=command), self._output(shown)
+            elif call.started and call.ran == "done":
+                for diff in call.diffs:
+                    added, removed = files.get(diff.path, (0, 0))
+                    files[diff.path] = (added + diff.added, removed + diff.removed)
+        warnings = [self._redact(note.text) for note in self._view.notes("warning")]
         return RunRecord(
             result=clean,
-            steps=tuple(self._steps.values()),
-            checks=tuple(self._checks.values()),
-            outputs=dict(self._outputs),
-            files=dict(self._files),
-            warnings=tuple(dict.fromkeys(self._warnings)),
+            steps=tuple(map(self._step, calls)),
+            checks=tuple(checks.values()),
+            outputs=outputs,
+            files=files,
+            warnings=tuple(dict.fromkeys(warnings)),
             findings=tuple(read_findings(clean.get("structured_output"))),
             root=self._root,
         )
+
+    def _step(self, call: CallView) -> RunStep:
+        done = call.finished
+        denied = call.decision == "reject"
+        step = RunStep(call.call_id, call.tool, self._redact(call.summary), agent=call.agent)
+        if denied:
+            step = step.replace(outcome="denied", reason=self._redact(call.reason))
+        if done is not None and isinstance(done.display, CommandOutput):
+            step = step.replace(output=self._output(done.display))
+        if done is not None and call.started:
+            step = step.replace(outcome=call.ran, seconds=done.duration_ms / 1000)
+        return step
+
+    def _output(self, shown: CommandOutput) -> str:
+        return self._redact(shown.output)[-_MAX_OUTPUT_CHARS:]
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):

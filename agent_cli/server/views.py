@@ -13,8 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.messages import user_text
+from agent_cli.core.events import ApprovalRequested, QuestionAsked, TurnFinished
+from agent_cli.core.messages import UserMessage, user_text
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.headless.pending import has_expired
 from agent_cli.providers.catalog import lookup
@@ -27,6 +27,7 @@ from agent_cli.session.files import LogLine, is_open, owner_file, read_bytes, re
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import SessionSummary, is_id, session_files, summarize_session
+from agent_cli.session.view import MessageView, SessionView
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
 from agent_tools.text import shorten
@@ -58,6 +59,7 @@ class Views:
         self.tasks, self.pool = tasks, pool
         self._summaries: OrderedDict[Path, tuple[Mark, SessionSummary | None]] = OrderedDict()
         self._pending: OrderedDict[Path, tuple[Mark, Restored | None]] = OrderedDict()
+        self._views: OrderedDict[Path, tuple[Mark, SessionView]] = OrderedDict()
 
     def find_project(self, given: str) -> ServedProject | None:
         """Return a project by its ID, the path of its folder, or its name if no other has it; None for any other."""
@@ -189,8 +191,15 @@ class Views:
 
         return _cached(self._pending, path, load, 16)
 
+    def view(self, path: Path) -> SessionView:
+        """Return what happened in a session, from its log."""
+        with suppress(OSError):
+            if (found := _cached(self._views, path, lambda: SessionView.of_log(read_log(path)), 16)) is not None:
+                return found
+        return SessionView()
+
     def _count_undecided(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> int:
-        """Return how many decisions are session_not_found."""
+        """Return how many decisions are missing."""
         if seen is None or seen.ended not in ("waiting", "open") or path.stem in self.pool.running:
             return 0
         return sum("decided" not in item for item in self.pending_items(path, task))
@@ -243,7 +252,7 @@ class Views:
         restored = self.restored(path)
         running = session_id in self.pool.running
         entries = task.open_entries() if task is not None else []
-        turn = _last_turn(read_lines(path))
+        turn = _last_turn(self.view(path))
         queued = [
             {"id": e.id, "text": e.text, "how": e.how, "user": e.user}
             for e in entries
@@ -318,43 +327,29 @@ def public_event(line: LogLine) -> dict[str, Any]:
     return {"seq": line.seq, "time": line.time, "type": line.type, "data": data}
 
 
-def _last_turn(lines: list[LogLine]) -> dict[str, Any]:
+def _last_turn(view: SessionView) -> dict[str, Any]:
     """Return the query, mode, answer, outcome and decisions of the last turn, and the files that the session changed.
 
     messages: IDs of the messages that are in the log.
     """
-    found: dict[str, Any] = {"query": "", "mode": "", "answer": "", "outcome": "", "changed": [], "decisions": []}
-    found["messages"] = set()
-    changed: dict[str, None] = {}
-    for line in lines:
-        match line.type:
-            case "MessageAdded":
-                message = line.data["message"]
-                found["messages"].update(line.data.get("uuids", ()))
-                if message.get("type") == "UserMessage" and (text := user_text(message.get("text", ""))):
-                    found["query"] = shorten(text, 2_000)
-            case "TurnStarted":
-                found["answer"] = found["outcome"] = ""
-                found["mode"] = line.data.get("mode", "")
-            case "TurnFinished":
-                data = line.data
-                found["answer"] = data.get("text", "")
-                found["outcome"] = describe_outcome(data)
-            case "ToolFinished":
-                display = line.data.get("display") or {}
-                for diff in [display, *display.get("files", ())]:
-                    if isinstance(diff, dict) and "patch" in diff and diff.get("path"):
-                        changed[str(diff["path"])] = None
-            case "ApprovalResolved" | "QuestionAnswered":
-                data = line.data
-                word = data.get("decision") or data.get("verdict", "")
-                if data.get("by") == "person" and word != "defer":
-                    who = data.get("user", "")
-                    found["decisions"].append(
-                        {"call_id": data["call_id"], "decision": word, "user": who, "time": line.time}
-                    )
-    found["changed"] = list(changed)
-    return found
+    said = [entry for entry in view.entries if isinstance(entry, MessageView)]
+    asked = [user_text(each.message.text) for each in said if isinstance(each.message, UserMessage)]
+    queries = [text for text in asked if text]
+    calls = list(view.all_calls())
+    decided = [call for call in calls if call.by == "person" and call.decision not in ("", "defer")]
+    done = view.turn.finished if view.turn is not None and not view.turn.resumed else None
+    return {
+        "query": shorten(queries[-1], 2_000) if queries else "",
+        "mode": view.turn.mode if view.turn is not None else "",
+        "answer": done.text if done is not None else "",
+        "outcome": describe_outcome(done) if done is not None else "",
+        "changed": list(dict.fromkeys(diff.path for call in calls for diff in call.diffs if diff.path)),
+        "decisions": [
+            {"call_id": call.call_id, "decision": call.decision, "user": call.user, "time": call.decided}
+            for call in sorted(decided, key=lambda call: call.decided)
+        ],
+        "messages": {uuid for each in said for uuid in each.uuids},
+    }
 
 
 def _context_window(model: str) -> int | None:
@@ -364,16 +359,14 @@ def _context_window(model: str) -> int | None:
     return known.context_window if known is not None else None
 
 
-def describe_outcome(data: Mapping[str, Any]) -> str:
+def describe_outcome(done: TurnFinished) -> str:
     """Return how a turn ended, in the words of `agent -p`."""
-    if data.get("degraded"):
+    if done.degraded:
         return "degraded"
-    reason = data.get("diagnostics", {}).get("terminal_reason", "")
-    result = data.get("result", "")
-    if result == "Suspended":
+    if done.result == "Suspended":
         return "suspended"
-    if result == "MaxIterations":
+    if done.result == "MaxIterations":
         return "limit"
-    if reason in ("cancelled", "interrupted"):
+    if done.diagnostics.terminal_reason in ("cancelled", "interrupted"):
         return "interrupted"
-    return "failed" if result == "Failed" else "done"
+    return "failed" if done.result == "Failed" else "done"

@@ -10,39 +10,18 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_cli.core.events import (
-    ApprovalResolved,
-    Compacted,
-    Event,
-    MessageAdded,
-    QuestionAnswered,
-    Rewound,
-    SubagentEvent,
-    ToolFinished,
-    ToolRequested,
-    TurnFinished,
-    TurnStarted,
-    UsageAdded,
-    decider_word,
-    events_by_tag,
-)
-from agent_cli.core.messages import AssistantMessage, Thinking, ToolMessage, UserMessage, is_synthetic
+from agent_cli.core.events import Compacted, QuestionAsked, Rewound, TurnFinished, decider_word
+from agent_cli.core.messages import AssistantMessage, Thinking, is_synthetic
 from agent_cli.core.results import Usage
 from agent_cli.core.version import __version__
-from agent_cli.core.window import compacted_line
 from agent_cli.session.records import Header, SessionNotFoundError
-from agent_cli.session.restore import records
-from agent_tools.record import DecodeError, from_json
+from agent_cli.session.view import CallView, EntryView, MessageView, NoteView, SessionView
 from agent_tools.results import Media
 
 SCHEMA = "ATIF-v1.7"
 # Returns the definitions of tools by name, in OpenAI's form.
 ToolDefinitions = Callable[[Sequence[str]], list[dict[str, Any]]]
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-_KINDS = events_by_tag(
-    "ApprovalResolved Compacted MessageAdded QuestionAnswered Rewound SubagentEvent ToolFinished ToolRequested "
-    "TurnFinished TurnStarted UsageAdded"
-)
 
 
 def atif(data: bytes, name: str, definitions: ToolDefinitions) -> str:
@@ -52,104 +31,87 @@ def atif(data: bytes, name: str, definitions: ToolDefinitions) -> str:
 
 def build_trajectory(data: bytes, name: str, definitions: ToolDefinitions) -> dict[str, Any]:
     """Return the trajectory of a log. Raises SessionNotFoundError if nothing can be read."""
-    good, bad = records(data)
-    header = Header(name, "", "", "", "", (), "")
-    root = _Trajectory("")
-    for record in good:
-        try:
-            if record["type"] == "Header":
-                header = from_json(Header, record["data"])
-                if header.system:
-                    root.add_step("system", header.system, record["time"])
-            elif (cls := _KINDS.get(record["type"])) is not None:
-                root.apply(from_json(cls, record["data"]), record["time"])
-        except DecodeError:
-            bad += 1
-    if not root.steps:
+    view = SessionView.of_log(data)
+    header = view.header or Header(name, "", "", "", "", (), "")
+    steps = _Steps(view)
+    if header.system:
+        steps.add("system", header.system, view.created, at=0)
+    if not steps.found:
         raise SessionNotFoundError(f"Nothing of session {name} can be read.")
-    agent = _agent(header, root.model or header.model)
+    agent = _agent(header, steps.model or header.model)
     agent["tool_definitions"] = definitions(header.tools)
     if header.version not in ("", __version__):
         agent["extra"] = {"tool_definitions_of": __version__}
-    found = root.end(header, agent)
+    found = steps.trajectory(header, agent)
     found["trajectory_id"] = header.session_id
     found["extra"] = {
         "cwd": header.cwd,
         "root": header.root,
         "branch": header.branch,
         "forked_from": header.forked_from,
-        "turns": root.turns,
-        "damaged_records": bad,
+        "turns": [_turn(end) for end in view.ends],
+        "damaged_records": view.bad,
     }
     return found
 
 
-class _Trajectory:
-    """Collects the steps of a conversation.
+class _Steps:
+    """The steps of a conversation.
 
-    agent: the type of the sub-agent; "" for the session itself.
+    identity: of the trajectory of a sub-agent; "" for the session itself.
+    effort: how hard the model was told to think in the session of a sub-agent.
     """
 
-    def __init__(self, agent: str, identity: str = "") -> None:
-        self.agent = agent
-        self.identity = identity
+    def __init__(self, view: SessionView, identity: str = "", effort: str = "") -> None:
+        self.view, self.identity = view, identity
+        self.found: list[dict[str, Any]] = []
         self.model = ""
-        self.steps: list[dict[str, Any]] = []
-        self.turns: list[dict[str, Any]] = []
-        self.usage = Usage()
-        self._cost = Usage()
-        self._effort = ""
-        self._last = Usage()
-        # For each call id, the step with the call and the facts about it; an id may repeat, then the last call counts.
-        self._open: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._inner: list[_Trajectory] = []
-        # Trajectories of sub-agents whose call has no result yet, by call id.
-        self._working: dict[str, _Trajectory] = {}
+        self._effort = effort
+        answers = [entry for entry in view.entries if isinstance(entry, MessageView)]
+        efforts = {call: self._effort_of(answer) for answer in answers for call in answer.calls}
+        self.inner = {
+            call: _Steps(call.nested, f"{call.nested.agent}-{number}", efforts.get(call, effort))
+            for number, call in enumerate(view.begun, 1)
+            if call.nested is not None
+        }
+        for entry in view.entries:
+            self._add_entry(entry)
 
-    def add_step(self, source: str, message: Any, time: str, **fields: Any) -> dict[str, Any]:
-        step = {"step_id": len(self.steps) + 1, "timestamp": time, "source": source, "message": message, **fields}
-        self.steps.append(step)
-        return step
+    def _effort_of(self, answer: MessageView) -> str:
+        return self._effort or answer.effort
 
-    def apply(self, event: Event, time: str) -> None:
-        match event:
-            case TurnStarted(saved=saved):
-                self._effort = str(saved.get("settings", {}).get("effort") or "")
-            case UsageAdded(usage=usage, aside=aside):
-                self.usage += usage
-                self._cost += usage
-                self._last = self._last if aside else usage
-            case MessageAdded(message=UserMessage(text=text, media=media)):
-                self.add_step("system" if is_synthetic(text) else "user", _content(text, media), time)
-            case MessageAdded(message=AssistantMessage() as message):
-                self._add_answer(message, time)
-            case MessageAdded(message=ToolMessage() as message):
-                self._result(message)
-            case ToolRequested(call_id=call_id, summary=summary):
-                self._note(call_id, summary=summary)
-            case ApprovalResolved(call_id=call_id, decision=decision, by=by, reason=reason):
-                self._note(call_id, decision=decision, decided_by=decider_word(by), reason=reason)
-            case QuestionAnswered(call_id=call_id, verdict=verdict, by=by):
-                self._note(call_id, decision=verdict, decided_by=decider_word(by))
-            case ToolFinished(call_id=call_id, duration_ms=duration):
-                self._note(call_id, duration_ms=duration)
-            case SubagentEvent(agent=agent, call_id=call_id, event=inner):
-                self._apply_nested(agent, call_id, inner, time)
-            case Compacted() as compacted:
-                self._add_compaction(compacted, time)
-            case Rewound(messages=messages):
-                note = {"rewound_to_messages": messages}
-                self.add_step("system", "The user went back to an earlier message.", time, extra=note)
-            case TurnFinished() as finished:
-                self._add_turn(finished)
+    def add(self, source: str, message: Any, time: str, at: int | None = None, **fields: Any) -> None:
+        step = {"timestamp": time, "source": source, "message": message, **fields}
+        self.found.insert(len(self.found) if at is None else at, step)
 
-    def _add_answer(self, message: AssistantMessage, time: str) -> None:
+    def _add_entry(self, entry: EntryView) -> None:
+        if isinstance(entry, MessageView):
+            message = entry.message
+            if isinstance(message, AssistantMessage):
+                self._add_answer(entry, message)
+            else:
+                source = "system" if is_synthetic(message.text) else "user"
+                self.add(source, _content(message.text, message.media), entry.time)
+        elif isinstance(entry, NoteView) and isinstance(event := entry.event, Compacted):
+            facts = {
+                "trigger": event.trigger,
+                "kept": event.kept,
+                "dropped": event.dropped,
+                "tokens_before": event.tokens_before,
+                "tokens_after": event.tokens_after,
+            }
+            self.add("system", event.summary or entry.text, entry.time, extra={"compaction": facts})
+        elif isinstance(entry, NoteView) and isinstance(event, Rewound):
+            note = {"rewound_to_messages": event.messages}
+            self.add("system", "The user went back to an earlier message.", entry.time, extra=note)
+
+    def _add_answer(self, entry: MessageView, message: AssistantMessage) -> None:
         fields: dict[str, Any] = {}
         self.model = message.model or self.model
         if message.model:
             fields["model_name"] = message.model
-        if self._effort:
-            fields["reasoning_effort"] = self._effort
+        if effort := self._effort_of(entry):
+            fields["reasoning_effort"] = effort
         if thinking := "\n\n".join(p.text for p in message.parts if isinstance(p, Thinking) and p.text):
             fields["reasoning_content"] = thinking
         if message.calls:
@@ -158,86 +120,71 @@ class _Trajectory:
                 | ({"extra": {"arguments_as_sent": call.broken}} if call.broken else {})
                 for call in message.calls
             ]
-        fields["metrics"], self._last = _metrics(self._last), Usage()
+        fields["metrics"] = _metrics(entry.usage)
         fields["llm_call_count"] = 1
         fields["extra"] = {"stop_reason": message.stop_reason, "response_id": message.provider_id}
-        step = self.add_step("agent", message.text, time, **fields)
-        self._open |= {call.id: (step, {}) for call in message.calls}
+        # A result must have its call; one whose call was lost is left out.
+        if results := [self._result(call) for call in entry.calls if call.result is not None]:
+            fields["observation"] = {"results": results}
+        self.add("agent", message.text, entry.time, **fields)
 
-    def _note(self, call_id: str, **facts: Any) -> None:
-        if call_id in self._open:
-            self._open[call_id][1].update({name: value for name, value in facts.items() if value not in ("", None)})
-
-    def _result(self, message: ToolMessage) -> None:
-        """Add a result to the step of its call. One whose call was lost is left out: a result must have its call."""
-        step, facts = self._open.get(message.call_id, ({}, {}))
-        if not step or "is_error" in facts:
-            return
-        facts["is_error"] = message.is_error
-        result = {"source_call_id": message.call_id, "content": _content(message.text, message.media), "extra": facts}
-        if (inner := self._working.pop(message.call_id, None)) is not None and inner.steps:
-            reference = {"trajectory_id": inner.identity, "extra": {"agent": inner.agent}}
-            result["subagent_trajectory_ref"] = [reference]
-        step.setdefault("observation", {"results": []})["results"].append(result)
-
-    def _apply_nested(self, agent: str, call_id: str, event: Event, time: str) -> None:
-        if call_id not in self._working:
-            self._working[call_id] = _Trajectory(agent, f"{agent}-{len(self._inner) + 1}")
-            self._inner.append(self._working[call_id])
-        inner = self._working[call_id]
-        inner._effort = self._effort
-        inner.apply(event, time)
-        if isinstance(event, UsageAdded):
-            self._cost += event.usage
-
-    def _add_compaction(self, event: Compacted, time: str) -> None:
+    def _result(self, call: CallView) -> dict[str, Any]:
+        assert call.result is not None
         facts = {
-            "trigger": event.trigger,
-            "kept": event.kept,
-            "dropped": event.dropped,
-            "tokens_before": event.tokens_before,
-            "tokens_after": event.tokens_after,
+            "summary": call.summary if call.requested else "",
+            "decision": call.decision,
+            "decided_by": decider_word(call.by),
+            "reason": "" if isinstance(call.question, QuestionAsked) else call.reason,
+            "duration_ms": call.finished.duration_ms if call.finished is not None else None,
         }
-        self.add_step("system", event.summary or compacted_line(event), time, extra={"compaction": facts})
+        known: dict[str, Any] = {name: value for name, value in facts.items() if value not in ("", None)}
+        known["is_error"] = call.result.is_error
+        content = _content(call.result.text, call.result.media)
+        result: dict[str, Any] = {"source_call_id": call.call_id, "content": content, "extra": known}
+        if (inner := self.inner.get(call)) is not None and inner.found:
+            reference = {"trajectory_id": inner.identity, "extra": {"agent": inner.view.agent}}
+            result["subagent_trajectory_ref"] = [reference]
+        return result
 
-    def _add_turn(self, event: TurnFinished) -> None:
-        found = event.diagnostics
-        self.turns.append(
-            {
-                "result": event.result,
-                "terminal_reason": found.terminal_reason,
-                "stop_reason": found.stop_reason,
-                "rounds": found.rounds,
-                "tool_calls": found.tool_calls,
-                "duration_ms": found.duration_ms,
-                "model_ms": found.model_ms,
-                "degraded": event.degraded,
-                "error": event.failure.message if event.failure else "",
-            }
-        )
-
-    def end(self, header: Header, agent: dict[str, Any]) -> dict[str, Any]:
+    def trajectory(self, header: Header, agent: dict[str, Any]) -> dict[str, Any]:
         """Return the trajectory as plain data."""
+        own, cost = self.view.own_usage, self.view.usage
         found: dict[str, Any] = {
             "schema_version": SCHEMA,
             "session_id": header.session_id,
             "agent": agent,
-            "steps": self.steps,
+            "steps": [{"step_id": number, **step} for number, step in enumerate(self.found, 1)],
             "final_metrics": {
-                "total_prompt_tokens": self.usage.input,
-                "total_completion_tokens": self.usage.output,
-                "total_cached_tokens": self.usage.cache_read,
-                "total_cost_usd": self._cost.cost if self._cost.reliable else None,
-                "total_steps": len(self.steps),
-                "extra": {"reasoning_tokens": self.usage.reasoning, "cache_write_tokens": self.usage.cache_write},
+                "total_prompt_tokens": own.input,
+                "total_completion_tokens": own.output,
+                "total_cached_tokens": own.cache_read,
+                "total_cost_usd": cost.cost if cost.reliable else None,
+                "total_steps": len(self.found),
+                "extra": {"reasoning_tokens": own.reasoning, "cache_write_tokens": own.cache_write},
             },
         }
-        inner = [child._end_nested(header, agent["model_name"]) for child in self._inner if child.steps]
+        inner = [child._nested(header, agent["model_name"]) for child in self.inner.values() if child.found]
         return found | ({"subagent_trajectories": inner} if inner else {})
 
-    def _end_nested(self, header: Header, model: str) -> dict[str, Any]:
-        agent = _agent(header, self.model or model) | {"extra": {"agent": self.agent}}
-        return self.end(header, agent) | {"trajectory_id": self.identity, "extra": {"turns": self.turns}}
+    def _nested(self, header: Header, model: str) -> dict[str, Any]:
+        agent = _agent(header, self.model or model) | {"extra": {"agent": self.view.agent}}
+        extra = {"turns": [_turn(end) for end in self.view.ends]}
+        return self.trajectory(header, agent) | {"trajectory_id": self.identity, "extra": extra}
+
+
+def _turn(event: TurnFinished) -> dict[str, Any]:
+    found = event.diagnostics
+    return {
+        "result": event.result,
+        "terminal_reason": found.terminal_reason,
+        "stop_reason": found.stop_reason,
+        "rounds": found.rounds,
+        "tool_calls": found.tool_calls,
+        "duration_ms": found.duration_ms,
+        "model_ms": found.model_ms,
+        "degraded": event.degraded,
+        "error": event.failure.message if event.failure else "",
+    }
 
 
 def _agent(header: Header, model: str) -> dict[str, Any]:

@@ -8,38 +8,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_cli.core.events import (
-    ApprovalResolved,
-    Compacted,
-    Event,
-    MessageAdded,
-    QuestionAnswered,
-    Rewound,
-    SessionNamed,
-    SubagentEvent,
-    ToolFinished,
-    ToolRequested,
-    TurnFinished,
-    Uncompacted,
-    Warned,
-    events_by_tag,
-)
-from agent_cli.core.messages import (
-    AssistantMessage,
-    Text,
-    Thinking,
-    ToolMessage,
-    UserMessage,
-    is_synthetic,
-    user_text,
-    without_note,
-)
+from agent_cli.core.messages import Text, Thinking, UserMessage, is_synthetic, user_text, without_note
 from agent_cli.core.results import Usage
-from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Header, SessionNotFoundError
-from agent_cli.session.restore import records
 from agent_cli.session.timeline import decision_words
-from agent_tools.record import DecodeError, Value, from_json
+from agent_cli.session.view import CallView, EntryView, NoteView, SessionView
+from agent_tools.record import Value
 from agent_tools.results import Diff, Diffs, Display, TodoView
 from agent_tools.text import counted, shorten
 
@@ -111,121 +85,47 @@ class Document(Value, tag="Told"):
     bad: int = 0
 
 
-_KINDS = events_by_tag(
-    "ApprovalResolved Compacted MessageAdded QuestionAnswered Rewound SessionNamed SubagentEvent ToolFinished "
-    "ToolRequested TurnFinished Uncompacted Warned"
-)
-
-
-class _DocumentBuilder:
-    """Collects the entries. A call's entry is where it was requested; later events complete it."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry | str] = []
-        self.calls: dict[str, ToolEntry] = {}
-        self.inner: dict[str, list[str]] = {}
-        self._open: dict[str, str] = {}
-        self._messages: list[str] = []
-        self.name = ""
-        self.usage = Usage()
-
-    def apply(self, event: Event, time: str, task: str = "") -> None:
-        if isinstance(event, MessageAdded) and not task:
-            self._messages.append(event.message.text)
-        match event:
-            case MessageAdded(message=UserMessage(text=text, media=media)) if not task:
-                self.entries.append(UserEntry(without_note(text), time, len(media)))
-            case MessageAdded(message=AssistantMessage() as message) if not task:
-                self._add_answer(message, time)
-            case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=is_error)):
-                self._finish(call_id, text, is_error=is_error)
-            case ToolRequested(call_id=call_id, tool=tool, arguments=arguments, summary=summary):
-                self._begin(ToolEntry(call_id, tool, summary, arguments, time), task)
-            case ApprovalResolved(call_id=call_id, decision=decision, by=by, reason=reason, user=user):
-                self._change(call_id, decision=decision, by=by, user=user, reason=reason)
-            case QuestionAnswered(call_id=call_id, verdict=verdict, by=by, text=text, user=user):
-                self._change(call_id, decision=verdict, by=by, user=user, reason=text)
-            case ToolFinished(call_id=call_id, duration_ms=duration, display=display):
-                self._change(call_id, duration_ms=duration, display=display)
-            case SubagentEvent(call_id=call_id, event=inner):
-                self.apply(inner, time, call_id)
-            case SessionNamed(name=name, usage=usage):
-                self.name, self.usage = name, self.usage + usage
-            case Compacted() if not task:
-                self.entries.append(NoteEntry(compacted_line(event), time))
-                self.usage += event.usage if event.trigger == "manual" else Usage()
-            case Uncompacted() if not task:
-                self.entries.append(NoteEntry(uncompacted_line(event), time))
-            case Rewound(messages=messages):
-                there = "".join(self._messages[messages : messages + 1])
-                del self._messages[messages:]
-                self.entries.append(NoteEntry(f"the user went back to before: {shorten(user_text(there), 80)}", time))
-            case Warned(text=text):
-                self.entries.append(NoteEntry(f"warning: {text}", time))
-            case TurnFinished() if not task:
-                self.usage += event.usage
-                if event.result != "Complete" or event.degraded:
-                    why = event.failure.message if event.failure else event.text
-                    how = event.diagnostics.terminal_reason
-                    self.entries.append(NoteEntry(f"{how}: {why}" if why else how, time))
-
-    def _add_answer(self, message: AssistantMessage, time: str) -> None:
-        thinking = "\n\n".join(p.text for p in message.parts if isinstance(p, Thinking) and p.text)
-        text = "".join(p.text for p in message.parts if isinstance(p, Text))
-        if text.strip() or thinking:
-            self.entries.append(AssistantEntry(text, time, thinking))
-        for call in message.calls:
-            self._begin(ToolEntry(call.id, call.name, call.name, call.arguments, time), "")
-
-    def _begin(self, call: ToolEntry, task: str) -> None:
-        """Add a call, or update it: the message that requests it comes first, its summary later."""
-        key = self._open.get(call.call_id)
-        if key is not None and not self.calls[key].outcome:
-            self.calls[key] = self.calls[key].replace(summary=call.summary, tool=call.tool, arguments=call.arguments)
-            return
-        # Ids may repeat: some providers restart counting in every answer.
-        key = f"{call.call_id} {len(self.calls)}"
-        self._open[call.call_id] = key
-        self.calls[key] = call
-        if task:
-            self.inner.setdefault(self._open.get(task, task), []).append(key)
-        else:
-            self.entries.append(key)
-
-    def _finish(self, call_id: str, text: str, *, is_error: bool) -> None:
-        key = self._open.get(call_id)
-        if key is not None:
-            rejected = self.calls[key].decision == "reject"
-            outcome = "rejected" if rejected else "failed" if is_error else "done"
-            self.calls[key] = self.calls[key].replace(text=text, outcome=outcome)
-
-    def _change(self, call_id: str, **changes: Any) -> None:
-        if (key := self._open.get(call_id)) is not None:
-            self.calls[key] = self.calls[key].replace(**changes)
-
-    def end(self) -> tuple[Entry, ...]:
-        return tuple(self._whole(e) if isinstance(e, str) else e for e in self.entries)
-
-    def _whole(self, key: str) -> ToolEntry:
-        return self.calls[key].replace(inner=tuple(self._whole(k) for k in self.inner.get(key, ()) if k != key))
-
-
 def build_document(data: bytes, name: str) -> Document:
     """Build the document of a log. Raises SessionNotFoundError if nothing can be read."""
-    good, bad = records(data)
-    telling = _DocumentBuilder()
-    header = Header(name, "", "", "", "", (), "")
-    for record in good:
-        try:
-            if record["type"] == "Header":
-                header = from_json(Header, record["data"])
-            elif (cls := _KINDS.get(record["type"])) is not None:
-                telling.apply(from_json(cls, record["data"]), record["time"])
-        except DecodeError:
-            bad += 1
-    if not good:
+    view = SessionView.of_log(data)
+    if not view.created:
         raise SessionNotFoundError(f"Nothing of session {name} can be read.")
-    return Document(header, telling.name, good[0]["time"], good[-1]["time"], telling.usage, telling.end(), bad)
+    header = view.header or Header(name, "", "", "", "", (), "")
+    entries = tuple(entry for each in view.entries if (entry := _entry(each)) is not None)
+    return Document(header, view.name, view.created, view.updated, view.usage, entries, view.bad)
+
+
+def _entry(view: EntryView) -> Entry | None:
+    if isinstance(view, CallView):
+        return _tool_entry(view)
+    if isinstance(view, NoteView):
+        lead = {"warning": "warning: ", "rewind": "the user went back to before: "}.get(view.kind, "")
+        return NoteEntry(lead + (shorten(view.text, 80) if view.kind == "rewind" else view.text), view.time)
+    if isinstance(message := view.message, UserMessage):
+        return UserEntry(without_note(message.text), view.time, len(message.media))
+    thinking = "\n\n".join(p.text for p in message.parts if isinstance(p, Thinking) and p.text)
+    text = "".join(p.text for p in message.parts if isinstance(p, Text))
+    return AssistantEntry(text, view.time, thinking) if text.strip() or thinking else None
+
+
+def _tool_entry(call: CallView) -> ToolEntry:
+    done = call.finished
+    return ToolEntry(
+        call.call_id,
+        call.tool,
+        call.summary,
+        call.arguments,
+        call.time,
+        call.decision,
+        call.by,
+        call.user,
+        call.reason,
+        call.outcome,
+        call.result.text if call.result is not None else "",
+        done.duration_ms if done is not None else 0,
+        done.display if done is not None else None,
+        tuple(map(_tool_entry, call.nested.own_calls() if call.nested is not None else ())),
+    )
 
 
 def title_of(session: Document) -> str:

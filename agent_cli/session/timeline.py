@@ -1,22 +1,16 @@
-"""Build the timeline of a session, turn by turn, for `agent show` and the stage in lists.
-
-Also the usage report of a log, by model and by turn; it includes sub-agents and helper calls.
-"""
+"""The timeline of a session, turn by turn, for `agent show` and the stage in lists."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
-from agent_cli.core.events import Compacted, HookFinished, SessionNamed, Uncompacted
-from agent_cli.core.hooks import HOOK_EVENTS
-from agent_cli.core.messages import is_synthetic, user_text
+from agent_cli.core.events import ApprovalRequested, HookFinished
+from agent_cli.core.messages import user_text
 from agent_cli.core.results import Usage
-from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Restored
-from agent_cli.session.restore import records
 from agent_cli.session.summary import ENDS
-from agent_tools.record import Value, from_json
+from agent_cli.session.view import CallView, SessionView, TurnView
+from agent_tools.record import Value
 
 # fmt: off
 Stage = Literal[
@@ -24,7 +18,6 @@ Stage = Literal[
     "completed", "failed", "interrupted",
 ]
 # fmt: on
-_BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.before_message)
 
 
 def decision_words(decision: str, by: str, name: str = "") -> str:
@@ -102,176 +95,63 @@ class TurnSummary(Value):
     added: tuple[AddedMessage, ...] = ()
 
 
-class _Turn:
-    """A turn while its records are read.
+def turn_summary(turn: TurnView) -> TurnSummary:
+    """Return a turn as `agent show` has it."""
+    ended: dict[str, Any] = {}
+    if (done := turn.finished) is not None:
+        waited = done.result == "Suspended" and turn.decided
+        ended = {
+            "rounds": done.diagnostics.rounds,
+            "duration_ms": done.diagnostics.duration_ms,
+            "result": done.result,
+            # It has its decision: whatever comes of it, it no longer waits.
+            "terminal_reason": "" if waited else done.diagnostics.terminal_reason,
+            "stop_reason": done.diagnostics.stop_reason,
+            "text": done.text,
+        }
+    return TurnSummary(
+        user_text(turn.query),
+        turn.time,
+        turn.model,
+        turn.mode,
+        tuple(map(_call_summary, turn.calls)),
+        usage=turn.usage,
+        agents={call.call_id: call.nested.usage for call in turn.calls if call.nested and call.nested.models},
+        warnings=tuple(turn.warnings),
+        hooks=tuple(turn.hooks),
+        notes=tuple(turn.notes),
+        copied=turn.copied,
+        added=tuple(AddedMessage(view.round, user_text(view.message.text)) for view in turn.added),
+        **ended,
+    )
 
-    before: number of messages in the history when it began.
-    """
 
-    def __init__(self, query: str, time: str, before: int, copied: bool) -> None:
-        self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": "", "copied": copied}
-        self.before = before
-        self.calls: dict[str, CallSummary] = {}
-        self.round = 0
-        self.agents: dict[str, Usage] = {}
-        self.warnings: list[str] = []
-        self.hooks: list[HookFinished] = []
-        self.notes: list[str] = []
-        self.added: list[AddedMessage] = []
-
-    def apply(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
-        match kind:
-            case "TurnStarted" if not agent:
-                self.fields |= {"model": data["model"], "mode": data["mode"]}
-            case "RoundStarted" if not agent:
-                self.round = data["round"]
-            case "MessageAdded" if self.round and not agent and data["message"]["type"] == "UserMessage":
-                if not is_synthetic(text := data["message"]["text"]):
-                    self.added.append(AddedMessage(self.round, user_text(text)))
-            case "ToolRequested":
-                call = CallSummary(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
-                before = self.calls.get(call.call_id)
-                if before is not None and before.outcome:  # an id that a provider gave twice
-                    self.calls[f"{call.call_id} before {len(self.calls)}"] = self.calls.pop(call.call_id)
-                self.calls.setdefault(call.call_id, call)
-            case "ApprovalRequested":
-                rules = data.get("always")
-                narrowest = (f"the narrowest rule that would allow it: {rules}",) if rules else ()
-                self._change(data, facts=(*data.get("facts", ()), *narrowest))
-            case "ApprovalResolved":
-                words = data.get("reason", "")
-                self._go_on(data["decision"])
-                self._change(data, decision=data["decision"], by=data["by"], user=data.get("user", ""), reason=words)
-            case "QuestionAnswered":
-                by, words = data.get("by", "person"), data.get("text", "")
-                self._go_on(data["verdict"])
-                self._change(data, decision=data["verdict"], by=by, user=data.get("user", ""), reason=words)
-            case "ToolStarted":
-                self._change(data, started=True)
-            case "ToolFinished":
-                outcome = "failed" if data["is_error"] else "done"
-                self._change(data, outcome=outcome, duration_ms=data["duration_ms"])
-            case "Warned":
-                self.warnings.append(data["text"])
-            case "HookRan":
-                self.hooks.append(from_json(HookFinished, data))
-            case "Compacted":
-                event: Compacted = from_json(Compacted, data)
-                self.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
-            case "UsageAdded":
-                self._add_usage(from_json(Usage, data["usage"]))
-            case "Uncompacted" if not agent:
-                self.notes.append(uncompacted_line(from_json(Uncompacted, data)))
-            case "SessionNamed":
-                named: SessionNamed = from_json(SessionNamed, data)
-                self._add_usage(named.usage)
-            case "SubagentEvent":
-                self._apply_nested(data)
-            case "TurnFinished" if not agent:
-                done = data["diagnostics"]
-                self.fields |= {
-                    "rounds": done["rounds"],
-                    "duration_ms": done["duration_ms"],
-                    "result": data["result"],
-                    "terminal_reason": done["terminal_reason"],
-                    "stop_reason": done["stop_reason"],
-                    "text": data.get("text", ""),
-                }
-
-    def _go_on(self, decision: str) -> None:
-        """Note that a suspended turn has its decision: whatever comes of it, it no longer waits."""
-        if decision != "defer" and self.fields.get("result") == "Suspended":
-            self.fields["terminal_reason"] = ""
-
-    def _add_usage(self, usage: Usage) -> None:
-        self.fields["usage"] = self.fields.get("usage", Usage()) + usage
-
-    def _apply_nested(self, data: dict[str, Any]) -> None:
-        event = data["event"]
-        if event["type"] == "UsageAdded":
-            used = from_json(Usage, event["usage"])
-            self.agents[data["call_id"]] = self.agents.get(data["call_id"], Usage()) + used
-        self.apply(event["type"], event, data["agent"])
-
-    def _change(self, data: dict[str, Any], **fields: Any) -> None:
-        if (call := self.calls.get(data["call_id"])) is not None:
-            self.calls[call.call_id] = call.replace(**fields)
-
-    def summary(self) -> TurnSummary:
-        return TurnSummary(
-            **self.fields,
-            calls=tuple(self.calls.values()),
-            agents=self.agents,
-            warnings=tuple(self.warnings),
-            hooks=tuple(self.hooks),
-            notes=tuple(self.notes),
-            added=tuple(self.added),
-        )
+def _call_summary(call: CallView) -> CallSummary:
+    asked = call.question if isinstance(call.question, ApprovalRequested) else None
+    facts = asked.facts if asked is not None else ()
+    if asked is not None and asked.always:
+        facts = (*facts, f"the narrowest rule that would allow it: {asked.always}")
+    took = call.finished.duration_ms if call.finished is not None else 0
+    return CallSummary(
+        call.call_id,
+        call.tool,
+        call.summary,
+        call.round,
+        call.decision,
+        call.by,
+        call.user,
+        call.reason,
+        call.ran,
+        call.started,
+        took,
+        call.agent,
+        facts,
+    )
 
 
 def build_timeline(data: bytes) -> list[TurnSummary]:
     """Return the turns of a log, in order. A turn begins with a user's message; resuming continues the same turn."""
-    found = records(data)[0]
-    starts = turn_starts(found)
-    turns: list[_Turn] = []
-    early: list[HookFinished] = []  # hooks that run before the message that they belong to
-    idle, messages = True, 0
-    for number, record in enumerate(found):
-        kind, event = record["type"], record["data"]
-        if number in starts:
-            turns.append(_Turn(user_text(event["message"]["text"]), record["time"], messages, not starts[number]))
-            turns[-1].hooks, early = early, []
-            idle = False
-        if kind == "MessageAdded":
-            messages += 1
-        elif kind == "Rewound":
-            messages = event["messages"]
-            _mark_undone(turns, messages)
-        if idle and kind == "HookRan" and event["event"] in _BEFORE_MESSAGE:
-            early.append(from_json(HookFinished, event))
-        elif turns:
-            turns[-1].apply(kind, event)
-        idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
-    if turns:
-        turns[-1].hooks += early
-    return [t.summary() for t in turns]
-
-
-def turn_starts(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
-    """Return the indexes of the messages that begin a turn, each with True if that turn ran in this session.
-
-    Messages during a turn belong to it. A fork has the other session's messages without its turns.
-    """
-    starts: dict[int, bool] = {}
-    candidate, running = -1, False
-    for number, record in enumerate(found):
-        kind, event = record["type"], record["data"]
-        if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
-            # The messages that the program adds to a turn come before the user's.
-            candidate = (
-                number if candidate < 0 or is_synthetic(found[candidate]["data"]["message"]["text"]) else candidate
-            )
-        elif kind == "MessageAdded":
-            if candidate >= 0 and not running and not is_synthetic(found[candidate]["data"]["message"]["text"]):
-                starts[candidate] = False
-            candidate = -1
-        elif kind == "TurnStarted":
-            if candidate >= 0:
-                starts[candidate] = True
-            candidate, running = -1, True
-        elif kind == "Rewound" or (kind == "TurnFinished" and event["result"] != "Suspended"):
-            candidate, running = -1, False
-    if candidate >= 0 and not running:
-        starts[candidate] = True
-    return starts
-
-
-def _mark_undone(turns: list[_Turn], messages: int) -> None:
-    """Mark the turns undone by a rewind to `messages` messages."""
-    note = "undone: the user continued from before this"
-    for turn in turns:
-        if turn.before >= messages and note not in turn.notes:
-            turn.notes.append(note)
+    return [turn_summary(turn) for turn in SessionView.of_log(data).turns]
 
 
 def stage_of(session: Restored) -> Stage:
@@ -288,53 +168,3 @@ def stage_of(session: Restored) -> Stage:
         return "executing" if session.history else "completed"
     stage: Stage = ENDS.get(session.last.terminal_reason, "completed")  # type: ignore[assignment]
     return stage
-
-
-class TurnUsage(Value):
-    """The query of one turn and its usage."""
-
-    query: str
-    usage: Usage
-
-
-class Spending(Value):
-    """A session's total usage, by model in order of first use, and by turn."""
-
-    total: Usage = Usage()
-    models: dict[str, Usage] = {}  # noqa: RUF012 - never changed
-    turns: tuple[TurnUsage, ...] = ()
-
-
-def summarize_usage(data: bytes) -> Spending:
-    """Add up the usage in a log, without what a fork was copied from."""
-    found = records(data)[0]
-    starts = turn_starts(found)
-    models: dict[str, Usage] = {}
-    turns: list[TurnUsage] = []
-    for number, record in enumerate(found):
-        kind, event = record["type"], record["data"]
-        if starts.get(number):
-            turns.append(TurnUsage(user_text(event["message"]["text"]), Usage()))
-        while kind == "SubagentEvent":
-            event = event["event"]
-            kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""
-        if kind == "UsageAdded" or (kind == "SessionNamed" and event.get("model")):
-            used = _usage(event)
-            name = _model_key(event["model"], models)
-            models[name] = models.get(name, Usage()) + used
-            if turns:
-                turns[-1] = turns[-1].replace(usage=turns[-1].usage + used)
-    return Spending(sum(models.values(), Usage()), models, tuple(turns))
-
-
-def _model_key(model: str, models: dict[str, Usage]) -> str:
-    """Return the name under which to list a model: logs of earlier versions also have it without its provider."""
-    provider, _, bare = model.rpartition("/")
-    if provider and bare in models:
-        models[model] = models.pop(bare)
-    return model if provider else next((name for name in models if name.endswith(f"/{model}")), model)
-
-
-def _usage(event: dict[str, Any]) -> Usage:
-    usage: Usage = from_json(Usage, event["usage"])
-    return usage

@@ -114,6 +114,8 @@ OTHERS = [
     "gcc -Wl,-plugin,wipe a.c", "mvn exec:exec -Dexec.executable=wipe", "cmake -DCMAKE_C_COMPILER=wipe .",
     "rustc -Clinker=wipe a.rs", "rustc --codegen=linker=wipe a.rs", "split --filter=wipe a", "python -m wipe",
     "yarn wipe x", "pnpm wipe", "busybox wipe", "docker run x wipe", "kubectl exec x -- wipe",
+    "make CC=wipe", "make -e 'CC=wipe -x' all", "CC=wipe make", "CC=/usr/bin/wipe make", "env CC=wipe make",
+    "export CC=wipe; make", "./configure CC=wipe", "meson setup b -Dx=wipe", "cmake --build . -- CC=wipe",
 ]  # fmt: skip
 
 
@@ -151,3 +153,8 @@ def test_a_rule_for_a_program_does_not_cover_the_code_that_its_options_name(tmp_
         options = [option for option, role in row.roles.items() if role == "run"]
         found += [line for o in options if _allowed(gate, line := f"{name} {o} wipe")]
     assert found == []
+
+
+@pytest.mark.parametrize("line", ["echo CC=wipe", "grep CC=wipe a", "make CC=gcc", "X=wipe ls", "make wiped=1"])
+def test_a_value_that_runs_nothing_or_is_another_program_does_not_ask(gate: Policy, line: str) -> None:
+    assert _allowed(gate, line)

@@ -23,7 +23,8 @@ from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
 from agent_cli.session.summary import summarize_session
-from agent_cli.session.timeline import build_timeline, summarize_usage
+from agent_cli.session.timeline import build_timeline
+from agent_cli.session.view import SessionView
 from tests.support.program import agent
 from tests.support.scripts import script
 
@@ -85,9 +86,9 @@ def used(cost: float) -> Usage:
 
 def test_all_sums_of_a_log_agree(log: Path) -> None:
     data = read_log(log)
-    spent, listed = summarize_usage(data), summarize_session(log)
+    spent, listed = SessionView.of_log(data), summarize_session(log)
     assert listed is not None
-    assert spent.total.cost == 255
+    assert spent.usage.cost == 255
     assert listed.cost == 255
     assert restore(log.read_bytes(), "s-1").usage.cost == 255
     assert sum(turn.usage.cost for turn in build_timeline(data)) == 255
@@ -95,7 +96,7 @@ def test_all_sums_of_a_log_agree(log: Path) -> None:
 
 
 def test_a_model_has_one_name(log: Path) -> None:
-    assert {name: u.cost for name, u in summarize_usage(read_log(log)).models.items()} == {
+    assert {name: u.cost for name, u in SessionView.of_log(read_log(log)).models.items()} == {
         "openai/m": 243,
         "other/m2": 12,
     }

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import sys
 import types
+from functools import partial
+from itertools import filterfalse, repeat
+from operator import eq
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -101,10 +104,10 @@ class Value:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, n) == getattr(other, n) for n in self._fields)
+        return all(map(eq, map(getattr, repeat(self), self._fields), map(getattr, repeat(other), self._fields)))
 
     def __hash__(self) -> int:
-        return hash((type(self), *(getattr(self, n) for n in self._fields)))
+        return hash((type(self), *map(getattr, repeat(self), self._fields)))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{n}={v!r}" for n, v in self.__dict__.items())
@@ -119,7 +122,7 @@ def required_fields(cls: type[Value]) -> frozenset[str]:
     """Return the fields without a default."""
     found = _required.get(cls)
     if found is None:
-        found = _required[cls] = frozenset(n for n in cls._fields if not hasattr(cls, n))
+        found = _required[cls] = frozenset(filterfalse(partial(hasattr, cls), cls._fields))
     return found
 
 

@@ -110,7 +110,7 @@ def _key_pattern_at_word() -> re.Pattern[str]:
 def passwords_in(value: str) -> tuple[str, ...]:
     """Return the passwords in a variable's value that is a URL, a connection string or a header."""
     small = value.lower()
-    if not any(sign in small and any(word in small for word in words) for sign, words in _PASSWORD_LITERALS):
+    if not any(sign in small and any(map(small.__contains__, words)) for sign, words in _PASSWORD_LITERALS):
         return ()
     return tuple(found[found.lastgroup or 0] for found in re.finditer(f"(?i){_PASSWORD}", value))
 
@@ -118,7 +118,7 @@ def passwords_in(value: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def holds_secret(value: str) -> bool:
     """Return True if a value is or contains a secret, whatever its name: a known kind of key, or a password."""
-    if any(mark in value for mark in KEY_LITERALS) and _key_pattern_at_word().search(value):
+    if any(map(value.__contains__, KEY_LITERALS)) and _key_pattern_at_word().search(value):
         return True
     return bool(passwords_in(value) or (len(value) == 40 and re.fullmatch(_AWS_SECRET, value)))
 

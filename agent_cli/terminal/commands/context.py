@@ -31,10 +31,10 @@ from agent_tools.results import TodoItem
 from agent_tools.text import counted, parse_number, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.session.timeline import Spending
+    from agent_cli.session.view import SessionView
 
 with lazy_imports():
-    from agent_cli.session import timeline  # reads logs, which is not needed at the start
+    from agent_cli.session import view  # reads logs, which is not needed at the start
 
 BAR_WIDTH = 50
 _MAX_CHOICES = 12
@@ -151,32 +151,33 @@ MAX_TURNS = 10
 @slash("cost", "show tokens and cost of this session", "[all]", aside=True, values=lambda ctx: ("all",), strict=True,
        aliases=("usage", "stats"))  # fmt: skip
 def _cost(ctx: SlashContext, words: str) -> None:
-    spending = _spending_of(ctx)
-    if spending is None:
+    found = _view_of(ctx)
+    if found is None:
         kept = ctx.agent.settings.save_sessions
         ctx.say(format_usage(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)"))
         return
-    ctx.say(f"session: {format_usage(spending.total)}")
-    if len(spending.models) > 1:
-        for model, usage in spending.models.items():
+    ctx.say(f"session: {format_usage(found.usage)}")
+    if len(found.models) > 1:
+        for model, usage in found.models.items():
             ctx.say(f"  {model}: {format_usage(usage)}")
-    if len(spending.turns) < 2:
+    turns = [turn for turn in found.turns if not turn.copied]
+    if len(turns) < 2:
         return
-    first = 0 if words == "all" else max(0, len(spending.turns) - MAX_TURNS)
+    first = 0 if words == "all" else max(0, len(turns) - MAX_TURNS)
     if first:
-        before = sum((t.usage for t in spending.turns[:first]), Usage())
+        before = sum((turn.usage for turn in turns[:first]), Usage())
         ctx.say(f"  turns 1 to {first}: {format_usage(before)} (/cost all shows each)")
-    for number, turn in enumerate(spending.turns[first:], first + 1):
-        ctx.say(f"  turn {number}: {format_usage(turn.usage)}  {shorten(turn.query, 50)}")
+    for number, turn in enumerate(turns[first:], first + 1):
+        ctx.say(f"  turn {number}: {format_usage(turn.usage)}  {shorten(user_text(turn.query), 50)}")
 
 
-def _spending_of(ctx: SlashContext) -> Spending | None:
-    """Return the usage in the log; None if there is no log."""
+def _view_of(ctx: SlashContext) -> SessionView | None:
+    """Return the session as its log has it; None if there is no log."""
     if not ctx.agent.settings.save_sessions:
         return None
     store = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root)
     try:
-        return timeline.summarize_usage(read_log(store.path(ctx.agent.header.session_id)))
+        return view.SessionView.of_log(read_log(store.path(ctx.agent.header.session_id)))
     except OSError:
         return None
 

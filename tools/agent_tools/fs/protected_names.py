@@ -157,19 +157,24 @@ def protected_places(roots: Iterable[Path], home: Path | None, env: Mapping[str,
     bases = [(root, plain_names(PROJECT_NAMES)) for root in roots]
     for base, names in [*bases, *([(home, plain_names((*HOME_NAMES, *PROJECT_NAMES)))] if home is not None else [])]:
         real = os.path.realpath(base)
+        modes: dict[str, int] = {}
         for name in names:
-            if _through_link(real, name):
+            if _through_link(real, name, modes):
                 yield Path(os.path.realpath(f"{real}/{name}")), name
 
 
-def _through_link(base: str, name: str) -> bool:
-    """Return True if a part of the path is a link. Fastest for names that do not exist, as most do not."""
+def _through_link(base: str, name: str, modes: dict[str, int]) -> bool:
+    """Return True if a part of the path is a link. modes: of the paths looked at so far; 0 if there is nothing."""
     path = base
     for part in name.split("/"):
         path = f"{path}/{part}"
-        try:
-            if stat.S_ISLNK(os.lstat(path).st_mode):
-                return True
-        except OSError:
-            return False
+        mode = modes.get(path)
+        if mode is None:
+            try:
+                mode = os.lstat(path).st_mode
+            except OSError:
+                mode = 0
+            modes[path] = mode
+        if not mode or stat.S_ISLNK(mode):
+            return bool(mode)
     return False

@@ -144,8 +144,7 @@ class Workspace:
 
     def _temporary(self, path: Path) -> SessionTemporaryFiles | None:
         """Return the session's temporary files if a resolved path outside may be one of them."""
-        within = any(path.is_relative_to(root) for root in self.roots)
-        return None if within else self.temporary_files(str(path))
+        return None if is_within(path, self.roots) else self.temporary_files(str(path))
 
     def is_temporary(self, path: Path) -> bool:
         """Return True if a resolved path is a temporary file of the session, or would be one if it were written."""
@@ -184,10 +183,10 @@ class Workspace:
     def inside(self, path: Path | str) -> bool:
         """Return True if `path`, with its links resolved, is in one of the directories; False if that is unknown."""
         try:
-            real = Path(os.path.realpath(path))
+            real = os.path.realpath(path)
         except OSError:  # a link that came or went meanwhile, or of another user's process
             return False
-        return any(real.is_relative_to(root) for root in self.roots)
+        return is_within(real, self.roots)
 
     def advice(self, tools: str, text: str, shell: str = "") -> str:
         """Return " " and the text with {} replaced by the offered tools; "" if none is offered.
@@ -289,6 +288,11 @@ class Workspace:
         """Remove the directories at resolved paths, in this order, that are empty."""
         for path in directories:
             files.remove_empty(path)
+
+
+def is_within(path: Path | str, parents: Iterable[Path]) -> bool:
+    """Return True if an absolute path is one of the parents or inside one. Compares text, as there are hundreds."""
+    return f"{path}/".startswith(tuple([f"{parent}/" if len(f"{parent}") > 1 else "/" for parent in parents]))
 
 
 # Links whose target depends on the process that follows them.

@@ -18,12 +18,13 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from agent_tools.fs.workspace import is_within
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped, memory_file
 from agent_tools.sandbox.landlock import filter_program, is_supported, launcher
 from agent_tools.sandbox.mounts import MountPlan, Placeholders, mount_arguments, plan_mounts
-from agent_tools.sandbox.profile import Profile, is_within
+from agent_tools.sandbox.profile import Profile
 from agent_tools.sandbox.watch import WATCH, Watched
 
 _KEEP = Path(__file__).with_name("keep.bash")

@@ -27,9 +27,10 @@ from time import monotonic, sleep
 from typing import Literal
 
 from agent_tools.fs import protected_names
+from agent_tools.fs.workspace import is_within
 from agent_tools.record import Value
 from agent_tools.results import ToolError
-from agent_tools.sandbox.profile import Profile, is_within
+from agent_tools.sandbox.profile import Profile
 from agent_tools.sandbox.temporary import STANDARD
 
 # closed: a device that cannot be opened, which git and most programs ignore. link: a symbolic link to the source.

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from agent_tools.fs import protected_names
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.fs.workspace import is_within
 from agent_tools.lazy import lazy_pattern
 from agent_tools.net.urls import split_url
 from agent_tools.record import Value
@@ -385,11 +386,6 @@ def secret_paths(home: Path | None) -> list[Path]:
 
 def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))
-
-
-def is_within(path: Path, parents: Iterable[Path]) -> bool:
-    """Return True if an absolute path is one of the parents or inside one. Compares text, as there are hundreds."""
-    return f"{path}/".startswith(tuple([f"{parent}/" if len(f"{parent}") > 1 else "/" for parent in parents]))
 
 
 def _depth(path: Path, parents: Iterable[Path]) -> int:

@@ -211,7 +211,8 @@ class SandboxRunner(ToolState):
         if not os.path.lexists(path):
             return False
         profile = self.profile
-        if self.is_boundary and temporary.hides(path, self._temporary_files().mounts(), _opened(profile)):
+        files = self.temporary_files(os.path.realpath(path))
+        if files is not None and temporary.hides(path, files.mounts(), _opened(profile)):
             return True
         return not profile.is_readable(Path(path))
 

@@ -18,10 +18,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from agent_tools.fs.workspace import is_within
 from agent_tools.sandbox.bwrap import NOTHING_SHARED, Shared, require_possible
 from agent_tools.sandbox.conditions import Wrapped
 from agent_tools.sandbox.mounts import directories_between
-from agent_tools.sandbox.profile import Profile, is_within
+from agent_tools.sandbox.profile import Profile
 
 PROGRAM = "/usr/bin/sandbox-exec"
 LIMITS = (

@@ -19,7 +19,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -164,6 +164,8 @@ class TemporaryPlace:
     def share(self, *, at_rest: bool) -> None:
         """Share what commands made, changed and removed. at_rest: no command of the session runs."""
         for name in {*_names(self.source), *self._entries}:
+            if name in self._mount_points and name not in self._entries and os.path.lexists(f"{self.target}/{name}"):
+                continue
             with suppress(OSError):
                 self._share_entry(name, at_rest=at_rest)
 
@@ -254,12 +256,14 @@ class TemporaryPlace:
 
         read_only: those of the session are among them, for a command that must not change them.
         """
-        found = [
-            (-state.st_mtime_ns, path)
-            for path, state in _entries_of(self.target)
-            if path.name not in self._entries and _is_public(path, state)
-        ]
-        paths = sorted(path for _, path in sorted(found)[:_MAX_SHOWN])
+        paths: list[Path] = []
+        for path, state in _entries_of(self.target):
+            open_to_all = state.st_mode & stat.S_IROTH and path.name not in self._entries
+            if open_to_all and _is_public(path, state):
+                paths.append(path)
+                if len(paths) == _MAX_SHOWN:
+                    break
+        paths.sort()
         if read_only:
             own = [n for n, entry in self._entries.items() if not (entry.folder and entry.inside)]
             return (*paths, *(self.target / name for name in own))
@@ -452,16 +456,19 @@ def _names(folder: Path) -> list[str]:
     return []
 
 
-def _entries_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the files and folders of this user, and of root, in a directory."""
+def _entries_of(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    """Return the files and folders of this user, and of root, in a directory, the latest first."""
+    found: list[tuple[int, str, os.stat_result]] = []
+    users = (os.geteuid(), 0)
     with suppress(OSError), os.scandir(folder) as entries:
-        for number, entry in enumerate(entries):
-            if number >= _MAX_LOOKED_AT:
-                return
-            with suppress(OSError):
+        for _, entry in zip(range(_MAX_LOOKED_AT), entries, strict=False):
+            try:
                 state = entry.stat(follow_symlinks=False)
-                if state.st_uid in (os.geteuid(), 0) and (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
-                    yield Path(entry.path), state
+            except OSError:
+                continue
+            if state.st_uid in users and stat.S_IFMT(state.st_mode) in (stat.S_IFREG, stat.S_IFDIR):
+                found.append((-state.st_mtime_ns, entry.name, state))
+    return [(folder / name, state) for _, name, state in sorted(found)]
 
 
 def _is_public(path: Path, state: os.stat_result) -> bool:
@@ -474,10 +481,10 @@ def _is_public(path: Path, state: os.stat_result) -> bool:
     if state.st_mode & wanted != wanted:
         return False
     with suppress(OSError), os.scandir(path) as entries:
-        return all(
-            entry.is_symlink() or entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-            for _, entry in zip(range(_MAX_LOOKED_AT), entries, strict=False)
-        )
+        for _, entry in zip(range(_MAX_LOOKED_AT), entries, strict=False):
+            if not (entry.is_symlink() or entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                return False
+        return True
     return False
 
 

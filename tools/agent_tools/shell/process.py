@@ -215,8 +215,7 @@ def _new_terminal() -> tuple[int, int]:
 class RunningProcess:
     """A started process with its output pipe, and a way to wake the thread that waits for them.
 
-    feed: receives the output.
-    feed_errors: receives standard error, if it is to be separate.
+    feed: receives the output. feed_errors: receives standard error, if it is to be separate.
     stdin: a descriptor to read from.
     terminal: connect it to a new terminal; `type` types into it.
     report: our end of the socket of `keep.bash`, which fills `left`.
