@@ -13,6 +13,7 @@ from itertools import takewhile
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import HOOKS, INSTALLS, KEYS, Row, expand_rows, reading_row
+from agent_cli.permissions.programs.rows.network import service_effects
 from agent_cli.permissions.shell.words import Word
 from agent_tools.lazy import lazy_pattern
 
@@ -446,7 +447,10 @@ BUILD_ROWS = expand_rows({
     "bundle bundler": _tool(into="--path", network="install update add", hosts="rubygems.org", starts_after="exec"),
     "composer": _tool(into="-d --working-dir", network="install update require", hosts="repo.packagist.org"),
     "mix": _tool(network="deps.get deps.update", builds="test compile", offers="test"),
-    "dotnet": _tool(into="-o --output", network="restore add publish", builds="build test run",
+    # Options may begin with a slash, as in `dotnet test /p:Configuration=Release`.
+    "dotnet": _tool(into="-o --output",
+        effects=lambda found: (Touch("maybe", w) for w in found.operands if not re.match(r"/\w+(?::|$)", w.text)),
+        network="restore add publish", builds="build test run",
         outside_verbs={KEYS: "nuget"}, offers="test"),
     "swift": _tool(into="--package-path --build-path --scratch-path", builds="build test run", interprets=True,
         offers="test"),
@@ -513,7 +517,8 @@ BUILD_ROWS = expand_rows({
         starts_after="-m"),
     "node nodejs php perl5": _tool(own=True, effects=_interpreter, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
-    "deno psql mysql sqlite3 redis-cli": _tool(own=True, effects=_interpreter, interprets=True, versions=_VERSION),
+    "redis-cli": _tool(own=True, effects=service_effects, interprets=True, versions=_VERSION),
+    "deno psql mysql sqlite3": _tool(own=True, effects=_interpreter, interprets=True, versions=_VERSION),
     "lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh mongo mongosh gdb lldb "
     "irb ghci erl elixir iex sbcl racket guile": _SCRIPT,
 })  # fmt: skip

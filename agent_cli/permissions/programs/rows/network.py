@@ -171,8 +171,8 @@ _FETCHED = (
 )
 
 
-def _cloud(found: Arguments) -> Iterator[Touch]:
-    """Yield the effects of a cloud's command: values behind file:// or @, those of options for files, and operands.
+def service_effects(found: Arguments) -> Iterator[Touch]:
+    """Yield the effects of a service's command: values behind file:// or @, those of options for files, and operands.
 
     An absolute path is often a name of the service, unless files are copied.
     """
@@ -241,9 +241,10 @@ NETWORK_ROWS = expand_rows({
     "nc ncat netcat socat": Row("", starts="-e -c --exec --sh-exec --lua-exec", network="*"),
     "http https xh ftp telnet ping dig host nslookup whois traceroute": Row("", partly=True, network="*"),
     "sshfs mosh ssh-add ssh-copy-id autossh hub oc gsutil bq doctl oci s3cmd rclone heroku fly flyctl vercel netlify "
-    "wrangler pass op vault sops age twine gpg2 glab": Row("", partly=True, outside=KEYS, local="--version"),
-    "aws gcloud az pulumi ansible ansible-playbook": Row("", partly=True, others="value", effects=_cloud, network="*",
-        outside=KEYS, local="--version version"),
+    "wrangler pass op vault sops age twine gpg2 glab": Row("", partly=True, effects=service_effects,
+        outside=KEYS, local="--version"),
+    "aws gcloud az pulumi ansible ansible-playbook": Row("", partly=True, others="value", effects=service_effects,
+        network="*", outside=KEYS, local="--version version"),
     "terraform tofu": Row("", subcommands=1, partly=True,
         write="-out --out -state --state -state-out --state-out -backup --backup", read="-var-file --var-file",
         into="-chdir --chdir", run="-plugin-dir --plugin-dir", effects=_terraform, network="*", outside=KEYS,
