@@ -37,9 +37,6 @@ _TOOLCHAIN = lazy_pattern(
     r"(?i)(?:.*_)?(?:COMPILER|LAUNCHER|LINKER|MAKE_PROGRAM|COMMAND|TOOLCHAIN_FILE|INCLUDE)(?:_\w+)?"
 )
 _HARMLESS_MAKE = lazy_pattern(r"-j\d*|-k|-l\d+|-v|-s|\d+|[A-Za-z][\w-]*")
-# What a filter of jq, or an expression of yq, reads besides its files.
-_JQ_READS = lazy_pattern(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b")
-_YQ_READS = lazy_pattern(r"\b(?:strenv|envsubst|load\w*|eval|system)\b")
 _NO_OUTPUT = frozenset("--noemit --help --version --showconfig --listfilesonly".split())
 
 
@@ -124,63 +121,6 @@ def _dashed_npm(words: Sequence[Word]) -> list[Word]:
 def _any_operand(found: Arguments) -> Iterator[Touch]:
     """Any word may be a file, for one program or another."""
     yield from (Touch("maybe", w) for w in found.operands)
-
-
-def _jq(found: Arguments) -> Iterator[Touch]:
-    queue, operands, named = list(found.given), [], False
-    while queue:
-        word = queue.pop(0)
-        text = word.text
-        if text in ("--arg", "--argjson", "--slurpfile", "--rawfile", "--argfile"):
-            yield from (Touch("read", w) for w in queue[1:2] if text.endswith("file"))
-            queue[:2] = []
-        elif text in ("--args", "--jsonargs"):
-            break
-        elif re.fullmatch(r"-\w*[fL]|--from-file|--library-path", text):
-            named = named or "f" in text
-            yield from (Touch("read", w) for w in queue[:1])
-            queue[:1] = []
-        elif text == "--indent":
-            queue[:1] = []
-        elif not text.startswith("-") or text == "-":
-            operands.append(word)
-    yield from (Touch("read", w) for w in operands[0 if named else 1 :])
-
-
-def _jq_words(words: Sequence[Word]) -> list[Word]:
-    """Return the words of jq with a file in place of each pair of a variable's name and its file."""
-    queue, kept = list(words), []
-    while queue:
-        word = queue.pop(0)
-        if word.text in ("--arg", "--argjson", "--slurpfile", "--rawfile") and len(queue) > 1:
-            kept += [Word("--rawfile"), queue[1]] if word.text.endswith("file") else []
-            del queue[:2]
-        else:
-            kept.append(word)
-    return kept
-
-
-def _check_jq(found: Arguments) -> str:
-    named = _JQ_READS.search("".join(found.texts[:1]))
-    return f"the filter's {named[0]}" if named else ""
-
-
-def _check_yq(found: Arguments) -> str:
-    """There are two programs of this name. One takes jq's filters, the other a subcommand first, or a file alone."""
-    at = 1 if found.texts[:1] in (("e",), ("eval",), ("ea",), ("eval-all",)) else 0
-    given = found.given[: found.given.index(found.operands[at]) + 1] if len(found.operands) > at else found.given
-    if any(word.pattern for word in given):
-        return "a pattern that may stand for an expression"
-    expression = "".join(found.texts[at : at + 1])
-    named = _JQ_READS.search(expression) or _YQ_READS.search(expression)
-    return f"the expression's {named[0]}" if named else ""
-
-
-def _yq(found: Arguments) -> Iterator[Touch]:
-    for word in found.operands[1:]:
-        yield Touch("read", word)
-        if found.has("-i", "--inplace", "--in-place"):
-            yield Touch("write", word)
 
 
 def _compiler(found: Arguments) -> Iterator[Touch]:
@@ -370,14 +310,6 @@ BUILD_ROWS = expand_rows({
         run="-p -c --config-file -o --override-ini --confcutdir --pdbcls",
         value="-k -m -n -r -W --maxfail --tb --durations --ignore --deselect --cov --cov-fail-under --color "
         "--import-mode", own=True, effects=_pytest, offers="*"),
-    "jq": reading_row("pattern", "rMCcnesSajR", "",
-        "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
-        "monochrome-output raw-input ascii-output seq stream raw-output0 unbuffered", "indent", read="--rawfile",
-        steer="-f --from-file -L", prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions=_VERSION),
-    "yq": reading_row("content", "rcCMnPNMjyYe", "Ipo",
-        "prettyPrint no-colors colors null-input unwrapScalar exit-status no-doc yaml-output",
-        "indent output-format input-format", act="-i --inplace --in-place", write="-s --split-exp", steer="--from-file",
-        check=_check_yq, effects=_yq, versions=_VERSION),
     "hg": _tool(into="--cwd", starts="--config --ssh --remotecmd -e", steer="-R --repository",
         network="push pull clone incoming outgoing identify", outside_verbs={KEYS: "push pull clone"}),
     "svn": _tool(into="--config-dir", starts="--editor-cmd --diff-cmd --diff3-cmd --config-option",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
@@ -13,6 +13,9 @@ from agent_tools.lazy import lazy_pattern
 
 # Variables that say where something is, and no more.
 PUBLIC_VARIABLES = lazy_pattern(r"PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|LANG|LC_[A-Z]+|TERM|TZ|EDITOR|VIRTUAL_ENV|CI")
+# What a filter of jq, or an expression of yq, reads besides its files.
+_JQ_READS = lazy_pattern(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b")
+_YQ_READS = lazy_pattern(r"\b(?:strenv|envsubst|load\w*|eval|system)\b")
 # Options that say what to look for, so that all operands are files.
 GIVE_PATTERN = ("-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list")
 
@@ -76,6 +79,63 @@ def _search(recursive: str) -> Callable[[Arguments], Iterator[Touch]]:
         yield from (Touch("tree" if deep else "read", w) for w in operands or ([Word(".")] if deep else []))
 
     return effects
+
+
+def _jq(found: Arguments) -> Iterator[Touch]:
+    queue, operands, named = list(found.given), [], False
+    while queue:
+        word = queue.pop(0)
+        text = word.text
+        if text in ("--arg", "--argjson", "--slurpfile", "--rawfile", "--argfile"):
+            yield from (Touch("read", w) for w in queue[1:2] if text.endswith("file"))
+            queue[:2] = []
+        elif text in ("--args", "--jsonargs"):
+            break
+        elif re.fullmatch(r"-\w*[fL]|--from-file|--library-path", text):
+            named = named or "f" in text
+            yield from (Touch("read", w) for w in queue[:1])
+            queue[:1] = []
+        elif text == "--indent":
+            queue[:1] = []
+        elif not text.startswith("-") or text == "-":
+            operands.append(word)
+    yield from (Touch("read", w) for w in operands[0 if named else 1 :])
+
+
+def _jq_words(words: Sequence[Word]) -> list[Word]:
+    """Return the words of jq with a file in place of each pair of a variable's name and its file."""
+    queue, kept = list(words), []
+    while queue:
+        word = queue.pop(0)
+        if word.text in ("--arg", "--argjson", "--slurpfile", "--rawfile") and len(queue) > 1:
+            kept += [Word("--rawfile"), queue[1]] if word.text.endswith("file") else []
+            del queue[:2]
+        else:
+            kept.append(word)
+    return kept
+
+
+def _check_jq(found: Arguments) -> str:
+    named = _JQ_READS.search("".join(found.texts[:1]))
+    return f"the filter's {named[0]}" if named else ""
+
+
+def _check_yq(found: Arguments) -> str:
+    """There are two programs of this name. One takes jq's filters, the other a subcommand first, or a file alone."""
+    at = 1 if found.texts[:1] in (("e",), ("eval",), ("ea",), ("eval-all",)) else 0
+    given = found.given[: found.given.index(found.operands[at]) + 1] if len(found.operands) > at else found.given
+    if any(word.pattern for word in given):
+        return "a pattern that may stand for an expression"
+    expression = "".join(found.texts[at : at + 1])
+    named = _JQ_READS.search(expression) or _YQ_READS.search(expression)
+    return f"the expression's {named[0]}" if named else ""
+
+
+def _yq(found: Arguments) -> Iterator[Touch]:
+    for word in found.operands[1:]:
+        yield Touch("read", word)
+        if found.has("-i", "--inplace", "--in-place"):
+            yield Touch("write", word)
 
 
 _HEAD = reading_row("content", "qvz", "nc", "quiet silent verbose zero-terminated", "lines bytes", numbers=True)
@@ -158,6 +218,14 @@ READING_ROWS = expand_rows({
         "unified? context? color? width exclude ignore-matching-lines show-function-line label tabsize "
         "palette", numbers=True, tree="*", read="--from-file --to-file -X --exclude-from",
     ),
+    "jq": reading_row("pattern", "rMCcnesSajR", "",
+        "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
+        "monochrome-output raw-input ascii-output seq stream raw-output0 unbuffered", "indent", read="--rawfile",
+        steer="-f --from-file -L", prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions="--version"),
+    "yq": reading_row("content", "rcCMnPNMjyYe", "Ipo",
+        "prettyPrint no-colors colors null-input unwrapScalar exit-status no-doc yaml-output",
+        "indent output-format input-format", act="-i --inplace --in-place", write="-s --split-exp", steer="--from-file",
+        check=_check_yq, effects=_yq, versions="--version"),
     "stat": reading_row("names", "Lft", "c", "dereference file-system terse", "format printf cached"),
     "file": reading_row("content", "bhikLN0", "F", "brief mime mime-type mime-encoding no-dereference", steer="-m -f"),
     "du": reading_row("names", "abchklmPsxS0", "dtB", "all inodes apparent-size bytes total human-readable summarize",
