@@ -8,7 +8,7 @@ JOBS ?= 5
 # The modules of the tests, whose assertions pytest rewrites, are compiled once and not by every worker of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories seatbelt web mcp schemas catalog screens outside picture web-pictures bench versions wheel pages \
+.PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories seatbelt web mcp schemas catalog screens outside picture web-pictures bench versions wheel pages docs \
 	release-check clean
 
 # Ctrl-C in it is no mistake of make's.
@@ -95,10 +95,15 @@ outside: $(VENV)/.dev
 schemas: $(VENV)/.dev
 	$(BIN)/python -m agent_tools.generate
 
-# What the documentation takes from the program: the settings, the tree of files, hook events, names of commands.
+# What the documentation takes from the program: settings, options, commands, exit codes, hook events, the tree of files.
 pages: $(VENV)/.dev
-	$(BIN)/python -m agent_cli.config.reference
 	$(BIN)/python -m docs.pages
+
+# The documentation site, in site/. A link that leads nowhere fails. Its tools have an environment of their own.
+docs: $(VENV)-docs/.tools
+	@$(VENV)-docs/bin/python docs/website.py
+	@$(VENV)-docs/bin/zensical build --clean --strict
+	@echo "Open site/index.html, or run: $(VENV)-docs/bin/python -m http.server -d site"
 
 # The windows and prices of models, from the data of the newest LiteLLM, which is fetched and not installed.
 catalog: $(VENV)/.dev
@@ -136,10 +141,10 @@ wheel: $(VENV)/.dev
 release-check: $(VENV)/.dev $(VENV)-release/.tools
 	$(BIN)/python tools/release_check.py $(VENV)-release/bin
 
-$(VENV)-release/.tools: $(VENV)/.dev pyproject.toml
-	@$(BIN)/python -m venv $(VENV)-release
-	@$(VENV)-release/bin/python -m pip install -q --disable-pip-version-check $$($(BIN)/python -c \
-	  'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
+$(VENV)-release/.tools $(VENV)-docs/.tools: $(VENV)-%/.tools: $(VENV)/bin/python pyproject.toml
+	@$(BIN)/python -m venv $(VENV)-$*
+	@$(VENV)-$*/bin/python -m pip install -q --disable-pip-version-check $$($(BIN)/python -c \
+	  'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$*"])')
 	@touch $@
 
 $(VENV)/bin/python:
@@ -158,4 +163,4 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	@touch $@ $(VENV)/.runtime
 
 clean:
-	rm -rf .venv .venv-* dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .site site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

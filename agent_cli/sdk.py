@@ -35,9 +35,9 @@ from agent_cli.embedding import (
 from agent_cli.extensions.loader import Embedded
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import BROKEN_OFF, build_agent
+from agent_cli.runtime.builder import BROKEN_OFF
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.pending import decide, project_store, refuse_fork, reopen, restore_suspended
+from agent_cli.runtime.pending import decide, open_session_agent, project_store, restore_suspended
 from agent_cli.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError
@@ -150,22 +150,15 @@ class AgentSession:
         """Build the agent. Raises UsageError."""
         layers = read_settings(self._options, self._run_env)
         self.warnings += layers.ignored
-        if self._options.fork_session:
-            refuse_fork(self._options, layers.settings(), self._run_env)
-        approver, asker = self._callbacks.pair()
         warn, embedded = self.warnings.append, self._embedded.replace(record=self._record)
-        agent = build_agent(self._options, self._run_env, layers, approver, warn, asker=asker, embedded=embedded)
-        restored = agent.restored
-        if not agent.settings.save_sessions:
-            for message in restored.history if restored else ():
-                self._replay.history.add(message)
-        if restored is None or restored.waiting is None or not restored.waiting.saved:
-            return agent
-        agent.close()
-        if not agent.settings.save_sessions:
+        agent = open_session_agent(self._options, self._run_env, layers, self._callbacks.pair, warn, embedded=embedded)
+        restored, saves = agent.restored, layers.settings().save_sessions
+        if restored is not None and restored.waiting is not None and restored.waiting.saved and not saves:
+            agent.close()
             raise UsageError("This session waits for a decision, which is saved with it: open it with save=True.")
-        answering = self._callbacks.pair
-        return reopen(agent.header.session_id, self._run_env, self._options, answering, warn, embedded=embedded)
+        for message in restored.history if restored and not saves else ():
+            self._replay.history.add(message)
+        return agent
 
     def _record(self, event: Event) -> None:
         """Record an event of a session that has no log."""

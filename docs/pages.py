@@ -1,7 +1,7 @@
-"""What these pages take from the program: `make pages` writes it, and tests hold that it is up to date.
+"""What the documentation takes from the program: `make pages` writes it, and tests hold that it is up to date.
 
-The file names in the tree of architecture.md, the table of hook events, and the words that are commands. What a folder
-is about is written by hand.
+A page has each such part between two comments, `<!-- generated: NAME -->` and `<!-- end -->`. The rest of a page is
+written by hand.
 """
 
 from __future__ import annotations
@@ -10,15 +10,26 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import wrap
+from typing import Any, get_args
 
 from agent_cli.cli import command_names
+from agent_cli.cli.app import build_command_tree, load_command
+from agent_cli.cli.commands.review import FINDINGS_EXIT_CODE
+from agent_cli.cli.help import GROUPS, _explain, _names
+from agent_cli.config import reference, run_options
 from agent_cli.core.hooks import events_table
+from agent_cli.headless import output
+from agent_cli.permissions.programs import git_reads, reads
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.table import ROWS
+from agent_cli.providers.registry import PROVIDERS, Provider
+from agent_cli.providers.server_info import _default_of
 from agent_cli.runtime.user_decision import decisions_table
+from agent_cli.terminal.commands import REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 120
+START, END = "<!-- generated: {} -->", "<!-- end -->"
 _BASES = {"agent_cli/": ROOT / "agent_cli", "agent_tools/": ROOT / "tools/agent_tools"}
 # Files of a folder that are named: modules, and data that belongs to one.
 _NAMED = (".py", ".bash", ".json")
@@ -50,18 +61,129 @@ def tree(block: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def between(text: str, start: str, end: str, made: str) -> str:
-    """Return a page with the part between two marks replaced."""
-    before, mark, rest = text.partition(start)
-    assert mark, start
-    assert end in rest, end
-    return f"{before}{start}{made}{end}{rest.partition(end)[2]}"
+def tree_block() -> str:
+    """Return the tree of architecture.md: its folders as they are written there, with the files of each."""
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    return f"```text\n{tree(inside(text, 'tree').partition('```text' + chr(10))[2].partition('```')[0])}```\n"
 
 
-def wrapped(paragraph: str) -> str:
-    """Return a paragraph in lines of the pages' width, none of which ends within code."""
-    joined = re.sub(r"`[^`]*`", lambda code: code[0].replace("\n", " ").replace(" ", "\0"), paragraph)
-    return "\n".join(wrap(joined, WIDTH, break_long_words=False, break_on_hyphens=False)).replace("\0", " ")
+def cells(*texts: str) -> str:
+    """Return a row of a table."""
+    return f"| {' | '.join(text.replace('|', chr(92) + '|') for text in texts)} |\n"
+
+
+def code(*words: str, between: str = ", ") -> str:
+    return between.join(f"`{word}`" for word in words)
+
+
+def options_block() -> str:
+    """Return the options of `agent`, a table for each heading of --help."""
+    panels: dict[str, str] = {}
+    for flag, _ in run_options.flags().values():
+        names = code(*flag.names[:-1], f"{flag.names[-1]} {flag.metavar}".strip())
+        text = flag.help
+        if flag.choices:
+            text += f" One of {code(*flag.choices)}{' or ' + code(*flag.aliases) if flag.aliases else ''}."
+        setting = f"[`{flag.setting}`](configuration.md)" if flag.setting else ""
+        panels[flag.panel] = panels.get(flag.panel, "") + cells(names, text, setting)
+    head = "| option | what it does | setting |\n|---|---|---|\n"
+    return "\n".join(f"## {panel}\n\n{head}{rows}" for panel, rows in panels.items())
+
+
+def commands_block() -> str:
+    """Return each command of `agent`, by group, with its own options; the options of a run are only named."""
+    root = build_command_tree()
+    groups = {word: heading for heading, words in GROUPS.items() for word in words}
+    order = [word for words in GROUPS.values() for word in words]
+    names = sorted(command_names(), key=lambda n: (order.index(n) if n in order else len(order), n))
+    *_, last = GROUPS
+    text, heading = "", ""
+    for name in names:
+        if heading != (heading := groups.get(name, last)):
+            text += f"## {heading}\n\n"
+        text += "".join(_command(load_command(name), f"agent {name}", root))
+    return text.rstrip() + "\n"
+
+
+def _command(command: Any, path: str, root: Any, level: int = 3) -> Iterator[str]:
+    ctx = command.make_context(path, [], resilient_parsing=True)
+    usage = " ".join((path, *(piece.strip("{}") for piece in command.collect_usage_pieces(ctx))))
+    yield f"{'#' * level} {path}\n\n{command.help}\n\n```text\n{usage}\n```\n\n"
+    of_run = {name for flag, _ in run_options.flags().values() for name in flag.names}
+    shown = [p for p in command.get_params(ctx) if not p.hidden and "--help" not in p.opts]
+    own = [p for p in shown if p.param_type_name == "argument" or not of_run >= {*p.opts}]
+    if own:
+        yield "| argument or option | what it does |\n|---|---|\n"
+        for p in own:
+            name = p.make_metavar(ctx) if p.param_type_name == "argument" else _names(p)
+            yield cells(code(name), _explain(p, ctx).replace("(default: ", "(default "))
+        yield "\n"
+    if others := sorted({max(p.opts, key=len) for p in shown if p not in own}):
+        listed = wrap(f"It also takes these [options of a run](options.md): {code(*others)}.", WIDTH)
+        yield "\n".join(listed) + "\n\n"
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _command(inner, f"{path} {name}", root, level + 1)
+
+
+def slash_commands_block() -> str:
+    """Return the slash commands that are built in."""
+    head = "| command | what it does | other names | during a turn |\n|---|---|---|---|\n"
+    rows = (
+        cells(
+            code(f"/{c.name} {c.usage}".strip()), c.help, code(*(f"/{a}" for a in c.aliases)), "yes" if c.aside else ""
+        )
+        for c in (REGISTRY[name] for name in sorted(REGISTRY))
+    )
+    return head + "".join(rows)
+
+
+_EXIT_CODES = {
+    output.OK: "The run finished, or the model failed after tools had run.",
+    output.FAILED: "The model or the run failed, or a hook blocked the prompt. With `--fail-on-unfinished`, the plan "
+    "has open steps.",
+    output.USAGE: "The usage or the settings are wrong. Nothing was sent.",
+    output.SUSPENDED: "The run waits for the user.",
+    output.LIMIT: "A limit stopped the run.",
+    output.DENIED: "The run finished, but every call needed an approval that nobody could give. With "
+    "`--fail-on-denied`, also if any call was denied.",
+    output.DIFFERS: "A [replay](ci.md#record-and-replay) differs from the recording. Standard error shows the first "
+    "difference.",
+    FINDINGS_EXIT_CODE: "`agent review` has a finding at least as severe as [`--fail-on`](ci.md#reviews).",
+    output.RETRY: "The provider failed before any tool ran, and another try may work. With `--fail-on-degraded`, also "
+    "a degraded run.",
+    output.exit_code("interrupted", fail_on_degraded=False): "Ctrl-C interrupted the run.",
+    output.PIPE: "The reader of standard output went away.",
+}
+
+
+def exit_codes_block() -> str:
+    """Return the exit codes of a run, with the outcomes that lead to each."""
+    outcomes: dict[int, list[str]] = {}
+    for word in get_args(output.Outcome):
+        for degraded in (False, True):
+            found = outcomes.setdefault(output.exit_code(word, fail_on_degraded=degraded), [])
+            found += [word] if word not in found else []
+    head = "| code | outcome | meaning |\n|---|---|---|\n"
+    return head + "".join(cells(str(n), ", ".join(outcomes.get(n, [])), text) for n, text in _EXIT_CODES.items())
+
+
+_WIRES = {
+    "openai": "Chat Completions", "responses": "Responses", "anthropic": "Anthropic Messages", "gemini": "Gemini",
+    "ollama": "Ollama", "litellm": "LiteLLM",
+}  # fmt: skip
+
+
+def providers_block() -> str:
+    """Return the table of providers, in the order of preference."""
+    head = "| provider | protocol | key | address | default model |\n|---|---|---|---|---|\n"
+    return head + "".join(_provider(p) for p in PROVIDERS if p.wire in _WIRES)
+
+
+def _provider(p: Provider) -> str:
+    address = code(p.base_url) if p.base_url else "LiteLLM's" if p.wire == "litellm" else "by location"
+    keys = code(*p.keys) or ("its own credentials" if not p.local else "none")
+    return cells(code(p.name), _WIRES[p.wire], keys, " or ".join(filter(None, (address, code(*p.base_url_vars)))),
+                 code(default) if (default := _default_of(p)) else "")  # fmt: skip
 
 
 def programs_page() -> str:
@@ -82,8 +204,19 @@ def programs_page() -> str:
         title = next(title for title, holds in titles.items() if holds(row))
         words = " ".join(f"`{name}`" for name in sorted(names)).replace("|", "\\|")
         found[title] += f"| {words} | {_notes(row)} |\n"
+    nested: dict[str, list[str]] = {}
+    for name, inner in sorted(git_reads.NESTED):
+        nested.setdefault(name, []).append(inner)
+    git = [*sorted(git_reads.SUBCOMMANDS), *(f"{name} {' '.join(inner)}" for name, inner in nested.items())]
+    text = "".join(
+        f"## {title}\n\n" + "\n".join(wrap(code(*names), WIDTH, break_on_hyphens=False)) + "\n\n"
+        for title, names in (
+            ("Commands of the shell that only read", sorted(reads.BUILTINS)),
+            ("Subcommands of git that only read", git),
+        )
+    )
     head = "| programs | options that lead elsewhere, and other needs |\n|---|---|\n"
-    return "\n".join(f"## {title}\n\n{head}{lines}" for title, lines in found.items())
+    return text + "\n".join(f"## {title}\n\n{head}{lines}" for title, lines in found.items())
 
 
 def _notes(row: Row) -> str:
@@ -96,35 +229,57 @@ def _notes(row: Row) -> str:
         "run": "run or steer", "write": "write", "into": "write into", "read": "read",
         "steer": "read instructions from", "chdir": "change the folder", "other": "change what is done",
     }  # fmt: skip
-    notes = [f"{words[role]}: {' '.join(f'`{name}`' for name in names)}" for role, names in of_roles.items()]
+    notes = [f"{words[role]} ({code(*names, between=' ')})" for role, names in of_roles.items()]
     if row.network:
-        notes.append("network" if "*" in row.network else f"network: {' '.join(f'`{verb}`' for verb in row.network)}")
+        notes.append("network" if "*" in row.network else f"network ({code(*row.network, between=' ')})")
     if row.verbs:
-        notes.append(f"only ask: {', '.join(f'`{verb}`' for verb in row.verbs)}")
+        notes.append(f"only look ({code(*row.verbs)})")
     if row.outside:
         notes.append(row.outside)
-    return "; ".join(notes)
+    return ", ".join(notes)
+
+
+def commands_list_block() -> str:
+    """Return the first words that are commands, as a paragraph."""
+    return "\n".join(wrap(code(*command_names()), WIDTH, break_on_hyphens=False)) + "\n"
+
+
+BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "architecture.md": {"tree": tree_block},
+    "commands.md": {"commands": commands_block, "names": commands_list_block},
+    "exit-codes.md": {"exit codes": exit_codes_block},
+    "hooks.md": {"events": events_table},
+    "models.md": {"providers": providers_block},
+    "options.md": {"options": options_block},
+    "programs.md": {"programs": programs_page},
+    "slash-commands.md": {"slash commands": slash_commands_block},
+    "web.md": {"decisions": decisions_table},
+}
+
+
+def inside(text: str, name: str) -> str:
+    """Return what is between the marks of a part."""
+    start = START.format(name)
+    assert start in text, start
+    return text.partition(start)[2].partition(END)[0]
+
+
+def handwritten(text: str) -> str:
+    """Return a page without its generated parts."""
+    return re.sub(r"<!-- generated: .*? -->.*?<!-- end -->", "", text, flags=re.DOTALL)
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Yield each page with the text that it should have."""
-    page = ROOT / "docs/architecture.md"
-    text = page.read_text("utf-8")
-    block = text.partition("\n## Tree\n")[2].partition("```text\n")[2].partition("```")[0]
-    yield page, text.replace(block, tree(block))
-    page = ROOT / "docs/hooks.md"
-    yield page, between(page.read_text("utf-8"), "\n## Events\n\n", "\nAll get ", events_table())
-    page = ROOT / "docs/web.md"
-    start, end = "\nor that the question does not offer, is refused by name (422):\n\n", "\n`rule` and `scope` "
-    yield page, between(page.read_text("utf-8"), start, end, decisions_table())
-    page = ROOT / "docs/programs.md"
-    intro = page.read_text("utf-8").partition("\n## ")[0].rstrip()
-    yield page, f"{intro}\n\n{programs_page()}"
-    page = ROOT / "docs/guide.md"
-    words = ", ".join(f"`{name}`" for name in command_names())
-    text = between(page.read_text("utf-8"), "A first word that is a command (", ")", words)
-    paragraph = next(part for part in text.split("\n\n") if words in part)
-    yield page, text.replace(paragraph, wrapped(paragraph))
+    """Yield each generated file with the text that it should have."""
+    yield from reference.files().items()
+    for name, blocks in BLOCKS.items():
+        path = ROOT / "docs" / name
+        text = path.read_text("utf-8")
+        for block, made in blocks.items():
+            before, mark, rest = text.partition(START.format(block))
+            assert mark, f"{name} has no mark for {block}"
+            text = f"{before}{mark}\n\n{made()}\n{END}{rest.partition(END)[2]}"
+        yield path, text
 
 
 if __name__ == "__main__":

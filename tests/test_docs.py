@@ -7,7 +7,10 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,26 +19,31 @@ from agent_cli.cli.commands import review
 from agent_cli.config import run_options
 from agent_cli.config.layers import Layers
 from agent_cli.config.policy import read_policy
+from agent_cli.config.reference import setting_fields
 from agent_cli.core import events
 from agent_cli.core.decisions import Level
+from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.rules import read_rule
 from agent_cli.headless import output
 from agent_cli.permissions.policy import Policy
 from agent_cli.permissions.programs import git_reads, reads
 from agent_cli.permissions.programs.table import ROWS
-from agent_cli.providers.registry import PROVIDERS
 from agent_cli.providers.scripted import KEYS
 from agent_cli.terminal.commands import REGISTRY
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from docs.pages import pages
+from docs.pages import handwritten, pages
+from docs.website import for_the_site
+from tests.documented_promises import promises
 from tests.support.fork_server import ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 # Typer's own, and those of commands beside the agent, which are read from the source of the command line.
 TYPER = {"--help", "--version", "--install-completion", "--show-completion"}
+# Of README and the pages outside of the reference and what is for contributors.
+MAX_GUIDE_WORDS = 38_000
 IDS = [str(p.relative_to(ROOT)) for p in PAGES]
 
 
@@ -79,10 +87,16 @@ def test_every_flag_of_agent_exists(path: Path) -> None:
     assert used <= known_flags()
 
 
-def test_the_headless_page_has_every_flag() -> None:
-    left_out = {"--plain"}
-    shown = set(re.findall(r"(--?[a-zA-Z][\w-]*)", page("headless.md")))
-    assert {n for flag, _ in run_options.flags().values() for n in flag.names} - left_out <= shown
+def test_every_option_setting_and_hook_event_is_documented() -> None:
+    assert {n for flag, _ in run_options.flags().values() for n in flag.names} <= words_in("options.md")
+    assert {key for _, key, *_ in setting_fields()} <= words_in("configuration.md")
+    assert HOOK_EVENTS.keys() <= words_in("hooks.md")
+
+
+def words_in(name: str) -> set[str]:
+    """The words in code of a page, without its code blocks."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page(name), flags=re.DOTALL | re.MULTILINE)
+    return {word.rstrip(",") for code in re.findall("`([^`]+)`", text) for word in code.split()}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=IDS)
@@ -96,6 +110,13 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(text_of(linked)), target
 
 
+def test_the_pages_that_the_program_names_are_there() -> None:
+    files = [*(ROOT / "agent_cli").rglob("*.py"), *(ROOT / "tools").rglob("*.py"), ROOT / "action.yml"]
+    named = {name for path in files for name in re.findall(r"docs/[a-z-]+\.md", text_of(path))}
+    assert len(named) > 10
+    assert not [name for name in named if not (ROOT / name).is_file()]
+
+
 def anchors(text: str) -> set[str]:
     """The anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
@@ -103,8 +124,7 @@ def anchors(text: str) -> set[str]:
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:
-    section = page("headless.md").partition("\n## Exit codes\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (\d+) \|([\w, ]*)\|", section, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \|([\w, ]*)\|", page("exit-codes.md"), re.MULTILINE)
     table = {int(code): set(filter(None, words.strip().split(", "))) for code, words in rows}
     words = output.Outcome.__args__  # type: ignore[attr-defined]
     found: dict[int, set[str]] = {output.USAGE: set(), output.PIPE: set(), review.FINDINGS_EXIT_CODE: set()}
@@ -128,20 +148,6 @@ def test_settings_in_examples_are_accepted(path: Path, tmp_path: Path) -> None:
         layers.add_text(text, "the example", ROOT)
         assert layers.origins
         assert not layers.ignored
-
-
-def test_the_table_of_providers_is_complete() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| ([^|]+) \|.*\| (.*) \|$", page("models.md"), re.MULTILINE)
-    ways = {
-        "openai": "Chat Completions",
-        "responses": "Responses",
-        "anthropic": "Anthropic Messages",
-        "gemini": "Gemini",
-        "ollama": "Ollama",
-        "litellm": "LiteLLM",
-    }
-    shown = [(name, way, tuple(re.findall(r"`(\w+)`", keys)), default.strip(" `")) for name, way, keys, default in rows]
-    assert [r for r in shown if r[1] in ways.values()] == [(p.name, ways[p.wire], p.keys, p.default) for p in PROVIDERS]
 
 
 def test_the_rules_for_commands_cover_what_the_table_says(tmp_path: Path) -> None:
@@ -174,11 +180,10 @@ def test_commands_are_judged_as_the_table_says(tmp_path: Path) -> None:
 
 
 def test_all_programs_that_only_read_are_named() -> None:
-    tables = page("programs.md").partition("\n## Programs that only read\n")[2].partition("\n## Programs whose")[0]
-    text = judged() + tables
+    text = page("programs.md").partition("\n## Programs whose files are known\n")[0]
     found = set(re.findall(r"[\w:\[.-]+", " ".join(re.findall("`([^`]+)`", text))))
     assert found >= {name for name, row in ROWS.items() if row.reads_only} | reads.BUILTINS
-    assert found >= git_reads._SUBCOMMANDS.keys() | {word for pair in git_reads._NESTED for word in pair}
+    assert found >= git_reads.SUBCOMMANDS.keys() | {word for pair in git_reads.NESTED for word in pair}
 
 
 def test_the_table_of_events_is_complete() -> None:
@@ -228,12 +233,11 @@ def test_the_tool_of_the_guide_passes_the_linter(at: int, file: str) -> None:
 
 
 def test_the_tests_that_prove_security_are_there() -> None:
-    named = set(re.findall(r"\(\.\./(tests/[^)#]+)\)", page("security.md")))
+    named = set(re.findall(r"\(\.\./(tests/[^)#]+)\)", page("security-tests.md")))
     assert len(named) >= 30
     assert not [name for name in named if not (ROOT / name).is_file()]
     # Each row of the table names one.
-    table = page("security.md").partition("## How each promise is tested")[2].partition("\n\n`make fuzz`")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    rows = [line for line in page("security-tests.md").splitlines() if line.startswith("| ")][1:]
     assert len(rows) >= 15
     assert not [row for row in rows if "(../tests/" not in row]
 
@@ -247,23 +251,73 @@ def test_what_is_reported_of_other_agents_has_a_source() -> None:
 
 
 def test_every_tool_and_command_is_named() -> None:
-    assert all(f"`{tool.name}`" in page("guide.md") for tool in BUILTIN)
-    assert all(f"`{name}`" in page("guide.md") for name in command_names())
-    assert all(re.search(rf"`/{name}\b", page("guide.md")) for name in REGISTRY)
+    assert {tool.name for tool in BUILTIN} <= words_in("tools.md")
+    assert set(command_names()) <= words_in("commands.md")
+    assert {f"/{name}" for name in REGISTRY} <= words_in("slash-commands.md")
 
 
-def test_the_first_words_that_are_commands_are_listed() -> None:
-    listed = page("guide.md").partition("A first word that is a command (")[2].partition(")")[0]
-    assert sorted(re.findall(r"`([^`]+)`", listed)) == command_names()
+@pytest.mark.parametrize("terms", promises(), ids=lambda terms: terms[0])
+def test_each_promise_is_still_found(terms: list[str]) -> None:
+    assert any(all(any(a.lower() in block for a in term.split("|")) for term in terms) for block in paragraphs())
 
 
-# What stands for something else in the guide's table of errors: names, numbers, the system's own words.
+@cache
+def paragraphs() -> list[str]:
+    """The paragraphs, list items and table rows about security, each with the code below it, without links."""
+    text = "\n\n".join(page(name) for name in ("security.md", "sandbox.md", "permissions.md"))
+    text = re.sub(r"\n\n(?=```)", "\n", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text))
+    return [re.sub(r"\s+", " ", block).lower() for block in re.split(r"\n\n+|\n(?=- |\| |\d+\. )", text)]
+
+
+def test_the_guides_are_short_enough() -> None:
+    others = {*section("Reference"), *section("Contributing"), "CONTRIBUTING.md", "CHANGELOG.md"}
+    words = {path.name: prose_words(text_of(path)) for path in PAGES if path.name not in others}
+    assert sum(words.values()) <= MAX_GUIDE_WORDS, words
+
+
+def prose_words(text: str) -> int:
+    """The number of words that are written by hand, without code blocks, addresses, and the bars of tables."""
+    text = re.sub(r"^ *```.*?^ *```$|^\[[\w-]+\]: .*$", "", handwritten(text), flags=re.DOTALL | re.MULTILINE)
+    return len(re.sub(r"\]\([^)]*\)|\]\[[\w-]+\]|<[^>]+>|[|]|--+:?", " ", text).split())
+
+
+def site() -> dict[str, Any]:
+    nav = tomllib.loads(text_of(ROOT / "zensical.toml"))["project"]["nav"]
+    return {heading: entry for part in nav for heading, entry in part.items()}
+
+
+def section(heading: str) -> list[str]:
+    """The pages below a heading of the site."""
+
+    def below(entry: Any) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        for each in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ():
+            yield from below(each)
+
+    return list(below(site()[heading]))
+
+
+def test_each_page_is_once_in_the_site() -> None:
+    shown = [name for heading in site() for name in section(heading)]
+    there = {path.name for path in (ROOT / "docs").glob("*.md")} | {"changelog.md", "contributing.md"}
+    assert sorted(shown) == sorted(there)
+
+
+def test_links_of_the_site_stay_in_it() -> None:
+    text = "[a](hooks.md#events) [b](../tests/x.py) [c](../CHANGELOG.md) [d](#e) ![g](a.svg) `a\\|<b>`"
+    assert for_the_site(text, "docs", "https://host/repo") == (
+        "[a](hooks.md#events) [b](https://host/repo/blob/main/tests/x.py) [c](changelog.md) [d](#e) "
+        "![g](a.svg) <code>a&#124;&lt;b&gt;</code>"
+    )
+
+
+# What stands for something else in the tables of messages: names, numbers, the system's own words.
 VARIABLE = r"\.\.\.|'x'|\d+ s |openai|OPENAI_API_KEY|max_rounds|connection refused|[;:]|[A-Z]{3,}"
 
 
-def test_the_error_sentences_of_the_guide_are_the_programs() -> None:
-    section = page("guide.md").partition("\n## When something fails\n")[2]
-    found = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+def test_the_messages_of_troubleshooting_are_the_programs() -> None:
+    found = re.findall(r"^\| `([^`]+)` \|", page("troubleshooting.md"), re.MULTILINE)
     sources = "".join(text_of(p) for room in ("agent_cli", "tools") for p in sorted((ROOT / room).rglob("*.py")))
     spelled = re.sub(r'"\s*\n\s*f?"', "", sources).lower()
     pieces = [piece.strip(" .:").lower() for sentence in found for piece in re.split(VARIABLE, sentence)]
@@ -271,9 +325,16 @@ def test_the_error_sentences_of_the_guide_are_the_programs() -> None:
     assert not [piece for piece in pieces if len(piece) > 8 and piece not in spelled]
 
 
+def test_the_changelog_has_one_line_a_change() -> None:
+    lines = [line for line in text_of(ROOT / "CHANGELOG.md").splitlines()[5:] if line]
+    assert not [line for line in lines if not line.startswith(("#", "- ", "The first version."))]
+    first = text_of(ROOT / "CHANGELOG.md").partition("\n## [0.1.0]")[2].partition("\n## [")[0]
+    assert first.count("\n- ") <= 35
+
+
 @pytest.mark.parametrize("path", PAGES, ids=IDS)
 def test_lines_are_not_too_long(path: Path) -> None:
-    if path.name in ("configuration.md", "benchmarks.md"):
+    if path.name in ("configuration.md", "benchmarks.md", "CHANGELOG.md"):
         return
     prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
     assert not [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")]

@@ -39,14 +39,16 @@ def test_what_is_in_it(wheel: Path) -> None:
     # Type checkers believe the annotations of a package only with this file.
     assert {"agent_cli/py.typed", "agent_tools/py.typed"} <= set(names)
     tops = {n.split("/")[0] for n in names}
-    assert tops == {"agent_cli", "agent_tools", f"agent_cli-{__version__}.dist-info"}
+    assert tops == {"agent_cli", "agent_tools", f"agent_at_hand-{__version__}.dist-info"}
 
 
 @pytest.mark.slow
 def test_the_sdist_has_all_that_is_needed_and_gives_the_same_wheel(tmp_path: Path) -> None:
     """What `make release-check` does before it needs an index."""
     sdist, built = release_check["built"](tmp_path)
-    assert sdist.name == f"agent_cli-{__version__}.tar.gz" and built.name.startswith(f"agent_cli-{__version__}-py3")
+    assert sdist.name == f"agent_at_hand-{__version__}.tar.gz" and built.name.startswith(
+        f"agent_at_hand-{__version__}-py3"
+    )
 
 
 def test_a_release_without_a_section_in_the_changelog_is_refused() -> None:

@@ -22,8 +22,9 @@ from agent_cli.core.version import __version__
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 # What a packager needs beside the program: to test it, to read about it.
-NEEDED = ("LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "tests/conftest.py", "docs/guide.md",
-          "agent_cli/providers/models.json", "prompts/system.md", "tools/refresh_models.py")  # fmt: skip
+NEEDED = ("LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "tests/conftest.py",
+          "docs/tutorial.md", "agent_cli/providers/models.json", "prompts/system.md",
+          "tools/refresh_models.py")  # fmt: skip
 
 
 class ReleaseError(Exception):
@@ -104,7 +105,7 @@ def main() -> int:
             python = installed(wheel, folder / "env")
             print("installs without a compiler, and runs", flush=True)
             DIST.mkdir(exist_ok=True)
-            bill = DIST / f"agent_cli-{__version__}.cdx.json"
+            bill = DIST / f"agent_at_hand-{__version__}.cdx.json"
             run(tools / "cyclonedx-py", "environment", python, "--pyproject", ROOT / "pyproject.toml",
                 "--output-reproducible", "--output-format", "JSON", "--output-file", bill)  # fmt: skip
             for made in (sdist, wheel):

@@ -17,10 +17,10 @@ _MODES: dict[Mode, tuple[str, str]] = {
     "default": ("Ask", "Changes and commands ask, unless a rule or the sandbox allows them"),
     "acceptEdits": ("Accept edits", "Edits of files in the project run without asking"),
     "plan": ("Plan", "Only reads, and proposes a plan for your approval"),
-    "dontAsk": ("Don't ask", "What would ask is refused"),
+    "dontAsk": ("Don't ask", "Calls that would need approval are refused"),
     "bypassPermissions": (
         "Bypass permissions",
-        "Everything runs without asking; only where nothing can be lost",
+        "Everything runs without asking; for sandboxes only",
     ),
 }
 # Commands for the terminal or for choosing a session; in an editor the editor does both.

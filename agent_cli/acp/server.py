@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # The first response needs none of these, so they load after it.
 with lazy_imports():
     from agent_cli.acp import session as acp_session
-    from agent_cli.runtime import models, pending
+    from agent_cli.runtime import models
 
 T = TypeVar("T")
 _INVALID, _INTERNAL, _AUTH, _MISSING = -32602, -32603, -32000, -32002
@@ -222,8 +222,6 @@ class AcpServer:
 
         def open_session() -> EditorSession:
             run_env = find_environment(os.environ, _absolute(cwd))
-            if options.fork_session:
-                pending.refuse_fork(options, read_settings(options, run_env).settings(), run_env)
             return acp_session.EditorSession(self.client, options, run_env)
 
         session = await _in_thread(open_session)

@@ -24,9 +24,8 @@ from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.runtime.agent import Agent, switch_mode, switch_model
-from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import read_settings
-from agent_cli.runtime.pending import reopen
+from agent_cli.runtime.pending import open_session_agent
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import exchanges_of, last_exchanges
 from agent_cli.session.pending_plans import claim_plan
@@ -73,13 +72,7 @@ class EditorSession(Dialogs):
 
     def _build(self, options: RunOptions) -> Agent:
         """Build the agent. Raises UsageError."""
-        approver, asker = self._answerers("")
-        agent = build_agent(options, self.run_env, self.layers, approver, self._warn, asker=asker, attended=True)
-        waiting = agent.restored.waiting if agent.restored else None
-        if waiting is None or not waiting.saved:
-            return agent
-        agent.close()
-        return reopen(agent.header.session_id, self.run_env, options, self._answerers, self._warn, attended=True)
+        return open_session_agent(options, self.run_env, self.layers, self._answerers, self._warn, attended=True)
 
     def _connect_editor(self) -> None:
         """Connect the agent to the editor: updates, questions, files."""

@@ -282,7 +282,7 @@ def read_batch(text: str, folder: Path, here: Path) -> tuple[list[BatchTask], di
         try:
             task = _parse_task(line, number, folder, here)
             if (first := lines.setdefault(task.id, number)) != number:
-                raise BadTaskError(f"the id {task.id} is that of line {first}")
+                raise BadTaskError(f"the id {task.id} is already used in line {first}")
             tasks.append(task)
         except BadTaskError as error:
             wrong[number] = str(error)
@@ -301,7 +301,7 @@ def _parse_task(line: str, number: int, folder: Path, here: Path) -> BatchTask:
     _check_types(budget, _BUDGET_KEYS, "budget.")
     for names in (("id", "name"), ("branch", "commit")):
         if all(name in data for name in names):
-            raise BadTaskError(f"{' and '.join(names)} mean the same: give one of them")
+            raise BadTaskError(f"{' and '.join(names)} are two names for one thing: give one of them")
     if not data.get("prompt", "").strip():
         raise BadTaskError("there is no prompt")
     named = str(data.get("id", data.get("name", f"task-{number}")))

@@ -127,6 +127,22 @@ def with_run_options(*names: str, **fixed: Any) -> Callable[[Callable[..., int]]
     return decorate
 
 
+class ListingGroup(TyperGroup):
+    """A command with subcommands, which lists or shows without one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing and (
+            not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        ):
+            args = [self.default_command, *args]
+        return super().parse_args(ctx, args)
+
+    @property
+    def default_command(self) -> str:
+        """The subcommand that runs if none is named."""
+        return "list" if "list" in self.commands else "show"
+
+
 PROMPT = "send-prompt"
 
 

@@ -17,7 +17,7 @@ with lazy_imports():
     from agent_cli.config import run_options
     from agent_cli.core import hooks, rules, run_environment
     from agent_cli.mcp import config as mcp_config
-    from agent_cli.providers import catalog, registry
+    from agent_cli.providers import catalog, offers
     from agent_cli.runtime import environment
     from agent_cli.session import store, summary
 
@@ -65,7 +65,7 @@ def _sessions(incomplete: str, ended: tuple[str, ...] = ()) -> list[Candidate]:
 def complete_models(incomplete: str) -> list[Candidate]:
     """Return the names of models: of the providers with a key, or of all providers if there is none."""
     named = catalog.known_models(incomplete)
-    ready = {p.name for p in registry.PROVIDERS if any(os.environ.get(key, "").strip() for key in p.keys)}
+    ready = offers.providers_with_keys(os.environ)
     usable = [m for m in named if m.provider in ready] if "/" not in incomplete else []
     return [m.name for m in usable or named if m.name.startswith(incomplete) and _PLAIN.fullmatch(m.name)]
 

@@ -188,7 +188,7 @@ def _decide(
         return resume_waiting(agent, asked)
     chosen = _choose_calls(agent, waiting, candidates, calls, decision)
     if len(chosen) > 1 and (decision.hunks is not None or decision.arguments is not None):
-        raise UsageError("hunks and arguments are those of one call: name it.")
+        raise UsageError("Hunks and arguments belong to one call: name it.")
     ttl = agent.settings.plan_ttl
     if expired_at(waiting.asked_at, ttl) and any(_waiting_kind(waiting, call) == "plan" for call in waiting.undecided):
         return _expire(agent, waiting, expired_words(ttl), asked)
@@ -313,7 +313,7 @@ def resume_waiting(agent: Agent, asked: HeadlessOptions) -> int:
     if restored is None or turn is None:
         raise UsageError(
             f"There is nothing to resume in session {session_id}: its last turn has ended. "
-            f"To send a message: agent -p --resume {session_id[:8]} WORDS"
+            f"To send a message: agent -p --resume {session_id[:8]} PROMPT"
         )
     claim_plan(project_store(agent.run_env).folder, session_id)
     if restored.waiting is None:

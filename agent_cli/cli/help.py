@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import Any
 
+from agent_cli.config.run_options import HOST
+
 _MAX_WIDTH = 100
 # Below this width the explanation of an option gets a line of its own.
 _MIN_TWO_COLUMN_WIDTH = 60
@@ -45,7 +47,9 @@ def format_help(command: Any, ctx: Any) -> str:
         f"Usage: {' '.join((ctx.command_path, *pieces))}", width, subsequent_indent=" " * 7,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
-    about = [line for text in (command.help or "").split("\n\n") for line in _wrap(text, width)]
+    default = getattr(command, "default_command", "")
+    more = f"\n\nWithout a command, the same as {ctx.command_path} {default}." if default else ""
+    about = [line for text in f"{command.help or ''}{more}".split("\n\n") for line in _wrap(text, width)]
     sections = ["\n".join(usage), "\n".join(about)]
     for heading, rows in _sections(command, ctx):
         lines = [line for names, text in rows for line in _option_row(names, text, width)]
@@ -64,12 +68,15 @@ def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str
     panels: dict[str, list[tuple[str, str]]] = {}
     for option in (p for p in shown if p.param_type_name == "option"):
         panels.setdefault(option.rich_help_panel or "", []).append((_names(option), _explain(option, ctx)))
+    yield from _commands(command, ctx)
     general = panels.pop("", [])
+    for_programs = panels.pop(HOST, [])
     for name, rows in panels.items():
         yield f"{name}:", rows
     if general:
         yield "Other options:" if panels else "Options:", general
-    yield from _commands(command, ctx)
+    if for_programs:
+        yield f"{HOST}:", for_programs
 
 
 def _commands(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 from agent_cli.config.run_options import flags
+from agent_cli.core.version import PACKAGE
 
 _NO_COUNTERPART = "it has no counterpart here; leave it out"
 # Options of other agents, and what to write here instead.
@@ -53,7 +54,7 @@ _FOREIGN_OPTIONS = {
 }  # fmt: skip
 _KEYS = "keys come from the environment or the keyring: agent doctor shows what is found, agent models what it opens"
 _SETTINGS = "settings are in ~/.agentrc: agent doctor shows those in effect, docs/configuration.md all of them"
-_UPDATE = "the package manager that installed it updates it, e.g. pipx upgrade or uv tool upgrade"
+_UPDATE = f"use what installed it: pipx upgrade {PACKAGE} (or uninstall), or uv tool upgrade {PACKAGE}"
 _LISTS = "agent sessions lists and deletes sessions"
 # Commands of other agents, and how the same is done here.
 FOREIGN_COMMANDS = {

@@ -14,7 +14,7 @@ from agent_cli.core.decisions import Approver, Asker, Defer, defer, is_approval
 from agent_cli.core.events import Event
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.results import Usage
-from agent_cli.core.run_environment import RunEnvironment, UsageError, is_dumb
+from agent_cli.core.run_environment import UsageError, is_dumb
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
 from agent_cli.extensions.loader import Embedded
@@ -29,10 +29,9 @@ from agent_cli.headless.run import (
     run_headless,
 )
 from agent_cli.runtime.agent import Agent
-from agent_cli.runtime.builder import build_agent
+from agent_cli.runtime.builder import build_agent, open_resumed
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.session import open_session
-from agent_cli.session.records import SessionNotFoundError
+from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
@@ -157,11 +156,12 @@ def run_one_shot(options: RunOptions) -> int:
     built: list[Agent] = []
 
     def begin() -> tuple[Agent, RunReport]:
-        if options.fork_session and (options.continue_ or options.resume):
-            _refuse_fork_if_waiting(options, layers.settings(), run_env)
+        opened = open_resumed(options, layers.settings(), run_env, layers, print_warning)
+        if options.fork_session and opened.restored is not None:
+            _refuse_copy_if_waiting(opened.restored)
         agent = build_agent(
             options, run_env, layers, tool.approve if tool is not None else approver,
-            print_warning, asker=asker, embedded=embedded,
+            print_warning, asker=asker, embedded=embedded, opened=opened,
         )  # fmt: skip
         built.append(agent)
         if tool is not None:
@@ -222,7 +222,7 @@ def _answer_pending_plan(agent: Agent) -> None:
     if expired:
         conversation.expect_reply(pending_plans.expired_words(ttl))
     else:
-        why = "The user answered in words; see their next message."
+        why = "The user replied with a comment; see their next message."
         conversation.expect_reply(why, lambda text: pending_plans.feedback_block(plan, text))
 
     def claim(text: str) -> str:
@@ -236,12 +236,8 @@ def _answer_pending_plan(agent: Agent) -> None:
     conversation.expanders.insert(0, claim)
 
 
-def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, run_env: RunEnvironment) -> None:
-    """Refuse to fork a session that waits for the user. Raises StillWaitingError, UsageError."""
-    store = SessionStore(state_folder(run_env.env), run_env.root)
-    _, restored = open_session(options, settings, store, lambda text: None, run_env=run_env)
-    if restored is None or restored.waiting is None:
-        return
+def _refuse_copy_if_waiting(restored: Restored) -> None:
+    """Refuse to copy a session that waits for the user. Raises StillWaitingError."""
     items = runtime_pending.pending_of(restored)
     if any(item["kind"] != "plan" for item in items):
         raise StillWaitingError(restored.header.session_id, items, NOT_SENT)

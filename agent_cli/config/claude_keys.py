@@ -50,7 +50,7 @@ UNUSED = {
     "autoMemoryEnabled": "memory files are written when you ask for it",
     "autoMemoryDirectory": "memory files are written when you ask for it",
     "alwaysThinkingEnabled": "effort decides how much the model thinks",
-    "fastMode": "the model is called as it is",
+    "fastMode": "the model has no faster variant here",
     "skipWebFetchPreflight": "there is no check before a fetch",
     "language": "add it with append_system_prompt, or to a memory file",
     "agent": "choose it with --agent",

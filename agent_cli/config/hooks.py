@@ -157,7 +157,7 @@ class _HooksReader:
         why = _mistake(fields)
         hook = None if why else _hook(fields, self._source, self._from_user)
         if hook is not None and self._root is not None and (script := _outside(hook, self._root)):
-            why = f"{script} points outside {self._root}, where it could change unnoticed"
+            why = f"{script} points outside {self._root}, so it could change without your notice"
         if why:
             unusable = self._unusable(fields, why) if lenient else None
             (self.refusing if unusable is not None and unusable.strict else self.problems).append(f"{where}: {why}")

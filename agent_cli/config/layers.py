@@ -232,6 +232,12 @@ class Layers:
                     meant = str(_ALIASES.get(name) or name) if cls is Permissions else name
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
 
+    def add_saved(self, data: Mapping[str, Any], path: Path) -> None:
+        """Merge what was saved in the user's file after it was read."""
+        self.add(data, str(path), path.parent)
+        if str(path) not in self.read:
+            self.read.append(str(path))
+
     def _add_profiles(self, value: Any, source: str, base: Path, origin: Origin, where: Where) -> None:
         """Store the named groups of settings; they are checked when one is used."""
         if origin != "user":
@@ -314,7 +320,7 @@ class _Layer:
             self._add_rules(key, value)
         if hooks or (cls is Permissions and key in _CUMULATIVE):
             value = into.get(key, ()) + value
-        elif name in layers.origins:
+        elif layers.origins.get(name, self._source) != self._source:
             layers.overridden.append(f"{name} of {layers.origins[name]} by {self._source}")
         into[key] = value
         layers.origins[name] = self._source

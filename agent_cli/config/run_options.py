@@ -53,8 +53,8 @@ class RunOptions(Value):
     continue_: Annotated[bool, _flag("-c --continue", SESSION, "Continue the latest session of this folder.")] = False
     resume: Annotated[
         str | None,
-        _flag("-r --resume", SESSION, "Resume a session by its ID, its name or words in it; alone: pick from a list.",
-              metavar="[ID|WORDS]"),
+        _flag("-r --resume", SESSION, "Resume a session by its ID, name or text; without a value, pick from a list.",
+              metavar="[ID|TEXT]"),
     ] = None  # fmt: skip
     worktree: Annotated[
         str | None,
@@ -173,7 +173,7 @@ class RunOptions(Value):
     ] = False
     output_last_message: Annotated[
         str | None,
-        _flag("-o --output-last-message", OUTPUT, "With -p: write the answer to a file too.", metavar="FILE"),
+        _flag("-o --output-last-message", OUTPUT, "With -p: also write the answer to a file.", metavar="FILE"),
     ] = None
     plain: Annotated[bool, _flag("--plain", OUTPUT, "Print line by line, without colours or redrawing.")] = False
     verbose: Annotated[bool, _flag("--verbose", OUTPUT, "Print more to standard error.")] = False
@@ -236,7 +236,7 @@ class RunOptions(Value):
     setting_sources: Annotated[
         str | None,
         _flag("--setting-sources", CONTEXT,
-              "Read only these: user, project, local. project counts as --trust for this run.", metavar="NAMES"),
+              "Read only these: user, project, local. With project, this run trusts the project.", metavar="NAMES"),
     ] = None  # fmt: skip
     managed_settings: Annotated[
         str | None,
@@ -290,7 +290,7 @@ class RunOptions(Value):
 
     permission_prompt_tool: Annotated[
         str | None,
-        _flag("--permission-prompt-tool", HOST, "Who is asked about calls: stdio for the program, or an MCP tool.",
+        _flag("--permission-prompt-tool", HOST, "Who approves calls: stdio for the calling program, or an MCP tool.",
               metavar="TOOL"),
     ] = None  # fmt: skip
     permission_prompts: Annotated[
@@ -302,7 +302,7 @@ class RunOptions(Value):
         bool, _flag("--replay-user-messages", HOST, "Print each message of standard input again.")
     ] = False
     session_mirror: Annotated[
-        bool, _flag("--session-mirror", HOST, "Print each entry of the transcript as it is written.")
+        bool, _flag("--session-mirror", HOST, "Print each entry of the transcript when it is written.")
     ] = False
     resume_session_at: Annotated[
         str | None, _flag("--resume-session-at", HOST, "With -r: continue after this message.", metavar="UUID")

@@ -69,7 +69,8 @@ class Shell(Value, tag="Shell"):
 
     timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
     on_timeout: Annotated[
-        Literal["background", "kill"], "what happens then: it continues in the background, or is killed"
+        Literal["background", "kill"],
+        "after `timeout` seconds: continue in the background, or kill the command",
     ] = "background"
     env_pass: Annotated[tuple[str, ...], "variables that commands get although they look like secrets", USER] = ()
 
@@ -84,7 +85,7 @@ class SandboxSettings(Value, tag="Sandbox"):
     ] = "auto"
     auto_allow: Annotated[bool, "commands in the sandbox run without asking", USER] = False
     auto_allow_destructive: Annotated[
-        bool, "with auto_allow, those that destroy files too: for work trees that are copies", USER
+        bool, "with auto_allow, also run commands that destroy files: for work trees that are copies", USER
     ] = False
     network: Annotated[bool, "commands in the sandbox may use the network", USER] = False
     domains: Annotated[
@@ -122,7 +123,7 @@ class Terminal(Value, tag="Terminal"):
 
     theme: Annotated[
         str,
-        "auto (dark or light, as the background is), dark, light, contrast, colorblind, none, or a file of yours:"
+        "auto (dark or light, to match the background), dark, light, contrast, colorblind, none, or your own:"
         " ~/.agent/themes/NAME.toml",
         USER,
     ] = "auto"
@@ -147,7 +148,7 @@ class WebSettings(Value, tag="Web"):
 
     search: Annotated[
         Literal["", "brave", "tavily", "searxng", "duckduckgo"],
-        "search provider of WebSearch; empty: brave or tavily if its key is in the environment, else duckduckgo",
+        "search provider of WebSearch; empty: brave or tavily if its key is in the environment, otherwise duckduckgo",
         USER,
     ] = ""
     search_url: Annotated[str, "address of your SearXNG server, or a replacement for another provider's", USER] = ""
@@ -164,7 +165,7 @@ class DiagnosticsSettings(Value, tag="Diagnostics"):
     """Checkers and language servers that look at edited files, under [diagnostics]."""
 
     enabled: Annotated[
-        bool, "report new problems in edited files to the model, where a checker is installed", tighten(True, False)
+        bool, "report new problems in edited files to the model, if a checker is installed", tighten(True, False)
     ] = True
     wait: Annotated[float, "seconds that an edit waits for them; later ones come with the next request", USER] = 2.0
     skip: Annotated[tuple[str, ...], 'programs not to use, e.g. "mypy", "gopls"'] = ()
@@ -275,7 +276,7 @@ class TurnSettings(Value, kw_only=True):
 
     plan_review: Annotated[
         Literal["off", "plan", "always"],
-        "plans that need your approval: none, those of plan mode, or all (nothing is changed before)",
+        "plans that need your approval: none, plans made in plan mode, or all (nothing is changed before)",
         tighten("off", "plan", "always"),
     ] = "plan"
     review: Annotated[
@@ -308,7 +309,7 @@ class Settings(TurnSettings, tag="Settings"):
     ] = "auto"
     transport: Annotated[Literal["auto", "direct", "litellm"], "how models are called"] = "auto"
     model_takes: Annotated[
-        tuple[Literal["image", "pdf"], ...], "what a model accepts besides text, if the catalog does not say"
+        tuple[Literal["image", "pdf"], ...], "what a model accepts in addition to text, if the catalog does not say"
     ] = ()
     betas: Annotated[tuple[str, ...], "beta features to ask of Anthropic's API"] = ()
     base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server", ASKED] = None
@@ -325,7 +326,7 @@ class Settings(TurnSettings, tag="Settings"):
         "AGENTS.md",
         "CLAUDE.md",
     )
-    output_style: Annotated[str, "how answers are written: default, explanatory, learning, or a style of yours"] = (
+    output_style: Annotated[str, "how answers are written: default, explanatory, learning, or your own style"] = (
         "default"
     )
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
@@ -345,7 +346,7 @@ class Settings(TurnSettings, tag="Settings"):
     max_seconds: Annotated[float, "working time per turn in seconds; 0: no limit", TIGHTEN] = 0.0
     max_cost: Annotated[float, "dollars per turn; 0: no limit", TIGHTEN] = 0.0
     allow_unknown_cost: Annotated[
-        bool, "run with max_cost even if the model's price is not known; its calls count as free", USER
+        bool, "run with max_cost even if the model's price is not known; its calls are treated as free", USER
     ] = False
 
     max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 25
@@ -358,7 +359,9 @@ class Settings(TurnSettings, tag="Settings"):
     ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
     hooks: Annotated[tuple[Hook, ...], "commands run at session events, as [[hooks]]: see hooks.md"] = ()
     disable_hooks: Annotated[bool, "run no hooks at all", USER] = False
-    verify: Annotated[tuple[str, ...], "prefixes of commands that verify the work, besides the known test runners"] = ()
+    verify: Annotated[
+        tuple[str, ...], "prefixes of further commands that verify the work, as the known test runners do"
+    ] = ()
 
     retries: Annotated[int, "retries after a temporary failure of the provider"] = 5
     connect_timeout: Annotated[float, "seconds to reach the provider"] = 10.0
@@ -374,7 +377,7 @@ class Settings(TurnSettings, tag="Settings"):
     save_sessions: Annotated[bool, "save sessions", USER] = True
     transcript: Annotated[
         Literal["auto", "claude", "off"],
-        "transcript in Claude Code's format: where a hook needs it; in its folder, for its tools; none",
+        "transcript in Claude Code's format: if a hook needs it; in its folder, for its tools; none",
         USER,
     ] = "auto"
     commit_trailers: Annotated[

@@ -108,7 +108,7 @@ _ROWS = (
             "deny": ("refuse it", "the call would be refused"),
             "ask": ("ask the user", "the user would be asked"),
             "defer": ("defer it", "the run would be suspended; with a user present, they would be asked"),
-            "allow": ("allow it", "the call would be allowed, unless a rule or a protected file says otherwise"),
+            "allow": ("allow it", "the call would be allowed, unless a rule or a protected file forbids it"),
         },
         verdict_key="permissionDecision",
         adds_context=True,

@@ -82,13 +82,23 @@ class AssistantMessage(Value, tag="AssistantMessage"):
     provider_id: str = ""
     model: str = ""
 
+    # Worked out once: each turn asks every message of a history.
+    __slots__ = ("_calls", "_characters")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__
+
     @property
     def text(self) -> str:
         return "".join(p.text for p in self.parts if isinstance(p, Text))
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple(p for p in self.parts if isinstance(p, ToolCall))
+        found: tuple[ToolCall, ...] | None = getattr(self, "_calls", None)
+        if found is None:
+            found = tuple(p for p in self.parts if isinstance(p, ToolCall))
+            object.__setattr__(self, "_calls", found)
+        return found
 
 
 class ToolMessage(Value, tag="ToolMessage"):
@@ -225,9 +235,13 @@ def parse_media(blocks: Iterable[Any]) -> tuple[Media, ...]:
 
 def count_characters(message: Message) -> int:
     """Return the number of characters of a message, nearly always an upper bound for its tokens."""
-    if isinstance(message, AssistantMessage):
-        return len(message.text) + sum(len(str(call.arguments)) for call in message.calls)
-    return len(message.text) + sum(len(item.data) for item in message.media)
+    if not isinstance(message, AssistantMessage):
+        return len(message.text) + (sum(len(item.data) for item in message.media) if message.media else 0)
+    found: int | None = getattr(message, "_characters", None)
+    if found is None:
+        found = len(message.text) + sum(len(str(call.arguments)) for call in message.calls)
+        object.__setattr__(message, "_characters", found)
+    return found
 
 
 def has_media(message: Message) -> bool:

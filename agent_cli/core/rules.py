@@ -230,6 +230,12 @@ class Trust(Value):
         return self.state == "trusted"
 
     @property
+    def label(self) -> str:
+        """The state in words."""
+        state = "nothing to trust" if self.state == "plain" else self.state
+        return f"{state} ({self.by})" if self.by else state
+
+    @property
     def git_use(self) -> Literal["trusted", "plain", "unknown"]:
         """How git may be used without asking: as in a trusted project, as in a plain one, or not at all."""
         return self.state if self.state in ("trusted", "plain") else "unknown"

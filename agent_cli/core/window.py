@@ -276,7 +276,7 @@ _TRIGGER_REASONS = {
     "auto": "the window is nearly full",
     "manual": "you asked",
     "too_long": "the provider refused it as too long",
-    "refused": "the provider refuses it as it is",
+    "refused": "the provider refuses it",
     "clear": "old results fill the window",
 }
 

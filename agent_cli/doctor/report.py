@@ -164,7 +164,7 @@ _SANDBOX_HELP = (
     (
         "(?i)namespace|uid map|permission|not permitted",
         "the system does not let bubblewrap create namespaces: on Ubuntu, load its AppArmor profile"
-        " bwrap-userns-restrict (docs/security.md says how); in a container, the container is the sandbox",
+        " bwrap-userns-restrict (docs/sandbox.md says how); in a container, the container is the sandbox",
     ),
 )
 

@@ -153,7 +153,7 @@ def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
         "question": f"{_STUCK[cap].format(limits=turn.options.limits)} Continue?",
         "header": "Stuck",
         "options": [
-            {"label": _KEEP_GOING, "description": "let it try again; your own words go to the model"},
+            {"label": _KEEP_GOING, "description": "let it try again; a comment goes to the model"},
             {"label": "Stop", "description": "end here with a summary"},
         ],
         "multiSelect": False,
@@ -271,7 +271,7 @@ class ApprovalRound:
             raise
         except Exception as error:  # noqa: BLE001 - without an approval the call is rejected; the turn continues
             failure = yield from report_failure(self.turn.deps, f"asking about {request.tool}", error)
-            return Reject(f"could not be asked about. {failure}".rstrip("."), by="default")
+            return Reject(f"could not be put to the user. {failure}".rstrip("."), by="default")
 
     def _answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         deps = self.turn.deps

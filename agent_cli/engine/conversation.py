@@ -119,6 +119,8 @@ class Conversation:
         self.deps = deps.replace(inbox=self._take_inbox)
         self.options = options
         self.history: list[Message] = list(history)
+        # How much of the history was looked at for it, its last message then, and whether plan mode is on.
+        self._plan_mode_heard: tuple[int, Message | None, bool] = (0, None, False)
         self.record = record
         self.inbox.extend(notes)
         self._open_call_reason = open_call_reason
@@ -229,13 +231,16 @@ class Conversation:
     @property
     def _plan_mode_left(self) -> bool:
         """True if the last that the model heard of plan mode is that it is on."""
-        for message in reversed(self.history):
-            if isinstance(message, UserMessage) and message.text.endswith("</plan_mode>"):
-                return message.text != PLAN_MODE_ENDED
-            approved = isinstance(message, ToolMessage) and not message.is_error and message.name
-            if approved and self.deps.traits_of(approved).ends_plan_mode:
-                return False
-        return False
+        count, last, on = self._plan_mode_heard
+        if count > len(self.history) or (count and self.history[count - 1] is not last):
+            count, on = 0, False
+        for message in self.history[count:]:
+            if isinstance(message, UserMessage):
+                on = message.text != PLAN_MODE_ENDED if message.text.endswith("</plan_mode>") else on
+            elif on and isinstance(message, ToolMessage) and not message.is_error and message.name:
+                on = not self.deps.traits_of(message.name).ends_plan_mode
+        self._plan_mode_heard = len(self.history), self.history[-1] if self.history else None, on
+        return on
 
     def _add_notes(self) -> None:
         """Add what happened since the last turn, such as a `!` command, before the message that may refer to it."""

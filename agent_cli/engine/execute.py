@@ -205,7 +205,7 @@ def fail_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator
 def skip(turn: Turn, item: PreparedCall, since: int, *, last: bool) -> Generator[Event, None, None]:
     """Answer a repeated call that would only read unchanged content again."""
     turn.budget.called(failed=False)
-    text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
+    text = f"Skipped: unchanged since round {since}, which made the same call. Use that result."
     text += turn.repeats.record_unrun(item.call, text)
     yield from turn.answer(item.call, text, is_error=False, last=last)
 

@@ -126,7 +126,7 @@ CUT_EMPTY = (
     "steps.\n</reminder>"
 )
 STUCK = (
-    "<reminder>\nNo call of the last {count} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
+    "<reminder>\nNo call of the last {rounds} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
     "</reminder>"
 )
 # Every answer that announces what the model will do contains one of these.
@@ -227,7 +227,7 @@ def _stuck_reminders(turn: Turn) -> list[str]:
     failures, limit = turn.budget.failures, turn.options.limits.failures
     if not failures or failures not in (3, 10, limit - 2):
         return []
-    return [STUCK.format(count=failures)]
+    return [STUCK.format(rounds=failures)]
 
 
 def _run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:

@@ -51,7 +51,7 @@ _REASONS = {
     "permissionMode": "the session's mode applies",
     "maxTurns": "the limits of the turn apply",
     "skills": "it may use any skill itself",
-    "mcpServers": "servers are those of the session",
+    "mcpServers": "the servers of the session are used",
     "memory": "it starts without memory",
     "background": "sub-agents do not run in the background",
     "isolation": "it works in the same folder",
@@ -71,7 +71,7 @@ _MEMORY = (True, "memory, which has a separate line")
 _STATUS = (False, "not used by itself: the command for it is status_line under [terminal] of our own settings")
 KNOWN_ENTRIES = {
     **dict.fromkeys(("AGENTS.md", "CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md", "rules"), _MEMORY),
-    "hooks": (True, "belongs to hooks, and runs where one names it"),
+    "hooks": (True, "belongs to hooks, and runs if a hook names it"),
     "output-styles": (True, "output styles, for the setting output_style"),
     "plugins": (True, "plugins, which agent plugin list shows"),
     "scripts": (True, "belongs to what names it"),
@@ -193,7 +193,7 @@ class ReportReader:
             return FileReport(path, f"not used: {wrong}", False)
         notes = self._prompt_notes("skill", table, split_front_matter(text)[1], within)
         if table.get("name") not in (None, name):
-            notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which is used")
+            notes.append(f"its name {str(table['name'])[:80]!r} differs from the name of its folder, which is used")
         return self._unless_name_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
 
     def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:

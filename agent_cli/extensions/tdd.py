@@ -38,7 +38,7 @@ _NEXT = {
     "tests": "Write the tests, run them with a separate command, and see them fail.",
     "review": "Continue with the first call of the implementation; the user reviews the tests before it runs.",
     "code": "Make `{command}` pass; it is the command that was seen failing.",
-    "commit": "Commit the tests and the code with git; the user is asked about it.",
+    "commit": "Commit the tests and the code with git; the user is asked to approve it.",
 }
 _MISSING = {
     "plan": "no plan was approved",
@@ -119,7 +119,7 @@ class Tdd:
         if command is None:
             if not self._is_check(shown.command) or self.state.phase not in ("tests", "code"):
                 return ""
-            return "\n\n[/tdd: this does not count: run the tests alone, without pipes and other commands.]"
+            return "\n\n[/tdd: this run was not recorded: run the tests alone, without pipes and other commands.]"
         return self._record_test_run(Check(command, shown.exit_code))
 
     def _record_test_run(self, check: Check) -> str:
@@ -137,7 +137,7 @@ class Tdd:
                 self._enter("commit")
                 return "\n\n[/tdd: seen passing. Commit now; the user is asked.]"
             if check.passed:
-                return f"\n\n[/tdd: what counts is `{red.command}`, which was seen failing.]"
+                return f"\n\n[/tdd: now make `{red.command}` pass, which was seen failing.]"
         return ""
 
     def _record_writes(self, paths: Sequence[str]) -> None:

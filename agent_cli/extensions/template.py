@@ -18,6 +18,7 @@ from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ExpandedPrompt, TurnOverrides
+from agent_tools.text import counted
 
 with lazy_imports():
     from agent_tools.fs import files
@@ -131,7 +132,7 @@ def _content(name: str, lines: tuple[int, int] | None, limit: int, ctx: ToolCont
         every = split_lines(content)
         content = "".join(every[lines[0] - 1 : lines[1]])
         if lines[1] > len(every):
-            content += f"[the file has {len(every):,} lines]"
+            content += f"[the file has {counted(len(every), 'line')}]"
     if len(content) <= limit:
         return content.rstrip("\n"), "" if lines else fingerprint(data)
     return (

@@ -60,7 +60,7 @@ class PatchCopy:
             ignored = _ignored(source, self._use)
         except (WorktreeError, GitError, NotUsableError):
             ignored = []
-        lines = [f"Working in a copy for the patch; {source} stays as it is."]
+        lines = [f"Working in a copy for the patch; {source} is not changed."]
         if ignored:
             lines.append(f"Not in the copy, as git ignores it: {shorten(', '.join(ignored), _MAX_LISTED_CHARS)}")
         return lines

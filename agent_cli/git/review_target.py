@@ -132,7 +132,7 @@ def _of_base(git: _Git, base: str, env: Mapping[str, str]) -> ReviewTarget:
         raise UsageError(f"{why}, as the checkout is shallow: {_FETCH_ADVICE}" if git.shallow else f"{why}.")
     dirty = git.is_dirty()
     after = snapshot(git.root, git.use) if dirty else head
-    notes = ["Uncommitted changes are reviewed too."] if dirty else []
+    notes = ["Uncommitted changes are also reviewed."] if dirty else []
     commit, more = _pull_request_head(head, env)
     return ReviewTarget(f"{base}...HEAD", git.diff(left, after), commit, (*notes, *more))
 
@@ -180,7 +180,7 @@ def _shallow(git: _Git) -> str:
 def _checkout_note(elsewhere: bool, commit: str) -> tuple[str, ...]:
     if not elsewhere:
         return ()
-    return (f"The files here are not those of {commit[:10]}, so the review reads other versions around the diff.",)
+    return (f"The files here do not belong to {commit[:10]}, so the review reads other versions around the diff.",)
 
 
 def _resolve_commit(git: _Git, name: str, spellings: tuple[str, ...]) -> str:

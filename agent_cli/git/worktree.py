@@ -210,7 +210,7 @@ def _make(worktree: Worktree) -> None:
         # Its folder was deleted manually.
         run_git(repo, worktree.use, "worktree", "add", "--force", *how)
     changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
-    left = f" Uncommitted changes ({counted(len(changed), 'file')}) stay where they are." if changed else ""
+    left = f" Uncommitted changes ({counted(len(changed), 'file')}) are not copied." if changed else ""
     worktree.message = (
         f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_filter_warning(worktree)}"
     )

@@ -260,11 +260,11 @@ def failure_hint(failure: Failure | None) -> str:
     if failure is None:
         return ""
     if failure.kind == "auth":
-        return "See which key is used, and where it comes from: agent doctor"
+        return "To see which key is used, and its source: agent doctor"
     if "has no model named" in failure.message:
         return "See the names that are known: agent models"
     if "base URL" in failure.message:
-        return "See which address is used, and where it comes from: agent doctor"
+        return "To see which address is used, and its source: agent doctor"
     return ""
 
 

@@ -34,7 +34,7 @@ _FIELDS = ("uri", "name", "mimeType", "description")
 class ListResourcesArgs(Value):
     """The arguments of ListMcpResourcesTool."""
 
-    server: Annotated[str, "Only those of this server"] = ""
+    server: Annotated[str, "Only this server's"] = ""
 
 
 class ReadResourceArgs(Value):
@@ -43,7 +43,7 @@ class ReadResourceArgs(Value):
     ALIASES: ClassVar = {"server": ("server_name",)}
 
     server: Annotated[str, "The name of the server"]
-    uri: Annotated[str, "The resource, as it is listed"]
+    uri: Annotated[str, "The resource, as listed"]
 
 
 class ListMcpResources(Tool[ListResourcesArgs]):
@@ -117,11 +117,11 @@ def _find_server(servers: Mapping[str, Server], name: str) -> Server:
 _SERVER = {"type": "string", "description": "The name of the server"}
 LIST_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"server": {"type": "string", "description": "Only those of this server", "default": ""}},
+    "properties": {"server": {"type": "string", "description": "Only this server's", "default": ""}},
 }
 READ_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"server": _SERVER, "uri": {"type": "string", "description": "The resource, as it is listed"}},
+    "properties": {"server": _SERVER, "uri": {"type": "string", "description": "The resource, as listed"}},
     "required": ["server", "uri"],
 }
 

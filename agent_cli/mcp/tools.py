@@ -123,9 +123,7 @@ class McpTool(Tool[McpArgs]):
         """Raise ToolError if the tool is no longer the one that was approved."""
         if self.server.status == "ready" and self.server.tools.get(self.name) != self.offer:
             why = self.server.withheld.get(self.name)
-            text = (
-                "has changed since it was approved; only the user can approve it" if why else "is not as it was listed"
-            )
+            text = "has changed since it was approved; only the user can approve it" if why else "is not the one listed"
             raise ToolError(f"The tool {self.name} {text}.")
 
 

@@ -220,7 +220,7 @@ def _load(sources: Sources) -> Memory:
     for folder in sources.user_folders:
         # A path among the names is relative to the project; here it could lead anywhere.
         reader.read_existing((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
-        reader.read_rules(folder / "rules", "a rule of yours", None)
+        reader.read_rules(folder / "rules", "your rule", None)
     for folder in folders_between(sources.root, sources.cwd) if sources.project else ():
         where = "the project's" if folder == sources.root else f"the project's, for {folder.name}/"
         reader.read_existing(memory_names(folder, sources.names), where, sources.root)

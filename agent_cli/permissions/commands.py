@@ -384,7 +384,7 @@ class CommandEvaluator:
                 return "git in another directory"
             found = repository(Path(cwd))
             if found != context.workspace.root and (found is not None or cwd != str(context.workspace.cwd)):
-                return "git in another repository than that of the workspace"
+                return "git in a repository other than the workspace"
         if context.git_use == "unknown":
             return "git in a workspace that is not trusted"
         if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):

@@ -111,12 +111,14 @@ def _command(context: ApprovalContext, command: str, git: GitReader) -> Iterator
     parts = context.decision.parts
     if len(parts) > 1:
         undecided = [verdict for verdict in parts if verdict.level is not Level.ALLOW]
-        for verdict in undecided:
+        # Usually the reason of the whole names the only one already.
+        is_named = len(undecided) == 1 and undecided[0].text in context.decision.reason
+        for verdict in () if is_named else undecided:
             word = "denied" if verdict.level is Level.DENY else "a rule asks" if verdict.rule else "needs approval"
             yield f"{word}: {verdict.text} ({verdict.reason})", False
         allowed = len(parts) - len(undecided)
         if undecided and allowed:
-            yield "1 other part is allowed" if allowed == 1 else f"{allowed} other parts are allowed", False
+            yield "the other part is allowed" if allowed == 1 else f"the {allowed} other parts are allowed", False
     if context.workspace.cwd != context.workspace.root:
         yield f"runs in {cwd}", False
     for folder in dict.fromkeys(c for p in found.parts for c in p.cwds or () if c != cwd):

@@ -422,7 +422,7 @@ class Policy:
         )
         reason = answer.reason
         if answer.level is Level.ALLOW and self._asks and (along := self._taken_along(evaluator)):
-            why = f"runs outside the sandbox, too, because another part {self._leaves_sandbox(evaluator)}: {along}"
+            why = f"also runs outside the sandbox, because another part {self._leaves_sandbox(evaluator)}: {along}"
             return Decision(Level.ASK, why, "default", "", tuple(found))
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"

@@ -77,7 +77,7 @@ def read_marketplace(folder: Path) -> Marketplace:
         if not isinstance(plugin, str) or re.fullmatch(_NAME, plugin) is None:
             notes.append(f"an entry has the name {shorten(str(plugin), 60)!r}, which cannot be one")
         elif plugin in entries:
-            notes.append(f"{plugin} is listed twice; the first counts")
+            notes.append(f"{plugin} is listed twice; the first entry is used")
         else:
             entries[plugin] = raw
     metadata = table.get("metadata") if isinstance(table.get("metadata"), dict) else {}
@@ -101,7 +101,7 @@ def _source(raw: Any, market: Marketplace, name: str) -> PluginSource:
             raise PluginError(f"{name}: its folder {shorten(raw, 80)}: {error.strerror or error}") from None
         return PluginSource("folder", str(inside))
     if not isinstance(raw, dict):
-        raise PluginError(f"{name}: the marketplace does not say where it is")
+        raise PluginError(f"{name}: the marketplace names no source for it")
     kind = raw.get("source")
     location = raw.get("url") or raw.get("repo") or ""
     ref, path = str(raw.get("sha") or raw.get("ref") or ""), str(raw.get("path") or "")

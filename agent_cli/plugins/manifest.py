@@ -35,7 +35,7 @@ _ABOUT = frozenset(
     "strict icon logo".split()
 )
 _REASONS = {
-    "lspServers": "language servers are those of our own settings ([diagnostics] servers)",
+    "lspServers": "language servers come from our own settings ([diagnostics] servers)",
     "monitors": "background monitors are not supported",
     "themes": "themes are files in ~/.agent/themes",
     "settings": "a plugin cannot change settings",

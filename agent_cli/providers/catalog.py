@@ -250,6 +250,13 @@ def price(info: ModelInfo | None, usage: Usage, *, hour: bool = False) -> Usage:
     return usage.replace(cost=cost, reliable=usage.reliable and known)
 
 
+def price_per_million(info: ModelInfo) -> tuple[float | None, float | None]:
+    """Return the price of input and output in dollars per million tokens, for the smallest requests."""
+    first = info.prices[0] if info.prices else Prices()
+    dollars = [None if price is None else round(price * 1e6, 6) for price in (first.input, first.output)]
+    return dollars[0], dollars[1]
+
+
 def known_models(search: str = "", providers: Collection[str] = ()) -> list[ModelInfo]:
     """Return all chat models whose name contains each word of `search`, sorted by name.
 
@@ -268,6 +275,15 @@ def known_models(search: str = "", providers: Collection[str] = ()) -> list[Mode
             known = find_provider(provider)
             models[name] = _info(provider, name[len(provider) + 1 :], entry, known is not None and known.local)
     return [models[name] for name in sorted(models)]
+
+
+# Names that mean the newest Claude of a family, and what they mean if the catalog has none.
+SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
+
+
+def expand_short_name(name: str) -> str:
+    """Return the newest Claude of the family that a short name means."""
+    return newest_claude(name) or SHORT_NAMES[name]
 
 
 def newest_claude(family: str) -> str | None:

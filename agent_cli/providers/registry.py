@@ -27,7 +27,7 @@ class Provider(Value):
     needs_key: False if calls work without one, or with another kind of credentials.
     local: it runs on the user's own machine and costs nothing.
     litellm: LiteLLM's name for it; "openai" if LiteLLM has to call it as any compatible server.
-    default: the model to use when none is named.
+    default: the model to use when none is named; for Claude, the family of which the newest is used.
     model_prefix: put before a model name that has no slash.
     name_prefixes: beginnings of model names that imply this provider.
     effort: models that reason take a level of effort.
@@ -84,7 +84,7 @@ PROVIDERS: tuple[Provider, ...] = (
         keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
         base_url_vars=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         litellm="anthropic",
-        default="claude-sonnet-5",
+        default="sonnet",
         name_prefixes=("claude-",),
         effort=True,
     ),

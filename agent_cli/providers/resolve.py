@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import CacheTtl, ModelClient, ModelError
-from agent_cli.providers.catalog import is_provider, lookup, newest_claude, owner_of
+from agent_cli.providers.catalog import SHORT_NAMES, expand_short_name, is_provider, lookup, owner_of
 from agent_cli.providers.credentials import (
     MissingKeyError,
     ModelSetupError,
@@ -64,7 +64,6 @@ __all__ = [
 TransportChoice = Literal["auto", "direct", "litellm"]
 WireApiOf = Callable[[str], WireApi]
 
-SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
 SCRIPTED = "scripted:"
 REPLAY = "replay:"
 # Suffix of a Claude's name that asks for a window of a million tokens.
@@ -314,7 +313,7 @@ def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
     if name in SHORT_NAMES:
         provider = find_provider("anthropic")
         assert provider is not None
-        return provider, newest_claude(name) or SHORT_NAMES[name]
+        return provider, expand_short_name(name)
     if base_url:
         provider = find_provider("openai")
         assert provider is not None

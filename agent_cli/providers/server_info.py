@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.catalog import newest_claude
+from agent_cli.providers.catalog import SHORT_NAMES, expand_short_name
 from agent_cli.providers.credentials import NoModelError
 from agent_cli.providers.http_client import encode_json, endpoint_url
 from agent_cli.providers.registry import (
@@ -84,23 +84,52 @@ def offered_models(base_url: str, key: str = "") -> list[str]:
     return [name for name in names if "embed" not in name.lower()]
 
 
+def served_models(env: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the models that servers on this machine offer, by provider. Each is asked, which may take a second."""
+    asked = ((place.provider.name, offered_models(place.url, place.key)) for place in _places(env) if place.url)
+    return {name: models for name, models in asked if models}
+
+
+class _Place(Value):
+    """Where a model could be.
+
+    url: of the server to ask for its models; "" if the provider has a default model.
+    key: for that server.
+    """
+
+    provider: Provider
+    reason: str
+    url: str = ""
+    key: str = ""
+
+
 def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
+    for place in _places(env):
+        if not place.url:
+            model: str | None = _default_of(place.provider)
+        else:
+            model = probe(place.url, key=place.key) if place.key else probe(place.url)
+        if model:
+            yield f"{place.provider.name}/{model}", place.reason
+
+
+def _places(env: Mapping[str, str]) -> Iterator[_Place]:
+    """Yield where a model could be, the preferred one first."""
     for provider, variable in _with_keys(env):
         url = base_url_of(provider, env)
         if is_loopback_url(url):
             # The key is for the user's own server, which has other models.
-            if model := probe(_models_url(provider, env), key=env[variable].strip()):
-                yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
-            continue
-        yield f"{provider.name}/{_default_of(provider)}", f"{variable} is set"
+            key = env[variable].strip()
+            yield _Place(provider, f"{variable} is set and {url} answers", _models_url(provider, env), key)
+        else:
+            yield _Place(provider, f"{variable} is set")
     for provider, variable in _with_addresses(env):
         url = base_url_of(provider, env)
-        if is_loopback_url(url) and (model := probe(_models_url(provider, env))):
-            yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
+        if is_loopback_url(url):
+            yield _Place(provider, f"{variable} is set and {url} answers", _models_url(provider, env))
     for provider in [p for name in LOCAL_SERVERS if (p := find_provider(name))]:
         url = base_url_of(provider, env)
-        if model := probe(url):
-            yield f"{provider.name}/{model}", f"a server answers at {url}"
+        yield _Place(provider, f"a server answers at {url}", url)
 
 
 def _with_keys(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
@@ -128,8 +157,8 @@ def _models_url(provider: Provider, env: Mapping[str, str]) -> str:
 
 
 def _default_of(provider: Provider) -> str:
-    if provider.name == "anthropic":
-        return newest_claude("sonnet") or provider.default
+    if provider.default in SHORT_NAMES:
+        return expand_short_name(provider.default)
     return provider.default
 
 

@@ -103,7 +103,7 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "summary": {"type": "string", "description": "What the change does and how fit it is, in 1 to 3 sentences."},
+        "summary": {"type": "string", "description": "The purpose and quality of the change, in 1 to 3 sentences."},
         "findings": {
             "type": "array",
             "description": "The faults, worst first. Empty if there is none.",
@@ -115,7 +115,7 @@ SCHEMA: dict[str, Any] = {
                     "end_line": {"type": "integer", "minimum": 1, "description": "Last line it is about."},
                     "side": {
                         "enum": ["new", "old"],
-                        "description": "old: the line number is that of a removed line. Usually new.",
+                        "description": "old: the line number refers to a removed line. Usually new.",
                     },
                     "severity": {
                         "enum": list(SEVERITIES),

@@ -136,7 +136,7 @@ def _cargo(address: ProjectAddress, run_env: RunEnvironment) -> str:
     if not steering.providers:
         return "your API keys"
     names, key = ", ".join(steering.providers), steering.key_variable(run_env.env)
-    return f"your {names} key ({key})" if key else f"requests for {names}, with any key of yours,"
+    return f"your {names} key ({key})" if key else f"requests for {names}, with any of your keys,"
 
 
 def _host(value: str) -> str:

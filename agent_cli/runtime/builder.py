@@ -55,6 +55,7 @@ from agent_cli.runtime.models import (
 from agent_cli.runtime.session import (
     ATTENDED_LOCK_WAIT_SECONDS,
     LOCK_WAIT_SECONDS,
+    OpenedSession,
     make_header,
     model_name,
     new_log,
@@ -82,7 +83,9 @@ from agent_tools.record import to_json
 from agent_tools.shell.state import restore_carried
 
 if TYPE_CHECKING:
-    pass
+    from agent_cli.core.message_ids import MessageIds
+    from agent_cli.engine.turn import Guard
+    from agent_cli.runtime.transcripts import SessionTranscript
 
 with lazy_imports():
     from agent_cli.core import message_ids  # only for frames
@@ -111,10 +114,12 @@ def build_agent(
     asker: Asker = defer,
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
+    opened: OpenedSession | None = None,
 ) -> Agent:
     """Build an agent for one run. Raises UsageError.
 
     attended: a user is present. embedded: additions of the embedding program.
+    opened: the session to resume; by default, that of the options is opened.
     """
     settings = layers.settings()
     if layers.env:
@@ -122,145 +127,246 @@ def build_agent(
     check_mode(settings.permissions.mode, run_env.env, layers.managed)
     if options.agent:
         settings = with_agent(options, run_env, layers, settings, embedded)
-    servers = make_servers(options, run_env, layers, settings, warn, embedded.host)
-    store = SessionStore(state_folder(run_env.env), run_env.root)
+    build = _Build(options, run_env, layers, settings, warn, embedded, attended=attended)
+    build.open_session(opened)
+    build.load_extensions()
+    build.choose_tools()
+    build.make_header()
+    build.open_model()
+    build.keep_transcript()
+    conversation = build.converse(build.turn_deps(approver, asker))
+    return build.agent(conversation)
+
+
+class _Build:
+    """An agent while it is built: each step uses what those before it have made.
+
+    answered: somebody approves calls. can_ask: somebody answers the model's questions.
+    small: the prompt and tools are those of small models.
+    """
+
+    def __init__(
+        self,
+        options: RunOptions,
+        run_env: RunEnvironment,
+        layers: Layers,
+        settings: Settings,
+        warn: Callable[[str], None],
+        embedded: Embedded,
+        *,
+        attended: bool,
+    ) -> None:
+        self.options, self.run_env, self.layers, self.settings = options, run_env, layers, settings
+        self.warn, self.embedded, self.attended = warn, embedded, attended
+        self.answered = attended or embedded.approves or options.on_ask == "suspend"
+        self.can_ask = self.answered or embedded.answers
+        self.servers = make_servers(options, run_env, layers, settings, warn, embedded.host)
+        self.store = SessionStore(state_folder(run_env.env), run_env.root)
+        self.guards: list[Guard] = []
+        self.transcript: SessionTranscript | None = None
+        self.ids: MessageIds | None = None
+
+    def open_session(self, opened: OpenedSession | None) -> None:
+        """Read the session to resume, if there is one, and choose the model."""
+        opened = opened or open_resumed(
+            self.options, self.settings, self.run_env, self.layers, self.warn, attended=self.attended
+        )
+        self.options, self.log, self.restored = opened.options, opened.log, opened.restored
+        if self.restored is not None and self.options.fork_session:
+            self.restored = moved_project.with_new_paths(self.restored, self.run_env.root)
+        known = self.restored is not None and not self.restored.rebuilt
+        self.old = self.restored.header if self.restored is not None and known else None
+        self.chosen = ChosenModel(model_name(self.options, self.settings, self.restored), self.settings, self.run_env)
+        wanted = wants_small_profile(self.settings, self.chosen.resolved.model, self.chosen.window)
+        self.small = self.old.small if self.old is not None else wanted
+
+    def load_extensions(self) -> None:
+        """Load extensions, and make the context of tools and the policy."""
+        settings, layers, run_env = self.settings, self.layers, self.run_env
+        # Git works meanwhile.
+        self.repository = RepositoryState(run_env, layers) if self.old is None else None
+        self.added = load_extensions(self.options, run_env, layers, settings, self.warn)
+        self.added.embed(self.embedded)
+        workspace = make_workspace(run_env, settings, self.added.readable_folders())
+        self.context, self.policy = make_context(
+            workspace, settings, layers, run_env, answered=self.answered, small_model=self.small,
+            extensions=self.added.offered(),
+            input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
+        )  # fmt: skip
+        self.attached = attach_images(
+            self.options.image, workspace, self.chosen.resolved.name, self.context.input_modalities
+        )
+
+    def choose_tools(self) -> None:
+        """Choose the tools that the model is offered, and read the memory files."""
+        self.offered = choose_tools(
+            self.settings, self.layers.rules, self.context, self.restored, self.added.tools, self.embedded.tools,
+            model=self.chosen.resolved.name, answered=self.can_ask, small=self.small,
+        )  # fmt: skip
+        warn_unknown_rules(self.layers.rules, [*self.added.tools, *self.embedded.tools], self.warn)
+        self.tools = self.offered
+        if self.options.json_schema is not None:
+            self.tools = [*self.offered, structured_output.StructuredOutput(_schema(self.options.json_schema))]
+            self.guards.append(structured_output.answer_guard)
+        self.table = ToolTable(self.tools, self.embedded.tool_aliases)
+        self.memory = _load_memory(self.options, self.run_env, self.layers, self.settings, self.context, self.warn)
+
+    def make_header(self) -> None:
+        """Make the header of the session, open its log, and give the tools what they knew."""
+        settings, restored, context = self.settings, self.restored, self.context
+        facts = PromptFacts(
+            self.run_env,
+            self.chosen.resolved.name,
+            self.small,
+            self.can_ask,
+            lambda: (self.repository or RepositoryState(self.run_env, self.layers)).text(),
+            lambda: working_files(context),
+            active_style(self.options, self.run_env, self.layers, settings, self.warn) if self.old is None else "",
+        )
+        self.header = make_header(
+            self.options, self.run_env, self.chosen.resolved, self.offered, restored,
+            lambda: system_prompt(facts, settings, self.memory),  # made only where it is needed
+            answered=self.can_ask, small=self.small,
+        )  # fmt: skip
+        if self.log is not None and restored is not None and restored.rebuilt:
+            self.log.put_header(self.header)
+        self.log = self.log or new_log(settings, self.store, self.header, restored, self.warn)
+        if self.log is not None:
+            _keep_results(context, settings, self.store, self.header, self.log)
+        if restored is not None:
+            _restore_context(context, restored)
+
+    def open_model(self) -> None:
+        """Open the client of the model, or that of a recording."""
+        chosen, settings, model = self.chosen, self.settings, self.chosen.resolved
+        self.lazy: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
+        if self.options.record or model.recording:
+            exchange = recording.open_exchange(self.options.record, chosen, settings, self.run_env)
+            client, self.lazy = exchange.client(), exchange.lazy_model
+        else:
+            client = open_client(model, settings, chosen.window)
+        self.debug_log = open_debug(model, self.run_env, self.options, self.header.session_id, self.warn)
+        client = log_requests(client, self.debug_log)
+        self.handle = model_handle(model, chosen.info, settings, client, chosen.window)
+        self.state = _conversation_state(self.restored)
+        self.state.window.model = model.name
+
+    def keep_transcript(self) -> None:
+        """Begin the transcript that hooks and hosts read, and the IDs of messages, where they are wanted."""
+        hooks = active_hooks(self.settings, self.layers) or self.embedded.hooks or self.added.has_hooks
+        wanted = hooks or self.settings.transcript == "claude" or self.options.hosted
+        if self.log is not None and wanted:
+            self.transcript = transcripts.make_transcript(
+                self.options, self.settings, self.run_env, self.header, self.log, self.warn, self.embedded.mirror
+            )
+            if self.transcript is not None:
+                self.state.agent_transcript = self.transcript.of_subagent
+        if self.options.output_format == "stream-json":
+            counts = transcripts.message_counts(self.header, self.restored, self.log)
+            self.ids = message_ids.MessageIds(self.header.session_id, counts)
+
+    def turn_deps(self, approver: Approver, asker: Asker) -> TurnDeps:
+        """Return what a turn uses."""
+        settings, run_env, layers, handle = self.settings, self.run_env, self.layers, self.handle
+        transcript, log = self.transcript, self.log
+        known = self.header.session_id, transcript.wanted if transcript else lambda: log.path if log else None
+
+        def lazy(name: str) -> Callable[[], ModelHandle]:
+            return self.lazy(name, settings, run_env)
+
+        return TurnDeps(
+            handle.client,
+            self.table,
+            self.context,
+            self.policy,
+            approver,
+            self.state,
+            price=handle.price,
+            guards=self.guards,
+            fallbacks=[lazy(name) for name in settings.fallback_models],
+            planner=make_planner(self.chosen, handle, lazy),
+            small=cache(lazy(settings.small_model)) if settings.small_model else None,
+            open_model=lambda name: lazy(name)(),
+            verify=settings.verify,
+            asker=asker,
+            attended=self.attended,
+            save_rule=rule_saver(self.options, run_env, layers) if self.answered else None,
+            report=lambda error: write_crash_report(error, run_env.env),
+            watch=checkpoint_keeper(run_env, settings, self.header.session_id),
+            hooks=make_hooks(
+                settings, layers, run_env, self.context, known, self.chosen.label, self.embedded.hooks, self.state,
+                self.servers,
+            ),
+            agents=self.added.agent_types if any(tool.nested for tool in self.tools) else {},
+            workflows=WORKFLOWS,
+        )  # fmt: skip
+
+    def converse(self, deps: TurnDeps) -> Conversation:
+        """Return the conversation, with the history of the resumed session."""
+        settings, header, restored, context = self.settings, self.header, self.restored, self.context
+        self.commands = commands = LiveMapping(self.added.commands)
+        specs = tool_specs(self.tools, context, small=self.small)
+        # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
+        resumed_by = self.options.replace(on_ask="suspend") if self.attended else self.options
+        saved = resume_payload(resumed_by, self.run_env, settings, self.layers.trust)
+        notes = (
+            session_change.notes(header, restored, self.memory, self.run_env, self.layers, answered=self.can_ask)
+            if restored
+            else ()
+        )
+        return Conversation(
+            deps,
+            self.handle.options(turn_options(settings, self.chosen.resolved, header, specs)).replace(saved=saved),
+            session_recorder(self.log, self.transcript, self.ids, self.debug_log, self.embedded.record),
+            restored.history if restored else (),
+            expanders=[lambda text: expand_message(text, commands, context)],
+            attached=self.attached,
+            notes=[*notes],
+            plans=restored.plans if restored is not None else (),
+            origin=session_origin(self.options, settings, restored),
+            plan_workflow=self.embedded.plan_workflow,
+            command_source=lambda name: command_source(name, commands),
+            **calls_left_open(restored),
+        )
+
+    def agent(self, conversation: Conversation) -> Agent:
+        """Return the agent, once the servers that a run without a user waits for are there."""
+        joined = None
+        if self.servers is not None:
+            joined = SessionServers(
+                self.servers, conversation, self.table, self.commands, self.layers.rules, self.settings, self.chosen,
+                self.warn,
+            )  # fmt: skip
+        agent = Agent(
+            conversation, self.run_env, self.layers, self.settings, self.chosen, self.header, self.log, self.restored,
+            self.added, self.commands, self.memory, joined, self.transcript, self.ids,
+        )  # fmt: skip
+        if self.options.name and (name := sanitize_title(self.options.name)):
+            agent.rename(SessionNamed(name))
+        if joined is not None and not self.attended and self.embedded.waits:
+            try:
+                joined.wait_ready()
+            except BaseException:  # also an interrupt: release the session; the caller reports the error
+                agent.close()
+                raise
+        return agent
+
+
+def open_resumed(
+    options: RunOptions,
+    settings: Settings,
+    run_env: RunEnvironment,
+    layers: Layers,
+    warn: Callable[[str], None],
+    *,
+    attended: bool = False,
+) -> OpenedSession:
+    """Open the session that the options resume, if any. Raises UsageError. attended: a user is present."""
+    store = SessionStore(state_folder({**run_env.env, **layers.env}), run_env.root)
     if options.continue_ or options.resume:
         options = moved_project.follow_moved_project(options, store, run_env, layers, warn)
-    log, restored = open_session(
-        options, settings, store, warn, ATTENDED_LOCK_WAIT_SECONDS if attended else LOCK_WAIT_SECONDS, run_env
-    )
-    if restored is not None and options.fork_session:
-        restored = moved_project.with_new_paths(restored, run_env.root)
-    old = restored.header if restored is not None and not restored.rebuilt else None
-    chosen = ChosenModel(model_name(options, settings, restored), settings, run_env)
-    model, info = chosen.resolved, chosen.info
-    small = old.small if old is not None else wants_small_profile(settings, model.model, chosen.window)
-    answered = attended or embedded.approves or options.on_ask == "suspend"
-    can_ask = answered or embedded.answers
-
-    # Git works meanwhile.
-    repository = RepositoryState(run_env, layers) if old is None else None
-    added = load_extensions(options, run_env, layers, settings, warn)
-    added.embed(embedded)
-    workspace = make_workspace(run_env, settings, added.readable_folders())
-    context, policy = make_context(
-        workspace, settings, layers, run_env, answered=answered, small_model=small, extensions=added.offered(),
-        input_modalities=input_modalities(info, settings, chosen.window),
-    )  # fmt: skip
-    attached = attach_images(options.image, workspace, model.name, context.input_modalities)
-    offered = choose_tools(
-        settings, layers.rules, context, restored, added.tools, embedded.tools,
-        model=model.name, answered=can_ask, small=small,
-    )  # fmt: skip
-    warn_unknown_rules(layers.rules, [*added.tools, *embedded.tools], warn)
-    tools, guards = offered, []
-    if options.json_schema is not None:
-        tools = [*offered, structured_output.StructuredOutput(_schema(options.json_schema))]
-        guards.append(structured_output.answer_guard)
-    memory = _load_memory(options, run_env, layers, settings, context, warn)
-    facts = PromptFacts(
-        run_env,
-        model.name,
-        small,
-        can_ask,
-        lambda: (repository or RepositoryState(run_env, layers)).text(),
-        lambda: working_files(context),
-        active_style(options, run_env, layers, settings, warn) if old is None else "",
-    )
-    system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
-    header = make_header(options, run_env, model, offered, restored, system, answered=can_ask, small=small)
-    if log is not None and restored is not None and restored.rebuilt:
-        log.put_header(header)
-    log = log or new_log(settings, store, header, restored, warn)
-    if log is not None:
-        _keep_results(context, settings, store, header, log)
-    if restored is not None:
-        _restore_context(context, restored)
-
-    lazy: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
-    if options.record or model.recording:
-        exchange = recording.open_exchange(options.record, chosen, settings, run_env)
-        client, lazy = exchange.client(), exchange.lazy_model
-    else:
-        client = open_client(model, settings, chosen.window)
-    debug_log = open_debug(model, run_env, options, header.session_id, warn)
-    client = log_requests(client, debug_log)
-    handle = model_handle(model, info, settings, client, chosen.window)
-
-    state = _conversation_state(restored)
-    state.window.model = model.name
-    hooked = bool(active_hooks(settings, layers) or embedded.hooks or added.has_hooks)
-    transcript = ids = None
-    if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
-        transcript = transcripts.make_transcript(options, settings, run_env, header, log, warn, embedded.mirror)
-        if transcript is not None:
-            state.agent_transcript = transcript.of_subagent
-    if options.output_format == "stream-json":
-        ids = message_ids.MessageIds(header.session_id, transcripts.message_counts(header, restored, log))
-    known = header.session_id, transcript.wanted if transcript is not None else lambda: log.path if log else None
-    table = ToolTable(tools, embedded.tool_aliases)
-    deps = TurnDeps(
-        client,
-        table,
-        context,
-        policy,
-        approver,
-        state,
-        price=handle.price,
-        guards=guards,
-        fallbacks=[lazy(name, settings, run_env) for name in settings.fallback_models],
-        planner=make_planner(chosen, handle, lambda name: lazy(name, settings, run_env)),
-        small=cache(lazy(settings.small_model, settings, run_env)) if settings.small_model else None,
-        open_model=lambda name: lazy(name, settings, run_env)(),
-        verify=settings.verify,
-        asker=asker,
-        attended=attended,
-        save_rule=rule_saver(options, run_env, layers) if answered else None,
-        report=lambda error: write_crash_report(error, run_env.env),
-        watch=checkpoint_keeper(run_env, settings, header.session_id),
-        hooks=make_hooks(settings, layers, run_env, context, known, chosen.label, embedded.hooks, state, servers),
-        agents=added.agent_types if any(tool.nested for tool in tools) else {},
-        workflows=WORKFLOWS,
-    )
-    commands = LiveMapping(added.commands)
-    # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
-    resumed_by = options.replace(on_ask="suspend") if attended else options
-    conversation = Conversation(
-        deps,
-        handle.options(turn_options(settings, model, header, tool_specs(tools, context, small=small))).replace(
-            saved=resume_payload(resumed_by, run_env, settings, layers.trust)
-        ),
-        session_recorder(log, transcript, ids, debug_log, embedded.record),
-        restored.history if restored else (),
-        expanders=[lambda text: expand_message(text, commands, context)],
-        attached=attached,
-        notes=[
-            *(session_change.notes(header, restored, memory, run_env, layers, answered=can_ask) if restored else ()),
-        ],
-        plans=restored.plans if restored is not None else (),
-        origin=session_origin(options, settings, restored),
-        plan_workflow=embedded.plan_workflow,
-        command_source=lambda name: command_source(name, commands),
-        **calls_left_open(restored),
-    )
-    joined = (
-        SessionServers(servers, conversation, table, commands, layers.rules, settings, chosen, warn)
-        if servers is not None
-        else None
-    )
-    agent = Agent(
-        conversation, run_env, layers, settings, chosen, header, log, restored, added, commands, memory, joined,
-        transcript, ids,
-    )  # fmt: skip
-    if options.name and (name := sanitize_title(options.name)):
-        agent.rename(SessionNamed(name))
-    if joined is not None and not attended and embedded.waits:
-        try:
-            joined.wait_ready()
-        except BaseException:  # also an interrupt: release the session; the caller reports the error
-            agent.close()
-            raise
-    return agent
+    patience = ATTENDED_LOCK_WAIT_SECONDS if attended else LOCK_WAIT_SECONDS
+    return OpenedSession(options, *open_session(options, settings, store, warn, patience, run_env))
 
 
 def _load_memory(

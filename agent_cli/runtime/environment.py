@@ -19,7 +19,7 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError, read_proj
 from agent_cli.core.user_text import begins_json_object
 from agent_cli.memory.files import Sources, user_folders
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
-from agent_cli.providers.resolve import SHORT_NAMES
+from agent_cli.providers.catalog import SHORT_NAMES
 from agent_cli.session.store import state_folder
 from agent_tools.fs import own_files
 from agent_tools.lazy import lazy_imports

@@ -77,6 +77,19 @@ def choose_model(name: str | None, settings: Settings, run_env: RunEnvironment) 
         raise kind(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
 
 
+def current_model_name(settings: Settings, run_env: RunEnvironment) -> str:
+    """Return the model that a run would use now, with its provider; "" if there is none. No key is read."""
+    try:
+        name = settings.model or server_info.default_model(run_env.env)
+        wire_api = wire_api_of(settings)
+        return resolve(
+            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=run_env.env
+        ).name
+    except ModelSetupError:
+        # It cannot be called without its key, but it is still the configured model.
+        return settings.model or ""
+
+
 def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:
     """Return a function that returns the OpenAI protocol that the settings name for a provider."""
     return lambda provider: settings.providers.get(provider, ProviderSettings()).wire_api

@@ -38,9 +38,9 @@ from agent_cli.engine.types import NestedState
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.agent import Agent, switch_mode
-from agent_cli.runtime.builder import build_agent
+from agent_cli.runtime.builder import build_agent, open_resumed
 from agent_cli.runtime.environment import add_flags, check_mode, evaluate_project_trust, read_settings
-from agent_cli.runtime.session import SessionInUseError, open_session
+from agent_cli.runtime.session import OpenedSession, SessionInUseError
 from agent_cli.runtime.user_decision import UserDecision, take_decision
 from agent_cli.session.files import holder, is_open
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
@@ -48,7 +48,6 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import summarize_sessions
 from agent_tools.record import from_json
 
-_MAX_ATTEMPTS = 3
 _DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
 _DECISION_WORDS |= {"undo": "undone", "cancel": "cancelled"}
 
@@ -141,6 +140,39 @@ class RecordedApprover:
         return recorded_reply(self._waiting.answers[asked.call_id])
 
 
+def open_session_agent(
+    options: RunOptions,
+    run_env: RunEnvironment,
+    layers: Layers,
+    answerers: Callable[[str], tuple[Approver, Asker]],
+    warn: Callable[[str], None],
+    *,
+    attended: bool = False,
+    embedded: Embedded = Embedded(),  # noqa: B008 - frozen
+) -> Agent:
+    """Build the agent of a run; that of a session that waits, as it was saved. Raises UsageError.
+
+    The session is read once, under its lock.
+
+    answerers: returns the approver and the asker, given the saved `--on-ask`; "" if the session does not wait.
+    attended, embedded: as in `build_agent`.
+    """
+    opened = open_resumed(options, layers.settings(), run_env, layers, warn, attended=attended)
+    try:
+        waiting = opened.restored.waiting if opened.restored is not None else None
+        if opened.restored is not None and waiting is not None and options.fork_session:
+            raise _no_copy(opened.restored, run_env)
+        if waiting is not None and waiting.saved and not opened.options.fork_session:
+            return _reopen(opened, run_env, options, answerers, warn, attended, embedded)
+        approver, asker = answerers("")
+        return build_agent(
+            options, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded, opened=opened
+        )
+    except BaseException:  # the caller reports the error
+        opened.close()
+        raise
+
+
 def reopen(
     session_id: str,
     run_env: RunEnvironment,
@@ -151,36 +183,31 @@ def reopen(
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
 ) -> Agent:
-    """Rebuild the agent of a suspended session as it was saved. Raises UsageError.
+    """Rebuild the agent of a suspended or interrupted session as it was saved. Raises UsageError.
 
     The session is locked on return; its `restored.waiting` was read under the lock.
 
     answerers: returns the approver and the asker for further questions, given the saved `--on-ask`.
-    attended: a user is present.
-    embedded: as in `build_agent`.
+    attended, embedded: as in `build_agent`.
     """
-    for _ in range(_MAX_ATTEMPTS):
-        restored = load(session_id, run_env)
-        if restored.waiting is not None:
-            check_mode(restored.waiting.mode, run_env.env)
-        saved = _saved(restored)
-        agent = _reopen(saved, session_id, run_env, options, answerers, warn, attended, embedded)
-        # Another process may have held the lock until now, and left another turn in the session.
-        if agent.restored is None or _saved(agent.restored) == saved:
-            return agent
-        agent.close()
-    raise UsageError(f"Session {session_id} is in use by other processes. Try again when they have ended.")
-
-
-def _saved(restored: Restored) -> Mapping[str, Any]:
-    """Return the saved state of the turn that can be resumed; empty for none."""
-    turn = restored.waiting or restored.interrupted
-    return turn.saved if turn is not None else {}
+    resumed = options.replace(resume=session_id, continue_=False)
+    try:
+        opened = open_resumed(resumed, Settings(), run_env, Layers(), warn, attended=attended)
+    except SessionInUseError as busy:
+        if attended:
+            raise
+        raise UsageError(
+            f"{busy.where} If a question is open there, answer it there; otherwise try again later."
+        ) from None
+    try:
+        return _reopen(opened, run_env, options, answerers, warn, attended, embedded)
+    except BaseException:  # the caller reports the error
+        opened.close()
+        raise
 
 
 def _reopen(
-    saved: Mapping[str, Any],
-    session_id: str,
+    opened: OpenedSession,
     run_env: RunEnvironment,
     options: RunOptions,
     answerers: Callable[[str], tuple[Approver, Asker]],
@@ -188,8 +215,14 @@ def _reopen(
     attended: bool,
     embedded: Embedded,
 ) -> Agent:
+    restored = opened.restored
+    assert restored is not None
+    if restored.waiting is not None:
+        check_mode(restored.waiting.mode, run_env.env)
+    turn = restored.waiting or restored.interrupted
+    saved = turn.saved if turn is not None else {}
     chosen = options.replace(
-        resume=session_id,
+        resume=restored.header.session_id,
         continue_=False,
         bare=bool(saved.get("bare", False)),
         trust=bool(saved.get("trust", False)),
@@ -211,17 +244,15 @@ def _reopen(
         # The turn keeps its mode: the user is asked under the mode in which the call was made.
         add_flags(layers, options.replace(permission_mode=None), run_env)
         layers.may_bypass = current.may_bypass
-    try:
-        agent = build_agent(chosen, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
-    except SessionInUseError as busy:
-        if attended:
-            raise
-        raise UsageError(
-            f"{busy.where} If a question is open there, answer it there; otherwise try again later."
-        ) from None
-    waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
-    if waiting is not None:
-        restore_suspended(agent, waiting, approver, asker)
+    if opened.log is None:
+        # It is saved although sessions are not saved now.
+        opened = open_resumed(chosen, layers.settings(), run_env, layers, warn, attended=attended)
+    agent = build_agent(
+        chosen, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded,
+        opened=opened.replace(options=chosen),
+    )  # fmt: skip
+    if turn is not None:
+        restore_suspended(agent, turn, approver, asker)
     return agent
 
 
@@ -263,15 +294,12 @@ def deferred_step(agent: Agent) -> Callable[[Listener], TurnResult] | None:
     return lambda show: agent.conversation.resume(show, waiting.spent)
 
 
-def refuse_fork(options: RunOptions, settings: Settings, run_env: RunEnvironment) -> None:
-    """Raise UsageError if the session to fork is suspended: its question must be asked in one place only."""
-    store = project_store(run_env)
-    _, restored = open_session(options, settings, store, lambda text: None, run_env=run_env)
-    if restored is not None and restored.waiting is not None:
-        short = store.short(restored.header.session_id)
-        raise UsageError(
-            f"Session {short} waits for your decision and cannot be copied. To decide: agent --resume {short}"
-        )
+def _no_copy(restored: Restored, run_env: RunEnvironment) -> UsageError:
+    """Return the error for the copy of a suspended session: its question must be asked in one place only."""
+    short = project_store(run_env).short(restored.header.session_id)
+    return UsageError(
+        f"Session {short} waits for your decision and cannot be copied. To decide: agent --resume {short}"
+    )
 
 
 def load(session_id: str, run_env: RunEnvironment) -> Restored:

@@ -28,15 +28,26 @@ _MAX_BYTES = 1 << 20
 _SHORT_FORMS = {"sandbox": "mode"}
 
 
-def save_setting(path: Path, key: str, value: Any) -> None:
+def save_setting(path: Path, key: str, value: Any, layers: Layers | None = None) -> None:
     """Set `key`, or `table.key`, to a plain value in a settings file, which is created if missing.
+
+    layers: the settings of the running session, in which the value then comes from the file.
 
     Raises SettingsError for an unknown setting or invalid value, and for a file that cannot be changed safely; OSError
     if it cannot be read or written.
     """
     table, _, name = key.rpartition(".")
-    Layers().add({table: {name: value}} if table else {name: value}, f"{key}", path.parent)
+    data = as_table(key, value)
+    Layers().add(data, key, path.parent)
     _rewrite(path, table, name, value)
+    if layers is not None:
+        layers.add_saved(data, path)
+
+
+def as_table(key: str, value: Any) -> dict[str, Any]:
+    """Return a setting as the table of a settings file."""
+    table, _, name = key.rpartition(".")
+    return {table: {name: value}} if table else {name: value}
 
 
 def remove_setting(path: Path, key: str) -> None:
@@ -145,7 +156,7 @@ def _save(trust: Trust, state: Path, change: Callable[[Path], None]) -> str:
             keep_trust(root, state, lambda: change(root / LOCAL_FILE))
             return ""
         if _without_local(Scan(root).marks()) != _without_local(trust.seen):
-            return "the project's settings have changed since the session began; start a new one to be asked about them"
+            return "the project's settings have changed since the session began; start a new one to review them"
         before = fingerprints(root)
         change(root / LOCAL_FILE)
         after = fingerprints(root)

@@ -25,7 +25,8 @@ from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import one_line
+from agent_tools.record import Value
+from agent_tools.text import shorten
 
 if TYPE_CHECKING:
     from agent_cli.core.message_ids import MessageIds
@@ -54,6 +55,23 @@ class SessionInUseError(UsageError):
     def __init__(self, text: str, where: str) -> None:
         super().__init__(text)
         self.where = where
+
+
+class OpenedSession(Value):
+    """The session that a run resumes, read under its lock; without one, both are None.
+
+    log: None also for a session that is not saved, or is copied.
+    options: of the run, which may copy the session although the user did not ask for it.
+    """
+
+    options: RunOptions
+    log: SessionLog | None = None
+    restored: Restored | None = None
+
+    def close(self) -> None:
+        """Release the session."""
+        if self.log is not None:
+            self.log.close()
 
 
 def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:
@@ -89,7 +107,7 @@ def open_session(
         raise UsageError("--resume-drops-turn needs --resume-session-at, after which the turn is dropped.")
     try:
         if options.resume == PICK_SESSION:
-            raise UsageError("--resume needs a session's ID, name or words here. See: agent sessions list")
+            raise UsageError("--resume needs a session's ID, name or text here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
         try:
@@ -118,7 +136,7 @@ def open_session(
             log.record(Rewound(len(restored.history), restored.plan))
     if restored.bad:
         what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
-        backup = f"; the file as it was {log.mend(restored)}" if log is not None else ""
+        backup = f"; the original file {log.mend(restored)}" if log is not None else ""
         warn(f"{what} of this session skipped{backup}.")
     return log, restored
 
@@ -236,7 +254,7 @@ def session_origin(options: RunOptions, settings: Settings, restored: Restored |
 def sanitize_title(text: str) -> str:
     """Return a title on one line, truncated and without surrounding quotes; it may be empty."""
     line = next((line for line in text.strip().splitlines() if line.strip()), "")
-    return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:MAX_TITLE_CHARS].strip()
+    return shorten(" ".join(line.split()).strip("\"'`*#").strip(), MAX_TITLE_CHARS)
 
 
 def session_recorder(

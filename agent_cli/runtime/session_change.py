@@ -22,7 +22,7 @@ from agent_tools.fs.safe_files import NotRegularFileError, read_regular
 from agent_tools.process import guarded_git
 from agent_tools.text import escape_controls, one_line
 
-_USER_PRESENT = "The user is present from here on: you may ask where a wrong guess would be costly."
+_USER_PRESENT = "The user is present from here on: you may ask if a wrong guess would be costly."
 _USER_ABSENT = (
     "Nobody can answer from here on: this runs unattended. Do not ask; take the sensible reading, say which one, and "
     "finish the task. A call that needs approval is denied: continue without it and name it at the end."

@@ -239,7 +239,7 @@ def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -
     if len(words) != len(questions):
         raise DecisionRefusedError(
             f"There are {counted(len(questions), 'question')}, and {counted(len(words), 'answer')} was given: give one "
-            "for each, in quotes where it has several words."
+            "for each, in quotes if it has several words."
         )
     return "\n".join(f"{q['question']} -> {chosen_option(q, text)}" for q, text in zip(questions, words, strict=True))
 
@@ -269,4 +269,4 @@ def chosen_option(question: Mapping[str, Any], text: str) -> str:
     if any(c.isdigit() for label in labels for c in label) or (not several and len(text) > len(str(len(labels)))):
         # Where the options contain numbers, or with more digits than an option's, a number may be a free answer.
         return text
-    raise DecisionRefusedError(f"There is no option {text}: choose 1 to {len(labels)}, or answer in words.")
+    raise DecisionRefusedError(f"There is no option {text}: choose 1 to {len(labels)}, or write an answer.")

@@ -21,7 +21,7 @@ from agent_tools.fs.safe_files import open_regular
 _CHILD_POLL_SECONDS, _POLL_SECONDS = 0.05, 0.2
 # How often a message is tried whose workers were killed before they could record it.
 _MAX_TRIES = 3
-_KILLED = "The process of this session was killed {count} times before it could begin. The message was not sent."
+_KILLED = "The process of this session was killed {times} times before it could begin. The message was not sent."
 
 
 class Pool:
@@ -130,6 +130,6 @@ class Pool:
         messages = any(entry.kind in ("message", "resume") for entry in task.open_entries())
         if killed and self._killed[session_id] >= _MAX_TRIES and messages:
             with suppress(OSError):
-                task.fail(_KILLED.format(count=_MAX_TRIES))
+                task.fail(_KILLED.format(times=_MAX_TRIES))
         elif (killed and messages) or (session_id in self._rerun and task.open_entries()):
             self._queue[session_id] = None

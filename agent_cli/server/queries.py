@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
@@ -19,10 +20,12 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import user_text
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
-from agent_cli.providers.catalog import known_models
-from agent_cli.providers.registry import PROVIDERS
+from agent_cli.providers.catalog import ModelInfo, price_per_million
+from agent_cli.providers.offers import MAX_ON_SCREEN, in_shares, usable_models
+from agent_cli.providers.server_info import served_models
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import read_settings
+from agent_cli.runtime.models import current_model_name
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
@@ -91,20 +94,15 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
         project = hub.views.find_project(request.query_params.get("project", ""))
         run_env = hub.run_env(project.folder if project is not None else Path.home())
         settings = read_settings(RunOptions(), run_env, []).settings()
-        named = (settings.model or "").partition("/")[0]
-        usable = {p.name for p in PROVIDERS if p.name == named or any(hub.env.get(v) for v in p.keys)}
-        found = known_models("", usable) if usable else []
+        current = current_model_name(settings, run_env)
+        usable = usable_models(run_env.env, current, served_models(run_env.env))
+        limit = sys.maxsize if request.query_params.get("all") == "true" else MAX_ON_SCREEN
+        shown = in_shares(usable, limit)
         return {
-            "models": [
-                {
-                    "name": m.name, "window": m.context_window,
-                    "input_price": _per_million(m.prices[0].input if m.prices else None),
-                    "output_price": _per_million(m.prices[0].output if m.prices else None),
-                }
-                for m in found
-            ],
-            "default": settings.model or "",
-        }  # fmt: skip
+            "models": [_model_item(each) for each in shown],
+            "default": current,
+            "more": sum(map(len, usable)) - len(shown),
+        }
 
     try:
         return await asyncio.to_thread(listed)
@@ -112,8 +110,9 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
         raise RequestRefusedError(409, "settings", str(error)) from None
 
 
-def _per_million(price: float | None) -> float | None:
-    return None if price is None else round(price * 1e6, 6)
+def _model_item(model: ModelInfo) -> dict[str, Any]:
+    price_in, price_out = price_per_million(model)
+    return {"name": model.name, "window": model.context_window, "input_price": price_in, "output_price": price_out}
 
 
 async def list_sessions(hub: Hub, request: Request) -> dict[str, Any]:

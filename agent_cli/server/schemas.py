@@ -154,8 +154,11 @@ class ModelItem(BaseModel):
 
 
 class ModelList(BaseModel):
+    """Models to choose from, the newest first. default: the model of a task that names none. more: left out here."""
+
     models: list[ModelItem]
     default: str
+    more: int
 
 
 class SessionItem(BaseModel):

@@ -198,12 +198,12 @@ class SessionLog:
         repair failed.
         """
         if self._fd < 0:
-            return "was left as it is"
+            return "was not changed"
         with self._lock:
             try:
                 kept, fd = mend(self.path)
             except OSError as error:
-                return f"was left as it is: {error.strerror or error}"
+                return f"was not changed: {error.strerror or error}"
             os.close(self._fd)
             self._fd = fd
             self._unwritten.clear()

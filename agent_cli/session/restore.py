@@ -141,7 +141,7 @@ def _to_restored(replay: _LogReplay, name: str) -> Restored:
     state, header, first, last = replay.state, replay.header, replay.first, replay.last
     history = state.history.end()
     if first is None or last is None or not (history or (header and not replay.bad)):
-        what = f"{_count(max(replay.bad, 1))} in its file, which is left as it is"
+        what = f"{_count(max(replay.bad, 1))} in its file, which is not changed"
         raise SessionNotFoundError(f"No message of session {name} can be read: {what}. Start a new one without -c.")
     saved, model = state.turn.began.saved, state.turn.began.model
     text = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), model, "", (), "")

@@ -17,6 +17,7 @@ from agent_cli.core.messages import is_synthetic, user_text
 from agent_cli.session.files import decode_record, read_log, results_size
 from agent_cli.session.records import Header
 from agent_tools.record import DecodeError, Value, from_json
+from agent_tools.text import shorten
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
 _USER_MESSAGE = b'"message":{"type":"UserMessage",'
@@ -130,7 +131,7 @@ def _data(line: bytes) -> dict[str, Any]:
 
 def first_words(text: str) -> str:
     """Return the beginning of a message, on one line."""
-    return " ".join(user_text(text)[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
+    return shorten(" ".join(user_text(text)[: 4 * _TITLE_CHARS].split()), _TITLE_CHARS)
 
 
 def session_files(folder: Path) -> list[Path]:

@@ -48,6 +48,18 @@ KINDS = events_by_tag(
     "Uncompacted UsageAdded Warned"
 )
 _BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.before_message)
+# How a turn ended, where the reason's own name does not say it.
+_ENDS = {
+    "await_approval": "waiting for approval",
+    "await_user_input": "waiting for an answer",
+    "max_rounds": "stopped at the limit of model calls",
+    "max_duration": "stopped at the time limit",
+    "max_tool_calls": "stopped at the limit of tool calls",
+    "max_cost": "stopped at the budget",
+    "max_failures": "stopped after too many failures",
+    "max_denials": "stopped after too many denials",
+    "max_output_tokens": "stopped at the length limit of an answer",
+}
 _UNDONE = "undone: the user continued from before this"
 Outcome = Literal["", "done", "failed", "rejected"]
 NoteKind = Literal["warning", "window", "rewind", "end"]
@@ -313,7 +325,7 @@ class SessionView:
 
     def _apply_nested(self, event: SubagentEvent, time: str) -> CallView | None:
         inner, agent = event.event, event.agent
-        task = self._open.get(event.call_id) or self._begin(event.call_id, "Task", {}, time)
+        task = self._open.get(event.call_id) or self._begin(event.call_id, agent, {}, time)
         if task.nested is None:
             task.nested = SessionView(agent)
             self.begun.append(task)
@@ -334,7 +346,8 @@ class SessionView:
             turn.finished, turn.decided, turn.resumed = event, False, False
         if event.result != "Complete" or event.degraded:
             why = event.failure.message if event.failure else event.text
-            how = event.diagnostics.terminal_reason
+            reason = event.diagnostics.terminal_reason
+            how = _ENDS.get(reason, reason.replace("_", " "))
             self._note(f"{how}: {why}" if why else how, time, "end", event)
 
     def _add_message(self, message: UserMessage | AssistantMessage, uuids: tuple[str, ...], time: str) -> None:

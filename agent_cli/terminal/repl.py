@@ -25,8 +25,7 @@ from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.runtime.attachments import attach_images
-from agent_cli.runtime.builder import build_agent
-from agent_cli.runtime.pending import refuse_fork, reopen
+from agent_cli.runtime.pending import open_session_agent
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import Exchange
 from agent_cli.session.pending_plans import claim_plan
@@ -47,10 +46,19 @@ from agent_cli.terminal.render.console import abbreviate_home, make_console, pri
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
-from agent_cli.terminal.startup import beginner_hint, farewell, greet_resumed, greeting_lines, restore_mode, show_turns
+from agent_cli.terminal.startup import (
+    beginner_hint,
+    farewell,
+    first_approval_hint,
+    greet_resumed,
+    greeting_lines,
+    restore_mode,
+    show_turns,
+)
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import Display, TodoView
+from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.text import one_line
 
 with lazy_imports():
@@ -73,7 +81,7 @@ def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly
 
 
 START_DELAY_SECONDS = 0.5
-BYPASS_WARNING = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
+BYPASS_WARNING = "bypassPermissions: commands and edits run without asking. Use this only in a container or on a copy."
 # Rows printed of a panel, for which there is no live screen.
 _MAX_PANEL_ROWS = 20
 
@@ -110,6 +118,7 @@ class Repl(Dialogs):
         """first: it is the user's first session. Raises UsageError."""
         self.options, self.run_env, self.layers = options, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
+        self._hinted = False
         self._folder = SessionStore(state_folder(os.environ), self.run_env.root).folder
         self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
@@ -139,15 +148,9 @@ class Repl(Dialogs):
         return EventRenderer(self._console, verbose=self.options.verbose)
 
     def _build(self, options: RunOptions) -> Agent:
-        if options.fork_session:
-            refuse_fork(options, self.layers.settings(), self.run_env)
-        approver, asker = self._make_approver("")
-        agent = build_agent(options, self.run_env, self.layers, approver, self._warn, asker=asker, attended=True)
+        agent = open_session_agent(options, self.run_env, self.layers, self._make_approver, self._warn, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
-        if waiting is None or not waiting.saved:
-            return restore_mode(agent, options)
-        agent.close()
-        return reopen(agent.header.session_id, self.run_env, options, self._make_approver, self._warn, attended=True)
+        return restore_mode(agent, options) if waiting is None or not waiting.saved else agent
 
     def _make_approver(self, on_ask: str) -> tuple[Approver, Asker]:
         """Return approver and asker. A user is present, so `on_ask` is ignored."""
@@ -159,6 +162,11 @@ class Repl(Dialogs):
         self.show(event)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
+        if self._first and not self._hinted:
+            self._hinted = True
+            sandbox = self.agent.tool_context.supplied(SandboxRunner)
+            sandboxed = sandbox is not None and sandbox.is_boundary
+            self.say(first_approval_hint(sandboxed=sandboxed, trusts=request.trusts))
         workspace, for_whom = self.agent.tool_context.workspace, self.subagents.label(request.call_id)
         return ask_approval(request, self.put, workspace, self.agent.traits_of, for_whom=for_whom)
 

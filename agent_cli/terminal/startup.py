@@ -28,10 +28,11 @@ from agent_cli.runtime.environment import (
     project_files,
     read_settings,
     remember_trust,
+    untrusted_notice,
 )
 from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.runtime.models import choose_model
-from agent_cli.runtime.saved_settings import save_setting
+from agent_cli.runtime.saved_settings import as_table, save_setting
 from agent_cli.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
@@ -60,7 +61,7 @@ _SANDBOX_OPTIONS = (
         "In the sandbox, without asking",
         "tests, builds and linters just run; deleting files, leaving the workspace and the network still ask",
     ),
-    ("Ask before every command", "what you allow runs in the sandbox, too"),
+    ("Ask before every command", "allowed commands also run in the sandbox"),
 )
 
 
@@ -97,6 +98,20 @@ def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
     least = f"  {asked} · /help"
     forms = [f"{keys} · @ file · ! command · /help{more}" for more in (" lists the commands", "")]
     return next((form for form in (*forms, f"{keys} · /help") if cells(form) <= width), least)
+
+
+def first_approval_hint(*, sandboxed: bool, trusts: bool) -> str:
+    """Return what the first question of a beginner takes for granted.
+
+    sandboxed: what is approved runs in a sandbox. trusts: one of its answers trusts the project.
+    """
+    where = (
+        "Commands that you allow run in a sandbox, which can change files only in this folder."
+        if sandboxed
+        else "There is no sandbox here: commands that you allow can do what you can do."
+    )
+    trust = " To trust a project means to use its own settings, hooks and commands."
+    return f"  {where}{trust if trusts else ''}"
 
 
 def ask_before_start(
@@ -139,6 +154,8 @@ def ask_for_trust(options: RunOptions, run_env: RunEnvironment, layers: Layers, 
     if not dialogs.put(trust_dialog(layers)):
         if not decline_trust(run_env, files):
             dialogs.say("Not trusted; you are asked again when it changes. To trust it later: agent trust")
+        # The question has just named what is ignored.
+        layers.ignored.remove(untrusted_notice(layers))
         return layers
     if why := remember_trust(run_env, files):
         dialogs.say(f"warning: your answer was not saved, because {why}; --trust trusts for one session")
@@ -175,7 +192,7 @@ def _ask_about_plugins(options: RunOptions, run_env: RunEnvironment, layers: Lay
     for plugin, digest in install.changed_plugins(run_env.home):
         title = f"The plugin {plugin.name} has changed since you trusted it. It contains:"
         lines = [f"  {phrase}" for phrase in plugin.describe_contents()]
-        if not dialogs.put(_before_start(title, lines, "Trust it as it is now?")):
+        if not dialogs.put(_before_start(title, lines, "Trust this version?")):
             continue
         try:
             install.trust_plugin(store.PluginStore(run_env.home), plugin.name, digest)
@@ -196,8 +213,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, ru
     if chosen is None:
         return
     name = found[chosen][0]
-    layers.add({"model": name}, "your choice", run_env.root)
-    _save(dialogs, run_env, "model", name)
+    _save(dialogs, run_env, layers, "model", name)
 
 
 def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) -> None:
@@ -210,16 +226,17 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) ->
     question = "How should commands run? (/config sandbox.auto_allow changes it later)"
     chosen = dialogs.put(pick_dialog(question, _SANDBOX_OPTIONS, "decide later"))
     if chosen is not None:
-        layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", run_env.root)
-        _save(dialogs, run_env, "sandbox.auto_allow", chosen == 0)
+        _save(dialogs, run_env, layers, "sandbox.auto_allow", chosen == 0)
 
 
-def _save(dialogs: Dialogs, run_env: RunEnvironment, key: str, value: Any) -> None:
-    if run_env.home is None:
-        return
+def _save(dialogs: Dialogs, run_env: RunEnvironment, layers: Layers, key: str, value: Any) -> None:
+    """Save an answer for the user; without a home folder or a file that can be changed, it is used for this session."""
     try:
-        save_setting(run_env.home / ".agentrc", key, value)
+        if run_env.home is None:
+            raise SettingsError("there is no home folder")
+        save_setting(run_env.home / ".agentrc", key, value, layers)
     except (SettingsError, OSError):
+        layers.add(as_table(key, value), "your choice", run_env.root)
         dialogs.say("  this applies to this session only; ~/.agentrc could not be changed")
     else:
         dialogs.say(f"  saved as `{key}` in ~/.agentrc")

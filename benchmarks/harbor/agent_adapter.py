@@ -77,7 +77,7 @@ class AgentCli(BaseInstalledAgent):
         """Return what is installed. Raises ValueError if there is nothing."""
         if self.options.package:
             return self.options.package
-        wheels = sorted((ROOT / "dist").glob("agent_cli-*.whl"), key=lambda path: path.stat().st_mtime)
+        wheels = sorted((ROOT / "dist").glob("agent_at_hand-*.whl"), key=lambda path: path.stat().st_mtime)
         if not wheels:
             raise ValueError(f"There is no wheel in {ROOT / 'dist'}: run `make wheel`, or give package=WHEEL.")
         return str(wheels[-1])

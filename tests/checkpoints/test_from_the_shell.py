@@ -69,5 +69,7 @@ def test_agent_why_says_which_turn_wrote_a_line(repository: Path) -> None:
     assert asked[1].returncode == 1 and "No stored session wrote this line" in asked[1].stdout
     assert "asked: write it" in asked[2].stdout and f"written by {model} in turn 1" in asked[2].stdout
     assert all("asked: now three" in asked[n].stdout and "in turn 2" in asked[n].stdout for n in (3, 4))
+    (repository / "one.py").write_text("x = 1\n")
+    assert "one.py has 1 line." in agent(["why", "one.py:9"], repository).stderr
     wrong = agent(["why", "w.py"], repository)
     assert (wrong.returncode, wrong.stderr) == (2, "agent: Name a line, as in: agent why src/app.py:42\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from agent_cli.cli import command_names
 from agent_cli.cli.help import GROUPS, _commands
 from tests.support.every_command import COMMANDS
 from tests.support.imported_modules import loaded
+from tests.support.program import agent
 
 
 def shown(path: str, width: int, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Any]:
@@ -61,15 +63,17 @@ def test_examples_come_last_and_begin_with_the_command(path: str, monkeypatch: p
     assert all(f"{path}" in line and len(line) <= 80 for line in found)
 
 
-def test_options_of_a_run_are_grouped_and_the_rest_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_come_before_options_and_options_for_programs_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text, _ = shown("agent", 80, monkeypatch)
     headings = [line for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ,-]*:", line)]
     assert headings == [
-        "The task:", "Session:", "Model:", "Permissions:", "Output:", "Limits and exit codes:", "Settings and prompts:",
-        "For programs that run agent:", "Other options:", *(f"{name}:" for name in GROUPS),
+        *(f"{name}:" for name in GROUPS), "The task:", "Session:", "Model:", "Permissions:", "Output:",
+        "Limits and exit codes:", "Settings and prompts:", "Other options:", "For programs that run agent:",
         "Exit codes of -p:", "Examples:",
     ]  # fmt: skip
-    commands = text[text.index(f"{next(iter(GROUPS))}:") : text.index("Exit codes of -p:")]
+    commands = text[text.index(f"{next(iter(GROUPS))}:") : text.index("The task:")]
     assert sorted(re.findall(r"^  (\w+)", commands, re.MULTILINE)) == command_names()
     assert {name for names in GROUPS.values() for name in names} <= {*command_names()}
 
@@ -102,3 +106,17 @@ def test_a_command_does_not_speak_of_the_flag_p_which_it_does_not_have(monkeypat
     text, _ = shown("agent review", 80, monkeypatch)
     assert "With -p" not in text
     assert "Also write a report" in text
+
+
+@pytest.mark.parametrize("path", [p for p in COMMANDS if hasattr(COMMANDS[p], "default_command")])
+def test_a_command_with_subcommands_lists_or_shows_without_one(path: str, work: Path) -> None:
+    words = path.split()[1:]
+    default = COMMANDS[path].default_command
+    alone, whole = agent(words, work), agent([*words, default], work)
+    assert (alone.returncode, alone.stdout, alone.stderr) == (whole.returncode, whole.stdout, whole.stderr)
+    assert "Usage:" not in alone.stdout + alone.stderr
+    assert f"the same as {path} {default}." in " ".join(agent([*words, "--help"], work).stdout.split())
+
+
+def test_options_of_the_listing_need_no_subcommand(work: Path) -> None:
+    assert agent(["sessions", "--json"], work).stdout == "[]\n"

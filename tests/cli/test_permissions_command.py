@@ -128,3 +128,8 @@ def test_a_store_of_trust_that_cannot_be_read_is_named_with_the_reason(work: Pat
     (state / "trust.json").symlink_to("trust.json")
     done = agent(["permissions", "list"], work)
     assert f"{state}/trust.json cannot be read (Too many levels of symbolic links), so the trust" in done.stderr
+
+
+def test_a_project_that_has_nothing_to_trust_is_called_that(work: Path) -> None:
+    assert "trust      nothing to trust" in agent(["permissions", "list"], work).stdout
+    assert agent(["trust", "--show"], work).stdout == f"{work}: nothing to trust\n"

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.messages import AssistantMessage, UserMessage, is_user_message, user_text, without_note
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Text,
+    ToolCall,
+    UserMessage,
+    count_characters,
+    is_user_message,
+    user_text,
+    without_note,
+)
 from agent_cli.engine.loop import LAST_ROUND
 from agent_cli.session.history import LOST_MESSAGE
 from agent_cli.session.pending_plans import feedback_block
+from agent_tools.record import to_json
 
 
 @pytest.mark.parametrize("name", ["plan_mode", "plan_continue", "reminder", "compacted"])
@@ -38,3 +51,13 @@ def test_the_users_own_words(words: str) -> None:
 def test_a_person_may_begin_with_any_other_tag(text: str) -> None:
     assert is_user_message(UserMessage(text))
     assert not is_user_message(AssistantMessage(()))
+
+
+def test_what_is_worked_out_of_an_answer_is_no_part_of_it() -> None:
+    answer = AssistantMessage((Text("Hi"), ToolCall("1", "Read", {"path": "a"})))
+    fresh = answer.replace()
+    assert count_characters(answer) == count_characters(fresh) == len("Hi") + len(str({"path": "a"}))
+    assert [call.id for call in answer.calls] == ["1"]
+    for copied in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer)), answer.replace()):
+        assert (copied, copied.calls, to_json(copied)) == (fresh, fresh.calls, to_json(fresh))
+    assert answer.replace(parts=(Text("Hi"),)).calls == ()

@@ -98,7 +98,7 @@ def test_in_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_in_whoever_is_asked(tmp_path: Path) -> None:
     world = story(tmp_path, RUN, [call("Bash", command="ls")])
     world.deps = world.deps.replace(approver=raising)
-    assert "could not be asked about" in held(world).results[0].text
+    assert "could not be put to the user" in held(world).results[0].text
     assert not (tmp_path / "made").exists()
 
 

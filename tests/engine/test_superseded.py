@@ -55,7 +55,7 @@ def bash(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
         ([read("a"), (*read("a"), "error")], []),
         ([bash("make test"), (*bash("make test"), "error")], ["c0"]),
         # A skipped call points to the result before it.
-        ([read("a"), (*read("a"), f"{SKIPPED} round 1, where the same call was made. Use that result.")], []),
+        ([read("a"), (*read("a"), f"{SKIPPED} round 1, which made the same call. Use that result.")], []),
         # A line is not worth cutting; other tools may answer differently each time.
         ([(*read("a"), "short"), read("a")], []),
         ([("Mark", {"number": 1}), ("Mark", {"number": 1})], []),

@@ -174,7 +174,7 @@ def test_a_run_that_was_killed_has_the_tokens_of_its_messages(adapter: Any, work
 
 
 def test_the_commands_of_an_installation(adapter: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wheel = work.parent / "agent_cli-1.whl"
+    wheel = work.parent / "agent_at_hand-1.whl"
     wheel.write_text("")
     environment = Environment(work)
     tools = work.parent / "home/.local/bin"
@@ -187,8 +187,8 @@ def test_the_commands_of_an_installation(adapter: Any, work: Path, monkeypatch: 
 
     monkeypatch.setattr(agent, "exec_as_root", nothing)
     asyncio.run(agent.install(environment))
-    assert environment.uploaded == [(wheel, "/installed-agent/agent_cli-1.whl")]
-    assert (work / "uv.txt").read_text() == "tool install --force --python 3.12 /installed-agent/agent_cli-1.whl\n"
+    assert environment.uploaded == [(wheel, "/installed-agent/agent_at_hand-1.whl")]
+    assert (work / "uv.txt").read_text() == "tool install --force --python 3.12 /installed-agent/agent_at_hand-1.whl\n"
     assert "curl" in environment.needed
     done = asyncio.run(environment.exec(agent.get_version_command()))
     assert agent.parse_version(done.stdout)[0].isdigit()
@@ -222,7 +222,7 @@ def test_without_a_wheel_a_sentence_says_what_to_do(adapter: Any, work: Path, mo
         adapter.AgentCli(work, "openai/x").package()
     (work / "dist").mkdir()
     for number in (1, 2):
-        wheel = work / f"dist/agent_cli-{number}.whl"
+        wheel = work / f"dist/agent_at_hand-{number}.whl"
         wheel.write_text("")
         os.utime(wheel, (number, number))
-    assert adapter.AgentCli(work, "openai/x").package().endswith("agent_cli-2.whl")
+    assert adapter.AgentCli(work, "openai/x").package().endswith("agent_at_hand-2.whl")

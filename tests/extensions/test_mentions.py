@@ -15,6 +15,7 @@ from agent_tools.fs.workspace import Workspace
 def context(root: Path) -> ToolContext:
     (root / "n.txt").write_text("".join(f"line {n}\n" for n in range(1, 21)))
     (root / "my notes.txt").write_text("mine\n")
+    (root / "one.txt").write_text("x\n")
     return ToolContext(Workspace(root))
 
 
@@ -23,6 +24,7 @@ def context(root: Path) -> ToolContext:
     [
         ("@n.txt:3-4", '<file path="n.txt" lines="3-4">\nline 3\nline 4\n</file>'),
         ("(@n.txt:20).", '<file path="n.txt" lines="20-20">\nline 20\n</file>'),
+        ("@one.txt:1-9", '<file path="one.txt" lines="1-9">\nx\n[the file has 1 line]\n</file>'),
         ("@n.txt:19-40", '<file path="n.txt" lines="19-40">\nline 19\nline 20\n[the file has 20 lines]\n</file>'),
         ("@n.txt:9-2", '<file path="n.txt" lines="9-9">\nline 9\n</file>'),
         ('@"my notes.txt", @"none.txt"', '<file path="my notes.txt">\nmine\n</file>'),

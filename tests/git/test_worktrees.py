@@ -57,7 +57,7 @@ def test_changes_are_apart_and_it_is_reported_how_to_take_them(repo: Path) -> No
     assert (path / "a.txt").read_text() == "one\n"
     assert git(repo, "status", "--porcelain") == "M a.txt"
     assert git(repo, "branch", "--list", "agent/feat", "--format=%(refname)") == "refs/heads/agent/feat"
-    assert "new branch agent/feat. Uncommitted changes (1 file) stay where they are." in done.stderr
+    assert "new branch agent/feat. Uncommitted changes (1 file) are not copied." in done.stderr
     assert "1 file not committed (sub/new.txt)" in done.stderr
     assert "git merge agent/feat" in done.stderr
     assert not (repo.parent / "hooked").exists()

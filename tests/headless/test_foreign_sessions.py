@@ -204,7 +204,7 @@ def test_the_session_itself_goes_on_from_there_and_its_file_keeps_what_was(work:
     [
         (("a", "b"), None, "no message after"),
         (("a", "b", "c"), 2, "messages since that are not of that turn"),
-        (("a", "b", "c"), 4, "another turn's messages stand between"),
+        (("a", "b", "c"), 4, "messages of another turn are between"),
         (("a", "b"), 0, "no message after"),
     ],
 )

@@ -12,8 +12,13 @@ import pytest
 
 from agent_cli.cli import decide_calls
 from agent_cli.config.run_options import RunOptions
-from agent_cli.runtime.pending import reopen
+from agent_cli.core.decisions import defer
+from agent_cli.headless.run import deny
+from agent_cli.runtime import builder
+from agent_cli.runtime.environment import find_environment, read_settings
+from agent_cli.runtime.pending import open_session_agent, reopen
 from agent_cli.session.files import encode_record
+from agent_cli.session.store import SessionStore
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
@@ -268,3 +273,31 @@ def test_a_record_that_cannot_be_read_is_reported_of_once(work: Path) -> None:
     assert changed and "damaged" in agent(["-p", "-c", "2"], work).stderr
     again = agent(["-p", "-c", "3"], work)
     assert again.stdout == "three\n" and "damaged" not in again.stderr, again.stderr
+
+
+def test_a_waiting_session_is_read_once_and_built_once(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suspend(work, [{"calls": [once("one")]}, {"text": "Done."}])
+    for name, value in clean_env(work.parent / "home").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(work)
+    counts = {"read": 0, "built": 0}
+
+    def counting(name: str, function: Any) -> Any:
+        def counted(*args: Any, **more: Any) -> Any:
+            counts[name] += 1
+            return function(*args, **more)
+
+        return counted
+
+    monkeypatch.setattr(SessionStore, "load", counting("read", SessionStore.load))
+    monkeypatch.setattr(builder, "make_context", counting("built", builder.make_context))
+    run_env, options = find_environment(os.environ), RunOptions(continue_=True)
+    layers = read_settings(options, run_env)
+    agent = open_session_agent(options, run_env, layers, lambda on_ask: (deny, defer), print, attended=True)
+    try:
+        assert agent.restored is not None
+        assert agent.restored.waiting is not None
+        assert agent.conversation.suspended
+        assert counts == {"read": 1, "built": 1}
+    finally:
+        agent.close()

@@ -70,5 +70,5 @@ def test_another_message_does_not_lose_what_the_tool_gave(work: Path) -> None:
     gone_on = agent(["-c", "-p", "--model", model, "--output-format", "json", "leave it"], work, env)
     assert (gone_on.returncode, json.loads(gone_on.stdout)["result"]) == (0, "Fine."), gone_on.stderr
     [log] = (work.parent / "home/state").rglob("sessions/*/*.jsonl")
-    assert "Built 3 files.\\n\\nThe user answered in words; see their next message." in log.read_text()
+    assert "Built 3 files.\\n\\nThe user replied with a comment; see their next message." in log.read_text()
     assert (work / "builds").read_text() == "built\n"

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from agent_cli.core.hooks import HOOK_EVENTS, HookEvent, events_table
+from agent_cli.core.hooks import HOOK_EVENTS, HookEvent
 from agent_cli.engine.conversation import consume
 from agent_tools.cancel import CancelToken
 from tests.support.fork_server import ROOT
@@ -89,11 +89,6 @@ def test_the_example_in_python_refuses() -> None:
         data = {"tool_name": "Bash", "tool_input": {"command": text}}
         assert consume(names["hooks"].run("PreToolUse", data, CancelToken()), lambda event: None).verdict == verdict
     assert not names["hooks"].wants("PreToolUse", "Read")
-
-
-def test_the_table_of_events_is_written_from_the_rows() -> None:
-    section = PAGE.partition("\n## Events\n")[2].partition("\nAll get ")[0]
-    assert section.strip() == events_table().strip()
 
 
 def test_every_event_has_a_row() -> None:

@@ -330,5 +330,5 @@ def test_a_server_that_is_known_is_started_only_when_it_is_used(place: Path) -> 
     assert "ToolSearch" not in init["tools"]
     run(busy)
     count.write_text("Other words than the model was told.")
-    script(place / "s.toml", [replies[0], {"text": "done", "expect": "is not as it was listed"}])
+    script(place / "s.toml", [replies[0], {"text": "done", "expect": "is not the one listed"}])
     run(busy)

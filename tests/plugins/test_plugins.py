@@ -95,7 +95,7 @@ def test_a_no_changes_nothing_and_has_the_same_exit_code_everywhere(work: Path) 
 
 def _decline(work: Path, *words: str) -> None:
     terminal = Terminal(["plugin", *words], work)
-    terminal.expect("as it is now? [y/N]")
+    terminal.expect("? [y/N]")
     terminal.type("n")
     assert "Nothing was changed." in terminal.end()
     assert terminal.exit_code == 2

@@ -12,7 +12,17 @@ import pytest
 
 from agent_cli.core.results import Usage
 from agent_cli.providers import catalog
-from agent_cli.providers.catalog import ModelInfo, Prices, is_provider, known_models, lookup, newest_claude, price
+from agent_cli.providers.catalog import (
+    SHORT_NAMES,
+    ModelInfo,
+    Prices,
+    expand_short_name,
+    is_provider,
+    known_models,
+    lookup,
+    newest_claude,
+    price,
+)
 from agent_cli.providers.registry import PROVIDERS
 from agent_cli.providers.server_info import default_model
 from tests.support.fork_server import ROOT
@@ -169,9 +179,8 @@ def test_models_that_answer_only_on_the_responses_api_are_reported_apart() -> No
 def test_every_default_model_is_in_the_catalog_and_calls_tools() -> None:
     for provider in PROVIDERS:
         if provider.default:
-            info = lookup(provider.name, provider.default) or lookup(
-                provider.name, provider.model_prefix + provider.default
-            )
+            name = expand_short_name(provider.default) if provider.default in SHORT_NAMES else provider.default
+            info = lookup(provider.name, name) or lookup(provider.name, provider.model_prefix + name)
             assert info is not None and info.tools, provider.name
     assert default_model({"ANTHROPIC_API_KEY": "x"}) == f"anthropic/{newest_claude('sonnet')}"
 

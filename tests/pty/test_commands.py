@@ -17,7 +17,7 @@ def test_the_persons_commands_are_listed_expanded_and_never_before_ours(work: Pa
     model = script(work.parent / "s.toml", [{"text": "So it is.", "expect": "What of maps and land?"}])
     terminal = Terminal(["--model", model], work)
     terminal.ready()
-    terminal.type("/help")
+    terminal.type("/help prompts")
     assert "/ask [topic]" in terminal.expect("Ask about it")
     terminal.type("/asc")
     terminal.expect("Unknown command /asc. Did you mean /ask?")

@@ -13,13 +13,18 @@ from tests.support.scripts import call, script
 
 def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> None:
     keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
-    with Drawn([], work, **keys) as screen:
+    with Drawn([], work, rows=90, **keys) as screen:
         screen.wait("Which model?")
         screen.wait("Enter to decide later]")
         screen.line("openai")
         screen.wait("saved as `model`")
         screen.ready()
         screen.wait("· openai/")
+        screen.line("/status")
+        screen.wait(f"settings   {work.parent / 'home' / '.agentrc'}")
+        screen.line("/doctor")
+        screen.wait("sets model")
+        assert "problem  settings" not in screen.text() and "another file is broken" not in screen.text()
         screen.leave()
     kept = (work.parent / "home" / ".agentrc").read_text()
     assert kept.startswith('model = "openai/')
@@ -27,6 +32,22 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
         screen.ready()
         screen.wait("· openai/")
         assert "Which model?" not in screen.text()
+        screen.leave()
+
+
+def test_the_first_approval_says_once_what_the_sandbox_and_trust_mean(work: Path) -> None:
+    touch = [{"calls": [call("Bash", command=f"touch {name}")]} for name in "ab"]
+    with Drawn(["--model", script(work.parent / "s.toml", [*touch, {"text": "Done."}])], work) as screen:
+        screen.ready()
+        screen.line("go")
+        for name in "ab":
+            screen.wait(f"touch {name}")
+            screen.rest()
+            screen.type("y")
+        screen.wait("Done.")
+        shown = " ".join(screen.text().split())
+        assert shown.count("There is no sandbox here: commands that you allow can do what you can do.") == 1
+        assert shown.count("To trust a project means to use its own settings, hooks and commands.") == 1
         screen.leave()
 
 

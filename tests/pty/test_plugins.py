@@ -17,7 +17,7 @@ from tests.support.scripts import script
 def test_adding_one_shows_what_it_brings_and_asks(work: Path, answer: str) -> None:
     folder = plugin_folder(work.parent, hooks={"PreToolUse": command_hook("touch ran")})
     terminal = Terminal(["plugin", "add", str(folder)], work)
-    asked = terminal.expect("Trust tidy as it is now?")
+    asked = terminal.expect("Trust this version of tidy?")
     for part in ("/tidy:sweep", "tidy:dust", "PreToolUse: touch ran"):
         assert part in asked
     terminal.type(answer)

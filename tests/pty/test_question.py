@@ -360,7 +360,10 @@ def test_always_for_a_test_runner_spares_the_next_question(short: Path) -> None:
     assert "a always this session: pytest:*" in shown and "exactly: pytest tests/test_a.py -q" in shown
     terminal.type("?")
     shown = " ".join(terminal.expect("Allow?").split())
-    assert "a: adds the rule Bash(pytest:*) which allows every command that begins with `pytest`" in shown
+    assert (
+        "always this session: adds the rule Bash(pytest:*), which allows every command that begins with `pytest`"
+        in shown
+    )
     terminal.type("a")
     assert "rm -rf gone" in terminal.expect("Allow?"), "the second is not asked about"
     assert (short / "ran").read_text() == "ran tests/test_a.py -q\nran tests/test_b.py\n"

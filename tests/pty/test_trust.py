@@ -41,7 +41,8 @@ def test_a_yes_counts_from_then_on_until_something_changes(work: Path, model: st
     terminal = Terminal(["--model", model], work)
     assert "has changed since you trusted it: .agent/commands/deploy.md (changed)" in terminal.expect(ASKED)
     terminal.type("")
-    assert "was ignored" in terminal.expect("/help lists the commands")
+    shown = terminal.expect("/help lists the commands")
+    assert "Not trusted; you are asked again when it changes." in " ".join(shown.split()) and "was ignored" not in shown
     terminal.leave()
 
 
@@ -51,7 +52,7 @@ def test_a_no_leaves_the_project_untrusted_and_the_session_goes_on(work: Path, m
     terminal.expect(ASKED)
     terminal.type(answer)
     shown = terminal.expect("/help lists the commands")
-    assert "ignored: .agentrc (append_system_prompt, permissions.allow)" in shown
+    assert "Not trusted" in shown and "append_system_prompt" not in shown
     terminal.leave()
     assert "untrusted" in agent(["permissions", "list"], work).stdout
 
@@ -100,7 +101,7 @@ def test_ctrl_c_is_a_no_and_long_lines_cannot_pass_for_others(work: Path, model:
         assert len(begun) == 2 and begun[1] == "  - commands: deploy"
         screen.type("\x03")
         screen.ready()
-        screen.wait("(append_system_prompt)")
+        screen.wait("Not trusted")
         assert "\nagent 0" in screen.text()
         screen.leave()
 

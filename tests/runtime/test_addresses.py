@@ -131,7 +131,7 @@ def test_a_yes_counts_for_this_project_and_this_address(work: Path, tmp_path: Pa
     [
         (
             {"ANTHROPIC_BASE_URL": "https://api.anthropic.com@evil.example/"},
-            "Send requests for anthropic, with any key of yours, to evil.example?",
+            "Send requests for anthropic, with any of your keys, to evil.example?",
         ),
         ({"HTTPS_PROXY": "http://me:hunter2secret@evil.example:8080"}, "Send all requests through evil.example:8080?"),
         ({"ALL_PROXY": "evil.example:1080"}, "Send all requests through evil.example:1080?"),

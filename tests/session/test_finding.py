@@ -27,7 +27,13 @@ from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, contains_text, find_session
 from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import size, summaries_of_all_projects, summarize_session, summarize_sessions
+from agent_cli.session.summary import (
+    first_words,
+    size,
+    summaries_of_all_projects,
+    summarize_session,
+    summarize_sessions,
+)
 from agent_tools.results import CommandOutput
 from tests.support.hypothesis_examples import examples
 from tests.support.session_logs import answered, asked, called, ended, keep, session_id, turn
@@ -262,3 +268,8 @@ def test_messages_alone_are_enough(store: SessionStore) -> None:
 )
 def test_sizes_in_one_unit(count: int, said_so: str) -> None:
     assert size(count) == said_so
+
+
+def test_a_long_first_message_ends_in_an_ellipsis() -> None:
+    assert first_words("word " * 30).endswith("word…")
+    assert first_words("short\nand plain") == "short and plain"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
 from agent_cli.core.run_environment import UsageError
+from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.runtime.user_decision import UserDecision
 from agent_cli.terminal.dialogs import questions
@@ -213,6 +215,23 @@ def test_the_plain_front_end_says_what_matters_and_explains_on_request() -> None
     assert asked.startswith("? Run a command · Make a\n  touch a\n  deletes 2 files\n")
     assert "y yes · a always this session: touch a" in asked and "? explain" in asked
     assert "a fact" not in asked and "a fact" in explained and "asks because it runs a command" in explained
+
+
+def test_the_explanation_says_each_thing_once_and_names_no_hidden_key(tmp_path: Path) -> None:
+    gate = Policy(Workspace(tmp_path))
+    effects = (Effect("run", "cd . && python3 -m unittest -q"),)
+    decision = gate.decide("Bash", effects)
+    request = REQUEST.replace(
+        summary=f"Run: {effects[0].target}", effects=effects, reason=decision.reason, trusts=True,
+        facts=gate.facts("Bash", effects, decision).lines, always="Bash(python3 -m unittest:*)",
+        keeps=True, exact="Bash(python3 -m unittest -q)", grants=gate.describe_grant("Bash(python3 -m unittest:*)"),
+    )  # fmt: skip
+    lines = Lines("?", "y")
+    ask_approval(request, lines.dialogs.put, FILES)
+    explained = lines.shown.partition("Allow? ")[2].splitlines()
+    assert sum("not known to be read-only" in line for line in explained) == 1
+    assert not [line for line in explained if re.match(r"\s*[aAx]: ", line)]
+    assert any("trusting it: the project's own settings" in line for line in explained)
 
 
 @pytest.mark.parametrize(

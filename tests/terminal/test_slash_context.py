@@ -66,7 +66,9 @@ def test_a_new_command_is_one_file(work: Path, tmp_path: Path) -> None:
     model = script(tmp_path / "s.toml", [{"text": "Done."}])
     done = subprocess.run(
         [sys.executable, "-m", "agent_cli", "--plain", "--model", model],
-        cwd=work, env=env, input="/greet Ada\n/help\n", capture_output=True, text=True, check=True, timeout=60,
+        cwd=work, env=env, input="/greet Ada\n/help\n/help greet\n", capture_output=True, text=True, check=True,
+        timeout=60,
     )  # fmt: skip
     assert "Hello Ada in work." in done.stdout
-    assert "  /greet NAME         say hello\n" in done.stdout
+    assert "/help /greet\n" in done.stdout
+    assert "  /greet NAME                   say hello\n" in done.stdout

@@ -99,8 +99,8 @@ def test_a_folder_is_added_and_the_model_is_informed(work: Path) -> None:
         f"/add-dir {work.parent}",        "n", replies=[read, {"text": "Read.", "expect": "Rules of the other"}],
     )  # fmt: skip
     assert "../nowhere is not a folder." in shown
-    assert "counts as inside the workspace for this session." in shown
-    assert "is part of the workspace already." in shown
+    assert "is part of the workspace for this session." in shown
+    assert "is already part of the workspace." in shown
     assert "holds much more than a project" in shown and "Nothing was added." in shown
     assert any("The user added the folder" in text for text in sent(work))
     assert any("from elsewhere" in text for text in sent(work))

@@ -27,7 +27,7 @@ from tests.support.tool_bench import Bench
         ("Bash Grep", "Read", "src/odd", "src/odd does not exist. Use Bash with find to look for it."),
         ("LS", "Read", "lib/gone.py", "the nearest that does is '.'. Use LS to find the right path."),
         ("", "Read", "lib/gone.py", "nor does its directory; the nearest that does is '.'."),
-        ("Glob", "Read", "src/odd{x}", "src/odd{x} does not exist. Glob **/odd{x} may find where it is."),
+        ("Glob", "Read", "src/odd{x}", "src/odd{x} does not exist. Glob **/odd{x} may find it."),
         ("", "Read", "src/odd", "src/odd does not exist."),
         ("Bash", "Read", "large", "large is too large (60,000,000 bytes). Use Bash with sed, awk or head."),
     ],

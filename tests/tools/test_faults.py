@@ -107,7 +107,7 @@ def changed(bench: Bench) -> str:
 
 TABLE: FaultTable = {
     "nothing there": (missing, {
-        (*READERS, *EDITS, "NotebookEdit", *FOLDERS, "Grep"): "x does not exist. Glob **/x may find where it is.",
+        (*READERS, *EDITS, "NotebookEdit", *FOLDERS, "Grep"): "x does not exist. Glob **/x may find it.",
         "Write": "ok:Created x (1 line).", "Bash": "x: No such file or directory",
     }),
     "no directory either": (missing_below, {

@@ -92,7 +92,7 @@ def test_room_for_the_first_file_of_two_only(disk: Bench) -> None:
         {"file_path": "b", "old_string": "old", "new_string": "y" * 20_000},
     ]
     worked, text = outcome(disk, "MultiEdit", {"edits": edits})
-    assert not worked and "edit 2 of 2 (b): " in text and text.endswith("All files are as they were before this call.")
+    assert not worked and "edit 2 of 2 (b): " in text and text.endswith("All files were restored.")
 
 
 def test_commands_say_it_themselves(disk: Bench) -> None:

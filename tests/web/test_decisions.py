@@ -30,7 +30,7 @@ def test_one_hunk_of_two_is_allowed(browser: Browser, served: Served, size: tupl
     with reading(browser, served, size, session=session) as reader:
         page = reader.page
         page.get_by_label("a.txt, change 2").uncheck()
-        page.get_by_label("Words with your answer").fill("mind the tabs")
+        page.get_by_label("Your comment").fill("mind the tabs")
         press(page, "Allow 1 of 2 changes")
         expect(page.get_by_text("Half of it.")).to_be_visible()
         expect(page.locator(".question")).to_be_hidden()
@@ -41,7 +41,7 @@ def test_one_hunk_of_two_is_allowed(browser: Browser, served: Served, size: tupl
 def test_a_rejection_takes_its_words_to_the_model(browser: Browser, served: Served, size: tuple[int, int]) -> None:
     session = served.start([bash("touch made-by-web"), {"text": "As you say.", "expect": "use the other folder"}])
     with reading(browser, served, size, session=session) as reader:
-        reader.page.get_by_label("Words with your answer").fill("use the other folder")
+        reader.page.get_by_label("Your comment").fill("use the other folder")
         press(reader.page, "Reject")
         expect(reader.page.get_by_text("As you say.")).to_be_visible()
         expect(reader.page.get_by_text("Rejected by owner: use the other folder")).to_be_visible()
@@ -118,7 +118,7 @@ def test_a_plan_is_sent_back_with_words_and_then_approved(browser: Browser, serv
     with reading(browser, served, session=session) as reader:
         page = reader.page
         expect(page.locator(".question").get_by_role("heading", name="Plan 1")).to_be_visible()
-        page.get_by_label("Words with your answer").fill("name it two")
+        page.get_by_label("Your comment").fill("name it two")
         press(page, "Request changes")
         expect(page.locator(".question").get_by_role("heading", name="Plan 2")).to_be_visible()
         page.get_by_label("Mode for the work").select_option("acceptEdits")
@@ -182,7 +182,7 @@ def test_a_key_does_not_answer_the_question_that_has_just_appeared(browser: Brow
         expect(page.locator(".question pre")).to_have_text("touch key-2")
         page.keyboard.press("a")
         page.keyboard.press("r")
-        expect(page.get_by_label("Words with your answer")).to_be_focused()
+        expect(page.get_by_label("Your comment")).to_be_focused()
         assert (
             len([item for item in served.ask(f"/v1/sessions/{session}/pending")["items"] if not item.get("decided")])
             == 1
@@ -204,7 +204,7 @@ def test_words_keep_the_focus_when_the_answer_to_the_last_decision_comes_late(br
         page.keyboard.press("a")
         expect(page.locator(".question pre")).to_have_text("touch late-2")
         page.keyboard.press("r")
-        words = page.get_by_label("Words with your answer")
+        words = page.get_by_label("Your comment")
         expect(words).to_be_focused()
         [(route, response)] = held
         route.fulfill(response=response)
@@ -226,7 +226,7 @@ def test_words_that_are_being_written_keep_the_focus_when_another_question_goes(
         assert "decided" in served.ask(f"/v1/sessions/{session}/decisions", decision)
         expect(page.get_by_text("1 of 2")).to_have_count(0)
         page.keyboard.type("all, a way")
-        expect(page.get_by_label("Words with your answer")).to_have_value("not at all, a way")
+        expect(page.get_by_label("Your comment")).to_have_value("not at all, a way")
         assert not (served.work / "word-1").exists()
 
 

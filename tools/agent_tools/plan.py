@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import TodoItem, TodoView
-from agent_tools.text import one_line, parse_number, shorten
+from agent_tools.text import counted, one_line, parse_number, shorten
 
 # Lists of a plan: arguments of ExitPlanMode to the headings of their sections in the text.
 SECTIONS = {
@@ -37,7 +37,7 @@ class PlanFormatError(ValueError):
 class ExitPlanModeArgs(Value):
     """The arguments of ExitPlanMode: a plan as text, and lists of its parts."""
 
-    plan: Annotated[str, "The plan in markdown: what changes, in which order, how it is verified"]
+    plan: Annotated[str, "The plan in markdown: the changes, their order, how they are verified"]
     steps: Annotated[tuple[str, ...], "The steps, in order, for the todo list"] = ()
     files_to_create: Annotated[tuple[str, ...], "path: purpose"] = ()
     files_to_modify: tuple[str, ...] = ()
@@ -299,7 +299,11 @@ class PlanProgress(Tool[PlanProgressArgs]):
             plan[now] = plan[now].replace(status="in_progress")
         ctx.plan = tuple(plan)
         left = sum(t.status in ("pending", "in_progress") for t in plan)
-        open_now = f"{left} of {len(plan)} steps are open." if left else "All steps are done."
+        open_now = (
+            f"{left} of {counted(len(plan), 'step')} {'is' if left == 1 else 'are'} open."
+            if left
+            else "All steps are done."
+        )
         return ToolResult(f"{added or 'Noted. '}{open_now}", TodoView(ctx.plan))
 
 
@@ -353,7 +357,7 @@ class TodoWrite(Tool[TodoWriteArgs]):
             return ToolResult("The plan is empty now.", TodoView(()))
         now = next((item.content for item in ctx.plan if item.status == "in_progress"), None)
         left = sum(item.status in ("pending", "in_progress") for item in ctx.plan)
-        text = f"Plan noted: {len(ctx.plan)} steps, {left} open."
+        text = f"Plan noted: {counted(len(ctx.plan), 'step')}, {left} open."
         return ToolResult(f"{text} In progress: {one_line(now)}." if now else text, TodoView(ctx.plan))
 
 

@@ -147,7 +147,7 @@ def _renamed(
         if found.get(name) is None:
             found[name], given[name] = value, key
         elif value is not None and value != found[name]:
-            mistakes.append(f"{given[name]!r} and {key[:60]!r} mean the same argument and differ: give one of them.")
+            mistakes.append(f"{given[name]!r} and {key[:60]!r} are the same argument with different values: give one.")
     return found
 
 

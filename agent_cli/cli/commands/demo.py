@@ -66,7 +66,7 @@ CONNECT_HELP = """\
   A model, by a key or on this machine:
     export ANTHROPIC_API_KEY=...    # or OPENAI_API_KEY, GEMINI_API_KEY, ...
     ollama serve                    # then: agent --model ollama/NAME
-  Then type `agent` in your repository. `agent doctor` says what is missing."""
+  Then type `agent` in your repository. `agent doctor` checks your setup."""
 
 
 def run_demo(yes: bool, keep: bool, slowness: float = 1) -> int:

@@ -144,8 +144,8 @@ def _unattended(
     if in_container(run_env.env):
         return ["--permission-mode=bypassPermissions"], sandbox, "commands run without a sandbox, in this container"
     raise UsageError(
-        "There is no sandbox for commands here (agent doctor says why): run this in a container, or let the models run "
-        "any command with your permissions: --permission-mode bypassPermissions."
+        "There is no sandbox for commands here (agent doctor explains why): run this in a container, or let the models "
+        "run any command with your permissions: --permission-mode bypassPermissions."
     )
 
 

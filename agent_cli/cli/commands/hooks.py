@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, with_run_options
+from agent_cli.cli.app import AsJson, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -34,7 +34,7 @@ from agent_tools.text import one_line
 _MAX_ENV_FILE_BYTES = 1 << 20
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 
 
 class HookListEntry(Value):
@@ -61,7 +61,7 @@ def front_matter_rows(found: Extensions) -> list[HookListEntry]:
 @app.command("list", epilog=examples("agent hooks list"))
 @with_run_options("settings", "trust")
 def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
-    """List the hooks in the order they run, where they are configured, and whether they run."""
+    """List the hooks in the order they run, with their source, and whether they run."""
     run_env = find_environment(os.environ)
     layers = _layers(options, run_env)
     rows = hook_rows(layers) + front_matter_rows(

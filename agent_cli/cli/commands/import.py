@@ -115,7 +115,7 @@ def _codex(home: Path) -> Iterator[ForeignItem]:
     reasons = {
         "approval_policy": "choose a permission mode: permissions.mode",
         "sandbox_mode": "commands run in the sandbox as the table [sandbox] says",
-        "projects": "you are asked about a project when you first work in it",
+        "projects": "agent asks whether to trust a project when you first work in it",
         "notify": "a hook for the event Notification does that",
         "profiles": "settings of a single run go into a file for --settings",
         "model_providers": "addresses are base_url, or variables as docs/models.md says",
@@ -287,7 +287,8 @@ def _login(program: str, path: Path) -> Iterator[ForeignItem]:
 @app.command(epilog=examples("agent import", "agent import codex gemini --apply"))
 def import_settings(
     programs: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROGRAM]...", help=f"Of these: {one_of(PROGRAMS)}; all by default.")
+        list[str] | None,
+        typer.Argument(metavar="[PROGRAM]...", help=f"Programs to import from: {one_of(PROGRAMS)}; all by default."),
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Write it; without this nothing is changed.")] = False,
     as_json: AsJson = False,

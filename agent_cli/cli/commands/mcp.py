@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, check_choice, with_run_options
+from agent_cli.cli.app import AsJson, ListingGroup, check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -48,7 +48,7 @@ with lazy_imports():
     )
     from agent_cli.mcp import manager  # the SDK, half a second
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 _SCOPES = ("user", "project")
 _TRANSPORTS = ("stdio", "http", "sse")
 Name = Annotated[
@@ -146,7 +146,7 @@ def add_server(
         typer.Option("--transport", "-t", metavar="TRANSPORT", callback=check_choice(("", *_TRANSPORTS)),
                      autocompletion=completion.one_of_choices(_TRANSPORTS),
                      help=f"How to connect: {one_of(_TRANSPORTS)}.",
-                     show_default="http for a URL, else stdio"),
+                     show_default="http for a URL, otherwise stdio"),
     ] = "",
     env: Annotated[
         list[str] | None,
@@ -314,7 +314,7 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
 
 @app.command("approve", epilog=examples("agent mcp approve git"))
 def approve_server(name: Name) -> int:
-    """Approve a project server as it is declared now, and the tools of a server as they are now."""
+    """Approve the present declaration of a project server, and the present tools of a server."""
     run_env, layers, every = load_servers()
     found = find_server(name, every, layers)
     echo("\n".join(declaration_lines(found, run_env, layers)))

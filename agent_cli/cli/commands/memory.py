@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.cli.app import AsJsonObject, with_run_options
+from agent_cli.cli.app import AsJsonObject, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -17,7 +17,7 @@ from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_
 from agent_cli.runtime.environment import find_environment, memory_sources, read_settings
 from agent_cli.runtime.tools import make_context, make_workspace
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 
 
 @app.callback()

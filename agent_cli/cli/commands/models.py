@@ -1,4 +1,4 @@
-"""List known models with their window and price."""
+"""List the models that can be used here, with their window and price."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, print_warning, table
-from agent_cli.providers.catalog import ModelInfo, known_models, lookup
-from agent_cli.providers.resolve import ModelSetupError, resolve
-from agent_cli.providers.server_info import default_model
+from agent_cli.providers.catalog import ModelInfo, known_models, price_per_million
+from agent_cli.providers.offers import MAX_ON_SCREEN, can_work, in_shares, newest_models, usable_models
+from agent_cli.providers.registry import PROVIDERS
+from agent_cli.providers.server_info import served_models
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.models import wire_api_of
+from agent_cli.runtime.models import current_model_name
 from agent_tools.record import Value
-from agent_tools.text import escape_controls
+from agent_tools.text import counted, escape_controls
 
-MARKS = {"configured": "*", "default": "+"}
-LEGEND = "Prices are dollars per million tokens."
+_HEADER = ("", "MODEL", "WINDOW", "MAX OUTPUT", "INPUT $/M", "OUTPUT $/M")
+# Providers whose models are shown if none can be used.
+_MAX_SAMPLE_PROVIDERS = 4
 
 
 class CurrentModel(Value):
-    """The model that a run would use now. origin: "configured", or "default" if it was found."""
+    """The model that a run would use now, "" for none. origin: "configured", or "default" if it was found."""
 
     name: str
     origin: str
@@ -36,36 +38,69 @@ class CurrentModel(Value):
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog=examples("agent models", "agent models claude"))
+@app.command(epilog=examples("agent models", "agent models claude", "agent models --all"))
 def models(
     search: Annotated[
         str, typer.Argument(help="Part of a name.", metavar="[SEARCH]", autocompletion=completion.complete_models)
     ] = "",
+    show_all: Annotated[
+        bool, typer.Option("--all", help="List all known models: also of other providers, and old ones.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
-    chosen = current_model()
-    listed = _with_current(known_models(search), chosen, search)
-    if not listed:
+    current = _current_model()
+    usable = usable_models(os.environ, current.name, served_models(os.environ))
+    sample = not usable and not search and not show_all
+    found = _sample() if sample else _found(usable, search, show_all=show_all)
+    if not any(found):
         print_notice(
-            f"No known model's name contains {escape_controls(search)!r}; models that are not listed can be used too."
+            f"No known model's name contains {escape_controls(search)!r}; you can also use a model that is not listed."
         )
         return 1
+    shown = [m for listed in found for m in listed]
     if as_json:
-        print_json([_to_json(m, chosen) for m in listed])
+        print_json([_to_json(m, current) for m in shown])
         return 0
-    rows = [_row(m, chosen) for m in listed]
-    header = ("", "MODEL", "WINDOW", "MAX OUTPUT", "INPUT $/M", "OUTPUT $/M")
-    lines = table(header, rows, frozenset((2, 3, 4, 5)))
-    note = f"{len(listed)} model{'' if len(listed) == 1 else 's'}. {LEGEND}"
-    if chosen and any(m.name == chosen.name for m in listed):
-        words = {"configured": "the configured model", "default": "found, and used because none is configured"}
-        note += f" {MARKS[chosen.origin]} {words[chosen.origin]}."
-    echo("\n".join(lines))
-    print_notice(note)
+    if not show_all:
+        shown = in_shares(found, MAX_ON_SCREEN)
+    echo("\n".join(table(_HEADER, [_row(m, current) for m in shown], frozenset((2, 3, 4, 5)))))
+    if sample:
+        print_notice("No provider is configured yet; these are models of some. See agent doctor.")
+    left = sum(map(len, found)) - len(shown)
+    more = f"{left:,} more" if left else "More"
+    print_notice(
+        f"{counted(len(shown), 'model')}; prices per million tokens.{_legend(shown, current)}"
+        + ("" if show_all else f" {more}: --all{'' if search else ', or agent models NAME'}.")
+    )
     return 0
 
 
-def current_model() -> CurrentModel | None:
+def _found(usable: list[list[ModelInfo]], search: str, *, show_all: bool) -> list[list[ModelInfo]]:
+    """Return the models to list, by provider: with a search of every provider, those that can be used first."""
+    words = search.lower().split()
+    found = [[m for m in models if all(w in m.name.lower() for w in words)] for models in usable]
+    if not words and not show_all:
+        return found
+    listed = {m.name for models in found for m in models}
+    others = [m for m in known_models(search) if m.name not in listed and (show_all or can_work(m))]
+    order = {provider.name: index for index, provider in enumerate(PROVIDERS)}
+    others.sort(key=lambda m: order.get(m.provider, len(order)))
+    return [*found, others]
+
+
+def _sample() -> list[list[ModelInfo]]:
+    names = [provider.name for provider in PROVIDERS[:_MAX_SAMPLE_PROVIDERS]]
+    known = known_models(providers=names)
+    return [newest_models(known, name) for name in names]
+
+
+def _legend(shown: list[ModelInfo], current: CurrentModel) -> str:
+    if all(m.name != current.name for m in shown):
+        return ""
+    return " * is the default, set in your settings." if current.origin == "configured" else " * is the default."
+
+
+def _current_model() -> CurrentModel:
     """Return the model that a run would use here.
 
     An error in the settings is reported, but does not prevent the list.
@@ -76,31 +111,12 @@ def current_model() -> CurrentModel | None:
     except UsageError as mistake:
         print_warning(f"{escape_controls(str(mistake))}")
         settings = Settings()
-    try:
-        name = settings.model or default_model(run_env.env)
-        wire_api = wire_api_of(settings)
-        resolved = resolve(
-            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=run_env.env
-        )
-    except ModelSetupError:
-        # It cannot be called without its key, but it is still the configured model.
-        return CurrentModel(settings.model, "configured") if settings.model else None
-    return CurrentModel(resolved.name, "configured" if settings.model else "default")
+    return CurrentModel(current_model_name(settings, run_env), "configured" if settings.model else "default")
 
 
-def _with_current(models: list[ModelInfo], chosen: CurrentModel | None, search: str) -> list[ModelInfo]:
-    """Add the chosen model to the list even if the catalog does not know it (usually a local one)."""
-    if chosen is None or any(m.name == chosen.name for m in models) or chosen.name.startswith("scripted:"):
-        return models
-    if not all(word in chosen.name.lower() for word in search.lower().split()):
-        return models
-    provider, _, model = chosen.name.partition("/")
-    return [lookup(provider, model) or ModelInfo(name=chosen.name, provider=provider), *models]
-
-
-def _row(model: ModelInfo, chosen: CurrentModel | None) -> tuple[str, ...]:
-    mark = MARKS[chosen.origin] if chosen and chosen.name == model.name else ""
-    price_in, price_out = _prices(model)
+def _row(model: ModelInfo, current: CurrentModel) -> tuple[str, ...]:
+    mark = "*" if current.name == model.name else ""
+    price_in, price_out = price_per_million(model)
     return (
         mark,
         model.name,
@@ -111,8 +127,8 @@ def _row(model: ModelInfo, chosen: CurrentModel | None) -> tuple[str, ...]:
     )
 
 
-def _to_json(model: ModelInfo, chosen: CurrentModel | None) -> dict[str, Any]:
-    price_in, price_out = _prices(model)
+def _to_json(model: ModelInfo, current: CurrentModel) -> dict[str, Any]:
+    price_in, price_out = price_per_million(model)
     return {
         "name": model.name,
         "provider": model.provider,
@@ -125,16 +141,8 @@ def _to_json(model: ModelInfo, chosen: CurrentModel | None) -> dict[str, Any]:
         "vision": bool(model.vision),
         "pdf": bool(model.pdf),
         "deprecated": model.deprecated or None,
-        "chosen": chosen.origin if chosen and chosen.name == model.name else None,
+        "chosen": current.origin if current.name == model.name else None,
     }
-
-
-def _prices(model: ModelInfo) -> tuple[float | None, float | None]:
-    """Return input and output price in dollars per million tokens, for the smallest request size."""
-    if not model.prices:
-        return None, None
-    first = model.prices[0]
-    return tuple(None if p is None else round(p * 1_000_000, 6) for p in (first.input, first.output))  # type: ignore[return-value]
 
 
 def _count(number: int | None) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, AsJsonObject, with_run_options
+from agent_cli.cli.app import AsJson, AsJsonObject, ListingGroup, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Decision, Level
@@ -40,7 +40,7 @@ from agent_tools.text import counted, escape_controls, one_line
 PRECEDENCE = ("deny", "ask", "allow")
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 GivenRules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="Add this rule.")]
 
 
@@ -118,8 +118,7 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
             }
         )  # fmt: skip
         return 0
-    trust_status = f"{trust.state} ({trust.by})" if trust.by else trust.state
-    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(run_env.root)), ("trust", trust_status)):
+    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(run_env.root)), ("trust", trust.label)):
         echo(f"{name:<9}  {one_line(value)}")
     echo("")
     if rules:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.cli.app import AsJson
+from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.layers import Layers
@@ -31,10 +31,10 @@ from agent_cli.plugins.store import PluginStore, fingerprint_folder, is_enabled
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_tools.text import counted, one_line, shorten
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
-markets = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
+markets = typer.Typer(cls=ListingGroup, add_completion=False)
 app.add_typer(markets, name="marketplace", help="Add, list and remove marketplaces, which list plugins.")
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Trust it as it is, without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Trust it without asking.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.")]
 Market = Annotated[str, typer.Argument(metavar="NAME", help="Name of the marketplace.")]
 
@@ -91,7 +91,7 @@ def _install(store: PluginStore, source: str, run_env: RunEnvironment, *, yes: b
                 echo(f"{staged.plugin.name} is up to date.")
                 return 0
             _show(staged)
-            if not _confirm_trust(f"Trust {staged.plugin.name} as it is now?", yes=yes):
+            if not _confirm_trust(f"Trust this version of {staged.plugin.name}?", yes=yes):
                 return 2
             done = "updated" if staged.plugin.name in store.plugins else "added"
             accept(store, staged)
@@ -113,7 +113,7 @@ def _confirm_trust(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not can_ask():
-        echo("Nothing was changed. To trust it as shown: the same command with --yes.")
+        echo("Nothing was changed. To trust it as shown, repeat the command with --yes.")
         return False
     if confirm(question):
         return True
@@ -198,12 +198,12 @@ def trust_again(name: Name, yes: Yes = False) -> int:
         digest = fingerprint_folder(store.files_of(name))
         plugin = read_plugin(store.files_of(name), store.data_of(name), entry.entry, entry.source)
         _describe(plugin, one_line(entry.source))
-        if not _confirm_trust(f"Trust {name} as it is now?", yes=yes):
+        if not _confirm_trust(f"Trust this version of {name}?", yes=yes):
             return 2
         trust_plugin(store, name, digest)
     except (PluginError, OSError) as error:
         raise UsageError(_as_sentence(error)) from None
-    echo(f"{name} is trusted as it is now.")
+    echo(f"This version of {name} is trusted.")
     return 0
 
 
@@ -233,7 +233,7 @@ def update_plugins(
 @app.command("remove", epilog=examples("agent plugin remove hookify"))
 def remove_one(
     name: Name,
-    data: Annotated[bool, typer.Option("--data", help="Delete the files that it made, too.")] = False,
+    data: Annotated[bool, typer.Option("--data", help="Also delete the files that it created.")] = False,
 ) -> int:
     """Remove a plugin and its files."""
     _, store = _open_store()
@@ -321,7 +321,7 @@ def list_markets(
 def update_markets(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the marketplace; all by default.")] = "",
 ) -> int:
-    """Update the lists of marketplaces; plugins stay as they are."""
+    """Update the lists of marketplaces; plugins do not change."""
     run_env, store = _open_store()
     if name and name not in store.marketplaces:
         raise UsageError(f"There is no marketplace {shorten(one_line(name), 60)}.")

@@ -76,7 +76,7 @@ _MAX_DIFF_CHARS, _MAX_FILE_CHARS, _CHARS_PER_WINDOW_TOKEN = 240_000, 60_000, 1.2
 )  # fmt: skip
 def review(
     options: RunOptions,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]...", help="What to look for.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[REQUEST]...", help="What to look for.")] = None,
     base: Annotated[
         str, typer.Option("--base", metavar="REF", help="Review the changes of this branch since it diverged from REF.")
     ] = "",
@@ -183,7 +183,7 @@ def _prompt(target: ReviewTarget, request: str, window: int | None) -> str:
     where = "Read only what the diff has: the files here are of another version." if target.elsewhere else ""
     limit = min(_MAX_DIFF_CHARS, int(window * _CHARS_PER_WINDOW_TOKEN)) if window else _MAX_DIFF_CHARS
     shown = _fit_diff(target.diff, limit)
-    words = f"\nThe user asks besides: {request}\n" if request else ""
+    words = f"\nThe user also asks: {request}\n" if request else ""
     text = prompt("review_change")
     for name, value in (("title", target.title), ("where", where), ("request", words)):
         text = text.replace(f"{{{name}}}", value)

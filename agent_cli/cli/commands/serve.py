@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from agent_cli.cli.app import AsJson, check_choice
+from agent_cli.cli.app import AsJson, ListingGroup, check_choice
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import ServeSettings
@@ -27,7 +27,7 @@ from agent_cli.session.store import state_folder
 from agent_tools.text import counted, one_line
 
 app = typer.Typer(invoke_without_command=True, add_completion=False)
-tokens = typer.Typer(no_args_is_help=True, add_completion=False)
+tokens = typer.Typer(cls=ListingGroup, add_completion=False)
 app.add_typer(tokens, name="token", help="Add, list and revoke the tokens that requests need.")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, as decisions show it.")]
@@ -144,7 +144,7 @@ def add_token(
         str,
         typer.Option(
             "--role", metavar="ROLE", callback=check_choice(ROLES),
-            help=f"{one_of(ROLES).capitalize()}: see; decide what waits, too; start, steer and undo, too.",
+            help=f"{one_of(ROLES).capitalize()}: see sessions; also decide waiting calls; also start, steer and undo.",
         ),
     ] = "read",
 ) -> int:  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson
+from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.commands.show import find_log, show_log, to_plain
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.questions import can_ask, confirm
@@ -40,14 +40,14 @@ from agent_tools.text import counted, shorten
 with lazy_imports():
     from agent_cli.session import export  # with the parser of markdown
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 
 
 Every = Annotated[bool, typer.Option("--all-projects", "-A", help="Include all projects, also moved and removed ones.")]
 One = Annotated[
     str,
     typer.Argument(
-        help="ID or its beginning, name, or words; the latest by default.",
+        help="ID or its beginning, its name, or part of its text; the latest by default.",
         metavar="[SESSION]",
         autocompletion=completion.complete_sessions,
     ),
@@ -83,7 +83,7 @@ def list_sessions(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every field.")] = False,
     every: Every = False,
     search: Annotated[
-        str, typer.Option("--search", "-s", metavar="WORDS", help="Only sessions containing all these words.")
+        str, typer.Option("--search", "-s", metavar="TEXT", help="Only sessions containing all these words.")
     ] = "",
 ) -> int:
     """List the sessions of this project, the latest first."""
@@ -173,7 +173,9 @@ def remove_sessions(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(
-            help="IDs, names, or words.", metavar="[SESSION...]", autocompletion=completion.complete_sessions
+            help="IDs, names, or text in them.",
+            metavar="[SESSION...]",
+            autocompletion=completion.complete_sessions,
         ),
     ] = None,
     older_than: Annotated[
@@ -245,7 +247,7 @@ def export_session(
     session: One = "",
     kind: Annotated[
         str, typer.Option("--format", "-f", help=f"Format: {one_of(_EXPORTS)}.", metavar="FORMAT",
-                          show_default="from the name of FILE, else markdown",
+                          show_default="from the name of FILE, otherwise markdown",
                           autocompletion=completion.one_of_choices(_EXPORTS))
     ] = "",
     output: Annotated[

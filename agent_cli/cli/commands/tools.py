@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import with_run_options
+from agent_cli.cli.app import ListingGroup, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -44,7 +44,7 @@ from agent_tools.registry import BUILTIN
 from agent_tools.results import Media
 from agent_tools.text import escape_controls
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=ListingGroup, add_completion=False)
 
 
 @app.command("list", epilog=examples("agent tools list"))

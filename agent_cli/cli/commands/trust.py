@@ -1,4 +1,4 @@
-"""Trust a repository as it is now, with its settings, commands, agents and hooks."""
+"""Trust a repository, with its present settings, commands, agents and hooks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
     files = project_files(run_env)
     layers = read_settings(RunOptions(), run_env)
     trust = layers.trust
-    echo(f"{one_line(str(run_env.root))}: {trust.state}{f' ({trust.by})' if trust.by else ''}")
+    echo(f"{one_line(str(run_env.root))}: {trust.label}")
     phrases = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]
     for phrase in (*(f"changed: {c}" for c in trust.changed), *phrases, *trust.needs_trust):
         echo(f"  {one_line(phrase)}")

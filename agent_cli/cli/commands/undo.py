@@ -1,4 +1,4 @@
-"""Undo what the last turn of a session changed, by commands too."""
+"""Undo the changes of the last turn of a session, including changes by commands."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from agent_cli.headless.output import echo
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_tools.fs.safe_files import read_regular
-from agent_tools.text import escape_controls, parse_number
+from agent_tools.text import counted, escape_controls, parse_number
 
 app = typer.Typer(add_completion=False)
 _MAX_FILE_BYTES = 20_000_000
@@ -34,7 +34,7 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
     except OSError as error:
         raise UsageError(f"{escape_controls(name)} cannot be read: {error.strerror or error}.") from None
     if int(number) > len(lines):
-        raise UsageError(f"{escape_controls(name)} has {len(lines)} lines.")
+        raise UsageError(f"{escape_controls(name)} has {counted(len(lines), 'line')}.")
     try:
         store = undo_manager(run_env, read_settings(RunOptions(), run_env).settings(), "none").store
         found = blame_line(store, path, int(number), lines)

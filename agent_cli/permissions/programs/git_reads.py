@@ -42,7 +42,7 @@ _HISTORY = reading_row("text", "puszwbiEFPqRacgtm", "nUSGL",
     "min-parents max-parents anchored src-prefix dst-prefix encoding since-as-filter expand-tabs? no-walk?",
     numbers=True, optional="MCB", strict=True,
 )  # fmt: skip
-_SUBCOMMANDS: dict[str, Row] = {
+SUBCOMMANDS: dict[str, Row] = {
     "status": reading_row("text", "sbvz", "", "short branch long verbose ahead-behind no-ahead-behind show-stash "
         "renames "
         "no-renames null",
@@ -102,7 +102,7 @@ _SUBCOMMANDS: dict[str, Row] = {
         strict=True, numbers=True,
     ),
 }  # fmt: skip
-_NESTED = {
+NESTED = {
     ("stash", "list"): _HISTORY,
     ("stash", "show"): _HISTORY,
     ("reflog", "show"): _HISTORY,
@@ -177,13 +177,13 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
     name = queue.pop(0)
     if name == "config" and only_gets(queue[:1]) and len(queue) == 1 and "." in queue[0]:
         queue.insert(0, "--get")  # a lone key asks for its value; a word without a dot is a subcommand
-    options = _NESTED.get((name, queue[0])) if queue else None
+    options = NESTED.get((name, queue[0])) if queue else None
     if options is not None:
         name = f"{name} {queue.pop(0)}"
     elif name == "reflog" and not (queue and queue[0][:1] != "-"):
         options = _HISTORY
     else:
-        options = _SUBCOMMANDS.get(name)
+        options = SUBCOMMANDS.get(name)
     if options is None:
         return f"git {name}"
     read = parse_words(options, [Word(text) for text in queue])

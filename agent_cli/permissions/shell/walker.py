@@ -118,7 +118,7 @@ class Walk:
                     self.statement(node["Stmt"], scope)
             case "FuncDecl":
                 lost = scope.copy()
-                lost.lose("it stands in a function")
+                lost.lose("it is in a function")
                 self.statement(node["Body"], lost)
                 scope.lose("a function is defined in it")
             case "CoprocClause":

@@ -328,7 +328,7 @@ class Approval {
       item.exact ? always(`Always exactly ${ruleWords(item.exact, item.cwd)}`, { rule: item.exact, scope: "session" }) : null,
       panel.role === "start" && this.command && typeof item.arguments?.command === "string" ? button("Edit", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }) : null,
     ];
-    const words = panel.words("Words with your answer", "Words with your answer (optional)");
+    const words = panel.words("Your comment", "Add a comment (optional)");
     return [words, h("div", { class: "choices" }, choices)];
   }
 
@@ -486,7 +486,7 @@ class Plan {
       h("option", { value: "" }, "Ask before changes"),
       h("option", { value: "acceptEdits" }, MODES.acceptEdits),
     );
-    const words = panel.words("Words with your answer", "What to change, or a comment");
+    const words = panel.words("Your comment", "What to change, or a comment");
     return [
       words,
       h(
@@ -495,7 +495,7 @@ class Plan {
         h("div", { class: "with-mode" }, button("Approve", { kind: "primary", "aria-keyshortcuts": "a", on: () => this.approve() }), labelled("Mode for the work", this.mode, { hidden: true })),
         button("Request changes", { "aria-keyshortcuts": "r", on: () => this.refuse() }),
         panel.role === "start" ? button("Edit plan", { kind: "quiet", on: (event) => this.edit(event.currentTarget) }) : null,
-        button("Cancel the work", { kind: "danger", on: () => panel.send({ verdict: "reject" }) }),
+        button("Cancel the task", { kind: "danger", on: () => panel.send({ verdict: "reject" }) }),
       ),
     ];
   }
@@ -554,7 +554,7 @@ class Review {
 
   foot() {
     const { panel } = this;
-    const words = panel.words("Words with your answer", "What to change, or a comment");
+    const words = panel.words("Your comment", "What to change, or a comment");
     return [
       words,
       h(

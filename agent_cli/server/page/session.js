@@ -101,7 +101,7 @@ export class SessionView {
 
   compose() {
     this.message = h("textarea", { rows: "1", placeholder: "Message", "aria-keyshortcuts": "m" });
-    this.how = h("select", {}, h("option", { value: "steer" }, "Now, into the work"), h("option", { value: "queue" }, "After this turn"));
+    this.how = h("select", {}, h("option", { value: "steer" }, "Send now"), h("option", { value: "queue" }, "After this turn"));
     this.howField = labelled("When the model gets it", this.how, { hidden: true });
     this.send = button("Send", { kind: "primary", icon: "send" });
     this.send.type = "submit";
@@ -395,7 +395,7 @@ export class SessionView {
     const queued = (this.session.queued || []).filter((one) => one.text !== said);
     this.queued.hidden = !queued.length;
     this.queued.replaceChildren(
-      ...queued.map((one) => h("li", {}, h("span", { class: "tag" }, one.how === "queue" ? "after this turn" : "soon"), " ", visible(oneLine(one.text)))),
+      ...queued.map((one) => h("li", {}, h("span", { class: "tag" }, one.how === "queue" ? "after this turn" : "with the next step"), " ", visible(oneLine(one.text)))),
     );
   }
 

@@ -6,6 +6,13 @@ import { exact } from "./lookalikes.js";
 import { MODES, shortCount, visible } from "./text.js";
 
 const LAST = "agent.start";
+// The choice that replaces the list by the whole one.
+const MORE = "...";
+
+function described(model) {
+  const price = model.input_price === null ? "" : `, $${model.input_price} / $${model.output_price} per million`;
+  return `${visible(model.name)}${model.window ? ` (${shortCount(model.window)} tokens${price})` : ""}`;
+}
 
 function remembered() {
   try {
@@ -34,7 +41,7 @@ export function startTask(sessions, started) {
   const minutes = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
   const rounds = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
   const worktree = h("input", { type: "checkbox" });
-  const apart = h("label", { class: "check" }, worktree, h("span", {}, "In a separate worktree, so that your files stay as they are"));
+  const apart = h("label", { class: "check" }, worktree, h("span", {}, "In a separate worktree, so that your files do not change"));
   const about = h("p", { class: "hint" });
   const problem = h("p", { class: "problem", role: "alert" });
 
@@ -45,21 +52,26 @@ export function startTask(sessions, started) {
     apart.hidden = !one.git;
     if (!one.git) worktree.checked = false;
     mode.value = MODES[one.mode] ? one.mode : "default";
-    model.replaceChildren(h("option", { value: "" }, one.model ? `Default: ${visible(one.model)}` : "Default"));
+    await drawModels(one);
+  }
+  async function drawModels(one, all = "") {
+    const fallback = h("option", { value: "" }, one.model ? `Default: ${visible(one.model)}` : "Default");
+    model.replaceChildren(fallback);
     try {
-      const { models } = await get(`/v1/models${query({ project: one.id })}`);
+      const list = await get(`/v1/models${query({ project: one.id, all })}`);
       if (chosen() !== one) return;
-      model.append(
-        ...models.map((each) => {
-          const price = each.input_price !== null && each.input_price !== undefined ? `, $${each.input_price} / $${each.output_price} per million` : "";
-          return h("option", { value: each.name }, `${visible(each.name)}${each.window ? ` (${shortCount(each.window)} tokens${price})` : ""}`);
-        }),
-      );
+      if (list.default) fallback.textContent = `Default: ${visible(list.default)}`;
+      const others = list.models.filter((each) => each.name !== list.default);
+      model.append(...others.map((each) => h("option", { value: each.name }, described(each))));
+      if (list.more) model.append(h("option", { value: MORE }, `${list.more} older models ...`));
     } catch (error) {
       problem.textContent = error.message;
     }
   }
   project.addEventListener("change", draw);
+  model.addEventListener("change", () => {
+    if (model.value === MORE) drawModels(chosen(), "true");
+  });
 
   const form = h(
     "form",

@@ -126,7 +126,7 @@ def messages_to_keep(
     for number in range(count, len(history)):
         message = history[number]
         if number < prompt and not (isinstance(message, UserMessage) and not is_user_message(message)):
-            raise SessionNotFoundError(f"{_REJECTED} another turn's messages stand between {at} and {drops}.")
+            raise SessionNotFoundError(f"{_REJECTED} messages of another turn are between {at} and {drops}.")
         foreign = number != prompt and (is_user_message(message) or message.text.startswith(_NOTICE))
         if foreign and isinstance(message, UserMessage):
             raise SessionNotFoundError(f"{_REJECTED} the session has messages since that are not of that turn.")

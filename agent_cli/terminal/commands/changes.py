@@ -213,7 +213,7 @@ def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> li
             return None
         if answer == "s":
             ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?")]
-    return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: all the same?")]
+    return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: undo it anyway?")]
 
 
 def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
@@ -230,12 +230,12 @@ _MAX_COMMIT_FILES = 40
 @slash(
     "commit",
     "commit what the session changed; you see the message first",
-    "[--all] [-m MESSAGE] [PATH] [WORDS]",
+    "[--all] [-m MESSAGE] [PATH] [HINT]",
 )
 def _commit(ctx: SlashContext, words: str) -> None:
     """Commit. Raises UsageError or CancelledError and then commits nothing."""
     if (starts := git_would_start(ctx.run_env, ctx.layers)) and not ctx.confirm(
-        f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
+        f"This project is not trusted. Let git run anyway, with {one_line(shorten(starts, 300))}?"
     ):
         return
     context = ctx.agent.tool_context
@@ -283,7 +283,7 @@ def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChange
     if asked.everything or asked.paths:
         return SessionChanges()
     raise UsageError(
-        f"What the session changed is not known ({why}): name the files with /commit PATH, or use /commit --all."
+        f"The changes of the session are not known ({why}): name the files with /commit PATH, or use /commit --all."
     )
 
 
@@ -294,7 +294,7 @@ def _ask_about_doubtful(ctx: SlashContext, choice: CommitChoice) -> list[FileSta
     take = []
     for change in choice.take:
         if change.partly_staged and not ctx.confirm(f"{change.path} is staged in part: commit all of it?"):
-            ctx.say(f"  left out, as it is staged: {one_line(change.path)}")
+            ctx.say(f"  left out, already staged: {one_line(change.path)}")
         else:
             take.append(change)
     return take

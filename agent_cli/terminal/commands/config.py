@@ -19,7 +19,7 @@ from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
 from agent_cli.core.run_environment import UsageError
 from agent_cli.runtime.environment import read_settings
-from agent_cli.runtime.saved_settings import remove_setting, save_setting
+from agent_cli.runtime.saved_settings import as_table, remove_setting, save_setting
 from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.theme import load_theme
 from agent_cli.terminal.slash import SlashContext, slash
@@ -43,7 +43,7 @@ def _reload(ctx: SlashContext) -> tuple[Layers, str]:
     if mistakes:
         return ctx.layers, mistakes[0]
     for key in (key for key, source in ctx.layers.origins.items() if source in _SESSION_SOURCES):
-        layers.add(_as_table(key, _value_of(ctx.layers.settings(), key)), ctx.layers.origins[key], ctx.run_env.root)
+        layers.add(as_table(key, _value_of(ctx.layers.settings(), key)), ctx.layers.origins[key], ctx.run_env.root)
     return layers, ""
 
 
@@ -120,7 +120,7 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
             return ()
         new = _parse_value(text.strip(), hint)
         try:
-            Layers().add(_as_table(key, new), key, Path("/"))
+            Layers().add(as_table(key, new), key, Path("/"))
             _check(key, new, ctx.run_env.home)
         except SettingsError as error:
             raise ValueError(f"{str(error).removeprefix(f'{key}: ')}.") from None
@@ -194,11 +194,10 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
         return
     _check(key, value, home)
     try:
-        save_setting(home / _SETTINGS_FILE, key, value)
+        save_setting(home / _SETTINGS_FILE, key, value, ctx.layers)
     except (SettingsError, OSError) as error:
         ctx.say(f"Not changed: {str(error).removeprefix(f'{key}: ')}.")
         return
-    ctx.layers.add(_as_table(key, value), "/config", ctx.run_env.root)
     now = _apply(ctx, key)
     ctx.say(
         f"{key} = {_format_value(value)}, saved in ~/{_SETTINGS_FILE}"
@@ -212,12 +211,6 @@ def _check(key: str, value: Any, home: Path | None) -> None:
         load_theme(value, "dark", home)
     elif key == "terminal.keys" and isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
         KeyMap(value, newline="alt-enter")
-
-
-def _as_table(key: str, value: Any) -> dict[str, Any]:
-    """Return a setting as the table of a settings file."""
-    table, _, name = key.rpartition(".")
-    return {table: {name: value}} if table else {name: value}
 
 
 def _apply(ctx: SlashContext, key: str) -> bool:

@@ -117,7 +117,7 @@ def _uncompact(ctx: SlashContext, words: str) -> None:
         ctx.say(why)
 
 
-@slash("pin", "pin a message so that compaction keeps it; again to unpin", "[WORDS]")
+@slash("pin", "pin a message so that compaction keeps it; again to unpin", "[TEXT]")
 def _pin(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     pins = ctx.agent.window.pins
@@ -236,7 +236,7 @@ def _todos(ctx: SlashContext, words: str) -> None:
             if ctx.agent.tool_context.plan == shown:
                 conversation.change_plan(items)
             else:
-                ctx.say("The plan has changed meanwhile; look at it and edit it again.")
+                ctx.say("The plan has changed in the meantime; review it and edit it again.")
     elif words:
         try:
             conversation.change_plan(changed_plan(ctx.agent.tool_context.plan, words))

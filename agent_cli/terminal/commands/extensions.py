@@ -200,5 +200,5 @@ def _approve(ctx: SlashContext, server: Any) -> None:
         return
     for offer in server.withheld_offers:
         ctx.say(f"  {offer.full} ({server.withheld[offer.full]}): {shorten(offer.description, 600)}")
-    if ctx.confirm(f"Use these tools of {server.name} as they are now?") and (why := server.approve()):
+    if ctx.confirm(f"Use this version of the tools of {server.name}?") and (why := server.approve()):
         ctx.say(f"It holds for this session only: {why}.")

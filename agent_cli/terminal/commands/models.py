@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -16,8 +15,9 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from agent_cli.core.modes import Effort
-from agent_cli.providers.catalog import ModelInfo, known_models, lookup
-from agent_cli.providers.registry import PROVIDERS, is_loopback_url
+from agent_cli.providers.catalog import ModelInfo, known_models, lookup, price_per_million
+from agent_cli.providers.offers import newest_models, providers_with_keys
+from agent_cli.providers.registry import is_loopback_url
 from agent_cli.session.store import state_folder
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
@@ -140,7 +140,7 @@ def _models_to_offer(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
     ask: query a server on this machine, which may take a second.
     """
     model, env = ctx.agent.model, ctx.run_env.env
-    others = [p.name for p in PROVIDERS if not p.local and p.name != model.provider and any(env.get(k) for k in p.keys)]
+    others = [name for name in providers_with_keys(env) if name != model.provider]
     found = {name: info for name in _picks(ctx).most_used()[:_MAX_RECENT] if (info := _info(name)) is not None}
     key = model.api_key.reveal() if model.api_key is not None else ""
     if ask and is_loopback_url(model.base_url) and (listed := server_info.offered_models(model.base_url, key)):
@@ -148,7 +148,7 @@ def _models_to_offer(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
     else:
         others.insert(0, model.provider)
     known = known_models(providers=others)
-    return list((found | {info.name: info for provider in others for info in _newest(known, provider)}).values())
+    return list((found | {info.name: info for provider in others for info in newest_models(known, provider)}).values())
 
 
 def _info(name: str) -> ModelInfo | None:
@@ -156,33 +156,15 @@ def _info(name: str) -> ModelInfo | None:
     return lookup(provider, model) or (ModelInfo(name, provider) if model else None)
 
 
-_DATE = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)$")
-_NUMBERS = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
-
-
-def _newest(known: Iterable[ModelInfo], provider: str) -> list[ModelInfo]:
-    """Return the models of a provider that can use tools, the highest version first; dated copies are left out."""
-    able = [m for m in known if m.provider == provider and m.tools and "/ft:" not in m.name]
-    names = {m.name for m in able}
-    whole = [m for m in able if _DATE.sub("", m.name) == m.name or _DATE.sub("", m.name) not in names]
-    return sorted(whole, key=lambda m: (*_version(m.name), m.name))
-
-
-def _version(name: str) -> tuple[int, int]:
-    """Return the version in a name for sorting, the highest first."""
-    major, minor, *_ = [*map(int, _NUMBERS.findall(name)), 0, 0]
-    return -major, -minor
-
-
 def _describe(info: ModelInfo) -> str:
     """Describe a model: its window and its price per million tokens."""
     window = f"{info.context_window / 1000:,.0f}k window" if info.context_window else ""
-    first = info.prices[0] if info.prices else None
+    price_in, price_out = price_per_million(info)
     price = ""
     if info.local:
         price = "local"
-    elif first is not None and first.input is not None and first.output is not None:
-        price = f"${first.input * 1e6:.2f} in, ${first.output * 1e6:.2f} out per M"
+    elif price_in is not None and price_out is not None:
+        price = f"${price_in:.2f} in, ${price_out:.2f} out per M"
     return " · ".join(filter(None, (window, price)))
 
 

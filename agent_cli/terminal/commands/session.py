@@ -1,4 +1,4 @@
-"""Commands about the session: help, exit, clear, its state, background jobs, and the user's own `!` commands.
+"""Commands about the session: exit, clear, its state, background jobs, and the user's own `!` commands.
 
 Also: resuming other sessions, forks, names, exports and the clipboard; checks, and bug reports.
 
@@ -23,7 +23,7 @@ from agent_cli.core.events import SessionNamed, ToolFinished, ToolProgress, Tool
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.run_environment import UsageError
-from agent_cli.core.version import __version__
+from agent_cli.core.version import PACKAGE, __version__
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.session import sanitize_title
 from agent_cli.session.records import SessionNotFoundError
@@ -133,15 +133,6 @@ def _end(ctx: SlashContext, jobs: Sequence[Job]) -> None:
         ctx.say(f"{jobs[0].id} has ended: {jobs[0].state}." if len(jobs) == 1 else "No background job is running.")
 
 
-@slash("help", "list commands and keys", aside=True, aliases=("commands", "?"))
-def _help(ctx: SlashContext, words: str) -> None:
-    ours = [(f"/{command.name} {command.usage}", command.help) for _, command in sorted(REGISTRY.items())]
-    theirs = ctx.agent.commands.items()
-    own = [(f"/{name} {own.hint}", own.description or str(getattr(own, "path", ""))) for name, own in theirs]
-    for usage, text in (*ours, *own, *ctx.keys):
-        ctx.say(f"  {usage:<19} {text}" if len(usage) < 20 else f"  {usage}  {text}")
-
-
 @slash("exit", "leave", aside=True, aliases=("quit", "q"))
 def _exit(ctx: SlashContext, words: str) -> None:
     raise ExitRequestedError
@@ -190,7 +181,7 @@ def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
         yield g.session_id[:8], g.title
 
 
-@slash("resume", "resume another session", "[ID or words]", values=_session_values, aliases=("continue",))
+@slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values, aliases=("continue",))
 def _resume(ctx: SlashContext, words: str) -> None:
     here = ctx.agent.header.session_id
     store = _store(ctx)
@@ -328,7 +319,6 @@ def run_bang(ctx: SlashContext, text: str) -> None:
         conversation.inbox.append(f"<user_command>\n$ {command}\n{result.text}\n</user_command>")
 
 
-PACKAGE = "agent-cli"
 _SHOWN_KEYS = frozenset(("model", "small_model", "transport", "effort", "permissions.mode", "sandbox.mode", "stream"))
 
 
@@ -350,7 +340,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     yield "mode", agent.policy.mode
     sandbox = context.supplied(SandboxRunner)
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
-    yield "trust", "nothing to trust" if trust.state == "plain" else f"{trust.state}{f' ({trust.by})' * bool(trust.by)}"
+    yield "trust", trust.label
     if managed := ctx.layers.managed.lines():
         yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
@@ -370,7 +360,7 @@ def _doctor(ctx: SlashContext, words: str) -> None:
     ctx.page(doctor_report.format_findings(findings))
 
 
-@slash("bug", "write a bug report (no keys, no conversation)", "[WORDS]", aliases=("feedback",))
+@slash("bug", "write a bug report (no keys, no conversation)", "[TEXT]", aliases=("feedback",))
 def _bug(ctx: SlashContext, words: str) -> None:
     folder = state_folder(ctx.run_env.env) / "reports"
     path = folder / f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.md"
@@ -404,7 +394,7 @@ def bug_report(ctx: SlashContext, words: str) -> str:
         f"- terminal: {ctx.run_env.env.get('TERM', '')} {ctx.run_env.env.get('TERM_PROGRAM', '')}".rstrip(),
         f"- model: {agent.conversation.options.label} ({agent.model.wire})",
         f"- mode: {agent.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
-        f"- trust: {ctx.layers.trust.state}",
+        f"- trust: {ctx.layers.trust.label}",
         f"- messages: {len(agent.conversation.history)}, front end: {type(ctx).__name__}, {sys.platform}",
         "",
         "## Settings that differ from the defaults",

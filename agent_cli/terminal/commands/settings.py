@@ -141,7 +141,7 @@ def _add_dir(ctx: SlashContext, words: str) -> None:
         ctx.say(f"{one_line(words)} is not a folder.")
         return
     if any(folder.is_relative_to(root) for root in workspace.roots):
-        ctx.say(f"{one_line(str(folder))} is part of the workspace already.")
+        ctx.say(f"{one_line(str(folder))} is already part of the workspace.")
         return
     home = ctx.run_env.home
     wide = folder == Path(folder.anchor) or folder == home or ctx.run_env.root.is_relative_to(folder)
@@ -153,7 +153,7 @@ def _add_dir(ctx: SlashContext, words: str) -> None:
     _save_folder(ctx, folder)
     text = f"The user added the folder {folder} to the workspace for this session."
     conversation.inbox.append(f"<workspace_change>\n{text}\n</workspace_change>")
-    ctx.say(f"{one_line(str(folder))} counts as inside the workspace for this session.")
+    ctx.say(f"{one_line(str(folder))} is part of the workspace for this session.")
 
 
 def _save_folder(ctx: SlashContext, folder: Path) -> None:

@@ -288,13 +288,15 @@ def _facts(request: ApprovalRequested) -> Iterator[str]:
             yield f"{_VERBS[effect.kind]} {effect.target}"
     if request.always:
         several = " and ".join(split_rules(request.always))
-        yield f"a: adds the rule{'s' if several != request.always else ''} {several}"
-        if not request.grants.startswith(_REDUNDANT_GRANTS):
-            yield f"   which allows {request.grants}"
+        rule = f"the rule{'s' if several != request.always else ''} {several}"
+        means = "" if request.grants.startswith(_REDUNDANT_GRANTS) else f", which allows {request.grants}"
+        yield f"always this session: adds {rule}{means}"
     if request.keeps:
-        yield f"A: saves that to .agentrc.local{' (also trusts this project)' if request.trusts else ''}"
+        yield "always in this project: saves that in .agentrc.local"
+        if request.trusts:
+            yield "trusting it: the project's own settings, hooks and commands take effect until they change"
     if request.exact:
-        yield f"x: adds {request.exact}"
+        yield f"exactly: adds the rule {request.exact}"
 
 
 def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:

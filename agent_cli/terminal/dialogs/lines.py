@@ -228,7 +228,7 @@ class LineDialogs(Dialogs):
         """Keep what was typed before the question, except answers: they were not meant for it."""
         if self._keep is not None and any(dialog.by_name(line.strip()) is None for line in text.strip().split("\n")):
             self._keep(text)
-            self.say("What you typed is the draft of your next message now.")
+            self.say("Your text is the draft of your next message now.")
 
     def _print(self, rows: Iterable[Text]) -> None:
         for row in rows:

@@ -128,7 +128,7 @@ def place(content: str, old: str, new: str) -> tuple[str, str]:
             'pattern = re.compile(\\"\\\\\\\\d+\\")',
             'pattern = re.compile(\\"\\\\\\\\w+\\")',
             '\t\tpattern = re.compile("\\\\w+")',
-            "(removed from new_string too) and indentation (new_string was shifted too)",
+            "(also removed from new_string) and indentation (new_string was also shifted)",
             id="backslashes escaped, indentation left out",
         ),
         pytest.param("it's\n", "it\\'s", "it\\'s not", "it's not", "one level", id="apostrophe escaped"),

@@ -146,7 +146,7 @@ def test_files_written_before_a_write_that_fails_are_put_back(bench: Bench, coun
     found = bench.fails("MultiEdit", edits=edits)
     assert found == (
         f"edit {count + 2} of {count + 2} (deep/er/new/below): {bench.root}/deep/er/new/below lies below something "
-        "that is not a directory. All files are as they were before this call."
+        "that is not a directory. All files were restored."
     )
     assert state(bench) == before and bench.ctx.seen == seen
     for name in names:
@@ -171,7 +171,7 @@ def test_a_file_that_somebody_changes_meanwhile_undoes_the_others(bench: Bench) 
     racing(bench, 2, lambda: (bench.root / "b").write_text("theirs\n"))
     found = bench.fails("MultiEdit", edits=[one("x", "y", n) for n in "abc"])
     assert "edit 2 of 3 (b): " in found and "changed a moment ago" in found
-    assert found.endswith("All files are as they were before this call.")
+    assert found.endswith("All files were restored.")
     assert state(bench) == {"a": b"x\n", "b": b"theirs\n", "c": b"x\n"}
 
 

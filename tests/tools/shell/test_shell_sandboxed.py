@@ -209,7 +209,7 @@ def test_what_was_moved_away_is_named_by_the_command_and_by_a_job(bench: Bench) 
     assert done.text.startswith("end\n[exit code 0")
     found = re.search(r"\[the sandbox does not let commands create (\S+): it was moved to (\S+)\]", done.text)
     assert found and found[1] == str(bench.root / ".mcp.json") and Path(found[2]).read_text() == "{}\n"
-    assert "create such a file with a tool for files" in done.text
+    assert "create the file with a tool for files" in done.text
     bench("Bash", command="until [ -e go ]; do sleep 0.01; done; mkdir .vscode; sleep 60", run_in_background=True)
     bench.file("go")
     assert soon(lambda: ".vscode: it was moved to" in bench("BashOutput", shell_id="b1", timeout=50).text)

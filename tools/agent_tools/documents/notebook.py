@@ -141,7 +141,7 @@ def show_notebook(
         view.add_cell(notebook, n)
     total = len(view.lines)
     if first > total:
-        raise ToolError(f"{name} has only {total:,} lines as shown; offset {first} is past its end.")
+        raise ToolError(f"{name} has only {counted(total, 'line')} as shown; offset {first} is past its end.")
     part = [cut_line(line) for line in view.lines[first - 1 : first - 1 + limit]]
     last = first - 1 + fit(part, ctx.result_limits.most("page"))
     media, notes = _attach([p for p in view.pictures if first <= p.line <= last], ctx)

@@ -161,7 +161,7 @@ class NotebookEditArgs(Value):
         str | None, "The cell's id, or cell-N by place from 0; for insert, the cell before the new one"
     ] = None
     new_source: Annotated[str | None, "The cell's whole source; not for delete"] = None
-    cell_type: Annotated[Literal["code", "markdown", "raw"] | None, "Default: as it is; code for a new cell"] = None
+    cell_type: Annotated[Literal["code", "markdown", "raw"] | None, "Default: unchanged; code for a new cell"] = None
     edit_mode: Annotated[Literal["replace", "insert", "delete"], "Default replace"] = "replace"
 
 

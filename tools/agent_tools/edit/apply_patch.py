@@ -312,7 +312,7 @@ def apply_hunks(content: str, hunks: tuple[PatchHunk, ...]) -> tuple[str, tuple[
     if closed != content and text.endswith("\n"):
         text = text[:-1]
     if text == content:
-        raise ToolError("the changes leave the file as it is.")
+        raise ToolError("the changes have no effect on the file.")
     return text, tuple(notes)
 
 

@@ -145,7 +145,7 @@ def _unseen_lines_error(name: str, text: TextFile, sight: read_state.Sight, ctx:
     if long and sight.total >= len(lines) - 1:
         return ToolError(
             f"{_describe_lines(sight.unseen)} longer than {MAX_LINE_CHARS:,} characters and not shown in full, and "
-            f"this call would replace the whole of {name}. Print what is missing{edit}. To replace it all the same, "
+            f"this call would replace the whole of {name}. Print what is missing{edit}. To replace it anyway, "
             "delete it first."
         )
     return ToolError(
@@ -205,7 +205,7 @@ def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
             if left:
                 ending = f"These files were changed and could not be restored: {'; '.join(left)}. Read them now."
             else:
-                ending = "No file was changed." if len(written) == 1 else "All files are as they were before this call."
+                ending = "No file was changed." if len(written) == 1 else "All files were restored."
             raise ToolError(f"{name}: {error} {ending}") from None
 
 

@@ -199,7 +199,7 @@ def ignored_differences(raw: str, old: str) -> set[str]:
     pairs = [(f, s) for f, s in zip(lines, wanted, strict=True) if line_key(s)]
     seen = set()
     if any(indent_of(f) != indent_of(s) for f, s in pairs):
-        seen.add("indentation (new_string was shifted too)")
+        seen.add("indentation (new_string was also shifted)")
     if any(f.strip() != s.strip() for f, s in pairs):
         seen.add("typographic characters")
     return seen

@@ -66,7 +66,7 @@ def replace(content: str, old: str, new: str, replace_all: bool = False) -> Edit
     Raises ToolError, worded for the model, if `old` is missing or ambiguous, or nothing would change.
     """
     if old == new:
-        raise ToolError("old_string and new_string are the same: there is nothing to change.")
+        raise ToolError("old_string and new_string are equal: there is nothing to change.")
     places = _find_exact(content, old)
     if len(places) > 1 and not replace_all:
         raise ambiguous_match(content, [start for start, _ in places], "spelled exactly like this")
@@ -166,7 +166,7 @@ def _match_unescaped(lines: IndexedLines, old: str, new: str) -> tuple[tuple[Spl
             raise ambiguous_match(lines.content, [match.start for match in matches])
         places += matches
         for meant in meanings - {None} if matches else ():
-            reasons = ["one level of escaping (removed from new_string too)", *_ignored(matches, plain)]
+            reasons = ["one level of escaping (also removed from new_string)", *_ignored(matches, plain)]
             found[Splice(*splice_match(lines.content, matches[0], plain, meant or ""))] = _describe_ignored(reasons)
     if not places:
         raise no_match(lines, old, new)
@@ -373,7 +373,7 @@ def no_match(lines: IndexedLines, old: str, new: str) -> ToolError:
         matches = lines.find("\n".join(bare))
         parts.append(
             "It seems to start each line with its line number as files are shown, which is not in the file: omit the "
-            "numbers and the tab after them, in new_string too."
+            "numbers and the tab after them, also in new_string."
         )
         if matches:
             parts.append(f"Without them it matches line {matches[0].at + 1}.")
@@ -387,7 +387,7 @@ def no_match(lines: IndexedLines, old: str, new: str) -> ToolError:
     at = nearest_line(lines.keys, [line_key(line) for line in old_lines])
     if at is None:
         if not habits:
-            parts.append("Nothing in the file resembles it. Read the file again, or search for one of its words.")
+            parts.append("Nothing in the file resembles it. Read the file again, or search for a part of the text.")
         return ToolError(" ".join(parts))
     first, last, unlike = find_differences(raw, old_lines, at)
     place = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"

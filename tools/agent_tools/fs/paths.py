@@ -194,7 +194,7 @@ def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
     close += [n for n in sorted(names) if Path(n).stem == path.stem and n not in close][:2]
     if close:
         return ToolError(f"{text}. Near it: {', '.join(spell(parent / name) for name in close)}.")
-    search = workspace.advice("Glob", f"{{}} **/{_escape_braces(shorten(path.name, 60))} may find where it is.")
+    search = workspace.advice("Glob", f"{{}} **/{_escape_braces(shorten(path.name, 60))} may find it.")
     return ToolError(f"{text}.{search or workspace.advice('', 'Use {} to look for it.', 'find')}")
 
 

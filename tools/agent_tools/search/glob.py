@@ -72,7 +72,7 @@ class Glob(Tool[GlobArgs]):
         paths = [ctx.workspace.spell(top / name) for name in newest]
         view = Listing(args.pattern, tuple(ctx.workspace.show(top / n) for n in newest), len(found) - len(paths))
         if not found:
-            hint = "Ignored and hidden files are skipped; " if "**" in pattern else ""
+            hint = "It skips ignored and hidden files; " if "**" in pattern else ""
             hint += "brackets and braces were also read as names; " if as_names(pattern) else ""
             hint = f"{hint}** means any depth."
             hint = hint[0].upper() + hint[1:]

@@ -233,7 +233,7 @@ def clean_errors(errors: str, directory: int = -1) -> str:
     plain = [line.removeprefix("rg: ") for line in lines]
     if directory >= 0:
         plain = [line for line in plain if not line.startswith("./") or _exists_below(directory, line)]
-    return shorten("; ".join(line.removeprefix("./") for line in plain), 200) or "it changed meanwhile"
+    return shorten("; ".join(line.removeprefix("./") for line in plain), 200) or "it changed in the meantime"
 
 
 def _exists_below(directory: int, line: str) -> bool:

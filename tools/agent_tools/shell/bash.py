@@ -85,7 +85,7 @@ class BashArgs(Value):
     timeout: Annotated[int | None, "Milliseconds (default 120000, at most 600000)"] = None
     run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False
     pty: Annotated[bool, "In a terminal; see BashInput"] = False
-    dangerouslyDisableSandbox: Annotated[bool, "Only where the sandbox refused it"] = False  # noqa: N815 - a known name
+    dangerouslyDisableSandbox: Annotated[bool, "Only if the sandbox refused it"] = False  # noqa: N815 - a known name
 
 
 class Bash(Tool[BashArgs]):

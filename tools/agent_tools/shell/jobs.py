@@ -295,7 +295,7 @@ class Jobs(ToolState):
             known = (
                 f"The IDs are: {', '.join(self._jobs)}."
                 if self._jobs
-                else "None was started since the program was; those of an earlier run ended with it."
+                else "No job was started in this run of the program; earlier jobs ended with the previous one."
             )
             raise ToolError(f"No background command has the ID {shorten(job_id, 20)!r}. {known}")
         return self._jobs[job_id]
@@ -420,9 +420,7 @@ def moved_notes(wrapped: Wrapped | None) -> list[str]:
         for each in moved[:_MAX_MOVED]
     ]
     more = [f"[{len(moved) - _MAX_MOVED} more were moved]"] if len(moved) > _MAX_MOVED else []
-    advice = (
-        "[create such a file with a tool for files, or call again with dangerouslyDisableSandbox: the user is asked]"
-    )
+    advice = "[create the file with a tool for files, or call again with dangerouslyDisableSandbox: the user is asked]"
     return [*lines, *more, advice] if lines else []
 
 
