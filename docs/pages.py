@@ -192,7 +192,8 @@ def programs_page() -> str:
     for name, row in ROWS.items():
         rows.setdefault(id(row), (row, []))[1].append(name)
     titles: dict[str, Callable[[Row], bool]] = {
-        "Programs that only read": lambda row: row.reads_only,
+        "Programs that only read": lambda row: row.reads_only and row.shows == row.operands,
+        "Programs that only read if told to": lambda row: row.reads_only,
         "Programs whose files are known": lambda row: not row.reads_only and not row.partly and row.wraps is None,
         "Programs whose options are known": lambda row: row.partly and not row.hides and bool(row.roles or row.effects),
         "Programs that run other commands": lambda row: row.hides or row.wraps is not None,
