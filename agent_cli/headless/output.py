@@ -37,6 +37,7 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.run_environment import OutputError
 from agent_cli.core.window import compacted_line
+from agent_cli.headless.denials import DenialReporter
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, one_line, short_duration, tokens_used
 
@@ -136,11 +137,13 @@ class ProgressPrinter:
 
     say: called with each line.
     verbose: also print text between calls, all hooks and totals.
+    denials: also print denied calls; False if they are listed at the end.
     """
 
-    def __init__(self, say: Callable[[str], None], verbose: bool) -> None:
+    def __init__(self, say: Callable[[str], None], verbose: bool, *, denials: bool = True) -> None:
         self._say = say
         self._verbose = verbose
+        self._denials = denials
         self._summaries: dict[str, str] = {}
         self._words: list[str] = []
         self._started: set[str] = set()
@@ -159,7 +162,9 @@ class ProgressPrinter:
                 self._flush()
                 self._summaries[call_id] = escape_controls(summary)
             case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
-                self._say(f"denied: {self._summaries.pop(call_id, '')} ({escape_controls(reason)})")
+                summary = self._summaries.pop(call_id, "")
+                if self._denials:
+                    self._say(f"denied: {summary} ({escape_controls(reason)})")
             case ToolStarted(call_id=call_id):
                 self._started.add(call_id)
             case ToolFinished(call_id=call_id):
@@ -211,8 +216,16 @@ Outcome = Literal[
 OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, DIFFERS, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 6, 75, 141
 
 
-def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfinished: bool = False) -> Outcome:
+def outcome_of(
+    result: TurnResult,
+    *,
+    fail_on_denied: bool = False,
+    fail_unattended: bool = False,
+    fail_on_unfinished: bool = False,
+) -> Outcome:
     """Return the outcome of a result.
+
+    fail_unattended: it counts as a failure if nobody could approve any of the calls.
 
     "denied" and "unfinished" (open steps of a plan) are returned only if they count as failures; "differs" is for a
     replay whose requests are not those that were recorded.
@@ -225,7 +238,9 @@ def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfi
         case Complete(plan_unfinished=True) if fail_on_unfinished:
             return "unfinished"
         case Complete():
-            return "denied" if result.end.denials and fail_on_denied else "done"
+            unattended = sum(denial.by == "default" for denial in result.end.denials)
+            fails = fail_on_denied or (fail_unattended and unattended == result.end.diagnostics.tool_calls)
+            return "denied" if result.end.denials and fails else "done"
         case Suspended():
             return "suspended"
         case LimitReached():
@@ -275,6 +290,7 @@ class ResultBuilder:
     earlier: usage of the run's earlier turns.
     asked: open questions by call ID.
     failed_hooks: the hooks that failed, each once.
+    denials: describes the denied calls.
     """
 
     def __init__(self, by_model: Mapping[str, Usage] | None = None, earlier: Usage | None = None) -> None:
@@ -282,8 +298,10 @@ class ResultBuilder:
         self.earlier = earlier or Usage()
         self.asked: dict[str, ApprovalRequested | QuestionAsked] = {}
         self.failed_hooks: dict[tuple[str, str, str], HookFinished] = {}
+        self.denials = DenialReporter()
 
     def __call__(self, event: Event) -> None:
+        self.denials(event)
         match unwrap(event):
             case HookFinished() as hook if hook.failed:
                 self.failed_hooks.setdefault((hook.event, hook.source, hook.command), hook)
