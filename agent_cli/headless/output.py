@@ -37,7 +37,6 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.run_environment import OutputError
 from agent_cli.core.window import compacted_line
-from agent_cli.headless.denials import DenialReporter
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, one_line, short_duration, tokens_used
 
@@ -290,7 +289,8 @@ class ResultBuilder:
     earlier: usage of the run's earlier turns.
     asked: open questions by call ID.
     failed_hooks: the hooks that failed, each once.
-    denials: describes the denied calls.
+    summaries: of the calls, by call ID.
+    approvals: what the user was asked to approve, by call ID.
     """
 
     def __init__(self, by_model: Mapping[str, Usage] | None = None, earlier: Usage | None = None) -> None:
@@ -298,16 +298,20 @@ class ResultBuilder:
         self.earlier = earlier or Usage()
         self.asked: dict[str, ApprovalRequested | QuestionAsked] = {}
         self.failed_hooks: dict[tuple[str, str, str], HookFinished] = {}
-        self.denials = DenialReporter()
+        self.summaries: dict[str, str] = {}
+        self.approvals: dict[str, ApprovalRequested] = {}
 
     def __call__(self, event: Event) -> None:
-        self.denials(event)
         match unwrap(event):
             case HookFinished() as hook if hook.failed:
                 self.failed_hooks.setdefault((hook.event, hook.source, hook.command), hook)
             case UsageAdded(model=model, usage=usage):
                 self.by_model[model] = self.by_model.get(model, Usage()) + usage
+            case ToolRequested(call_id=call_id, summary=summary):
+                self.summaries[call_id] = summary
             case (ApprovalRequested() | QuestionAsked()) as asked:
                 self.asked[asked.call_id] = asked
+                if isinstance(asked, ApprovalRequested):
+                    self.approvals[asked.call_id] = asked
             case MessageAdded(message=ToolMessage(call_id=call_id)):
                 self.asked.pop(call_id, None)

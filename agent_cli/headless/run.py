@@ -36,13 +36,16 @@ from agent_tools.text import escape_controls, shorten
 
 if TYPE_CHECKING:
     from agent_cli.core.message_ids import MessageIds
-    from agent_cli.headless.denials import DenialReporter
     from agent_cli.headless.stream_json import StreamJson
     from agent_cli.runtime.agent import Agent
 
 with lazy_imports():
+    from agent_cli.headless import (
+        denials,  # few runs have any
+        result_object,  # with its tables of words
+        stream_json,  # with its table of events
+    )
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
-    from agent_cli.headless import result_object, stream_json  # with their tables of words and events
     from agent_cli.runtime import pending as runtime_pending
     from agent_cli.session import pending_plans
     from agent_tools.shell import jobs  # for stream-json
@@ -390,7 +393,7 @@ def finish(
     if options.reports is not None:
         options.reports.finish(fields)
     if options.output_format == "text":
-        _print_as_text(result, outcome, resume, builder.denials)
+        _print_as_text(result, outcome, resume, builder)
     else:
         fields |= {"origin": line["origin"]} if isinstance(line.get("origin"), dict) else {}
         fields |= {"user_message_uuid": line["uuid"]} if line.get("uuid") else {}
@@ -414,7 +417,7 @@ def finish(
     return code if written else code or FAILED
 
 
-def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, denials: DenialReporter) -> None:
+def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, builder: ResultBuilder) -> None:
     """Print the answer, or why there is none, and the calls that were denied."""
     text = getattr(result, "text", "")
     if outcome == "interrupted":
@@ -427,8 +430,9 @@ def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, denials: D
         print_line(result.return_value)
     elif text:
         print_text(text if text.endswith("\n") else f"{text}\n")
-    for line in denials.lines(result.end.denials):
-        print_notice(line)
+    if result.end.denials:
+        for line in denials.denial_lines(result.end.denials, builder.summaries, builder.approvals):
+            print_notice(line)
 
 
 def _print_next_steps(result: TurnResult, outcome: Outcome, resume: str) -> None:

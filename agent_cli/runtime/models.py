@@ -17,7 +17,7 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
-from agent_cli.providers.credentials import MissingKeyError, NoModelError
+from agent_cli.providers.credentials import KeyStore, MissingKeyError, NoModelError
 from agent_cli.providers.registry import WireApi, find_provider, is_loopback_url
 from agent_cli.providers.resolve import OPUS_PLAN, ModelSetupError, ResolvedModel, create_client, resolve
 from agent_cli.session.store import state_folder
@@ -54,14 +54,24 @@ OLLAMA_WINDOW_TOKENS = 32_768
 
 
 class NoAccessError(UsageError):
-    """No model can be reached: none is configured, or its key is missing."""
+    """No model can be reached: none is configured, or its key is missing. provider: whose key is missing, if known."""
+
+    def __init__(self, text: str, provider: str = "") -> None:
+        super().__init__(text)
+        self.provider = provider
+
+
+def key_store(run_env: RunEnvironment, settings: Settings) -> KeyStore:
+    """Return the keys that the user stored with `agent login`."""
+    return KeyStore(state_folder(run_env.env) / "keys", keyring=settings.keyring)
 
 
 def choose_model(name: str | None, settings: Settings, run_env: RunEnvironment) -> ResolvedModel:
     """Resolve the named model, or find_provider one. Raises UsageError."""
+    logins = key_store(run_env, settings)
     try:
         if not name or name == "default":
-            name = server_info.default_model(run_env.env)
+            name = server_info.default_model(run_env.env, logins=logins)
         return resolve(
             name,
             base_url=settings.base_url,
@@ -70,11 +80,14 @@ def choose_model(name: str | None, settings: Settings, run_env: RunEnvironment) 
             env=run_env.env,
             key_command=settings.key_command,
             keyring=settings.keyring,
+            logins=logins,
         )
     except ModelSetupError as error:
         text = str(error)
-        kind = NoAccessError if isinstance(error, NoModelError | MissingKeyError) else UsageError
-        raise kind(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
+        text = text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+        if isinstance(error, NoModelError | MissingKeyError):
+            raise NoAccessError(text, getattr(error, "provider", "")) from None
+        raise UsageError(text) from None
 
 
 def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:

@@ -18,7 +18,7 @@ from agent_cli.providers.catalog import ModelInfo, known_models, lookup
 from agent_cli.providers.resolve import ModelSetupError, resolve
 from agent_cli.providers.server_info import default_model
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.models import wire_api_of
+from agent_cli.runtime.models import key_store, wire_api_of
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
 
@@ -77,11 +77,13 @@ def current_model() -> CurrentModel | None:
         print_warning(f"{escape_controls(str(mistake))}")
         settings = Settings()
     try:
-        name = settings.model or default_model(run_env.env)
+        logins = key_store(run_env, settings)
+        name = settings.model or default_model(run_env.env, logins=logins)
         wire_api = wire_api_of(settings)
         resolved = resolve(
-            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=run_env.env
-        )
+            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=run_env.env,
+            logins=logins,
+        )  # fmt: skip
     except ModelSetupError:
         # It cannot be called without its key, but it is still the configured model.
         return CurrentModel(settings.model, "configured") if settings.model else None

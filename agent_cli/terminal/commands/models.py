@@ -18,6 +18,7 @@ from typing import Any, cast, get_args
 from agent_cli.core.modes import Effort
 from agent_cli.providers.catalog import ModelInfo, known_models, lookup
 from agent_cli.providers.registry import PROVIDERS, is_loopback_url
+from agent_cli.runtime.models import key_store
 from agent_cli.session.store import state_folder
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
@@ -140,7 +141,9 @@ def _models_to_offer(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
     ask: query a server on this machine, which may take a second.
     """
     model, env = ctx.agent.model, ctx.run_env.env
-    others = [p.name for p in PROVIDERS if not p.local and p.name != model.provider and any(env.get(k) for k in p.keys)]
+    stored = key_store(ctx.run_env, ctx.agent.settings).names()
+    usable = [p.name for p in PROVIDERS if not p.local and (any(env.get(k) for k in p.keys) or p.name in stored)]
+    others = [name for name in usable if name != model.provider]
     found = {name: info for name in _picks(ctx).most_used()[:_MAX_RECENT] if (info := _info(name)) is not None}
     key = model.api_key.reveal() if model.api_key is not None else ""
     if ask and is_loopback_url(model.base_url) and (listed := server_info.offered_models(model.base_url, key)):

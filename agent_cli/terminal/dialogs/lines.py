@@ -203,12 +203,12 @@ class LineDialogs(Dialogs):
         offered = [f"{choice.key} {choice.short or choice.label}" for choice in dialog.choices if choice.names]
         if dialog.details:
             offered.append(f"{EXPLAIN} explain")
-        if isinstance(dialog.words, TextInput):
+        if isinstance(dialog.words, TextInput) and dialog.words.hint:
             offered.append(dialog.words.hint)
         if dialog.yes_or_no and dialog.from_command:
             label = f"{question} [y/N] ".lstrip()
         elif not question:
-            label = f"[{offered[0]}] " if offered else ""
+            label = f"[{offered[0]}] " if offered else dialog.words.label if isinstance(dialog.words, TextInput) else ""
         else:
             label = f"{question} [{' · '.join(offered)}] "
             if len(label) > self._console.width:
