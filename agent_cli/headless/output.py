@@ -274,7 +274,7 @@ def failure_hint(failure: Failure | None) -> str:
     if failure is None:
         return ""
     if failure.kind == "auth":
-        return "See which key is used, and where it comes from: agent doctor"
+        return "See which key is used, and where it comes from: agent doctor. Store another one: agent login"
     if "has no model named" in failure.message:
         return "See the names that are known: agent models"
     if "base URL" in failure.message:

@@ -105,8 +105,8 @@ class ModelLogin:
             way = ways[picked][2]
             if isinstance(way, int):
                 return way
-            if name := way():
-                return name
+            if connected := way():
+                return connected
 
     def log_in(self, provider: Provider) -> str | None:
         """Get, check and store a key; return the model to begin with, None without a login."""
@@ -138,7 +138,7 @@ class ModelLogin:
         picked = self._asks.choose("Which provider is the key for?", [*options, ("another", "type its name")])
         if picked is None:
             return None
-        provider = named[picked] if picked < len(named) else self._asks.ask("Name of the provider", provider_with_key)
+        provider = named[picked] if picked < len(named) else self._asks.ask("Name of the provider", _named_provider)
         return None if provider is None else self._paste_key(provider, self._address_of(provider))
 
     def _paste_key(self, provider: Provider, url: str) -> str | None:
@@ -256,14 +256,44 @@ def own_settings(run_env: RunEnvironment, options: RunOptions) -> tuple[Mapping[
     return {**run_env.env, **layers.env}, layers.settings()
 
 
+def log_out(run_env: RunEnvironment, options: RunOptions, name: str) -> str:
+    """Remove a stored key; return what was done. Raises UsageError."""
+    env, settings = own_settings(run_env, options)
+    keys = key_store(run_env, settings)
+    names = keys.names()
+    if not name and len(names) > 1:
+        raise UsageError(f"You are logged in to {', '.join(names)}: name one of them.")
+    provider = provider_with_key(name) if name else find_provider(names[0]) if names else None
+    if provider is None:
+        return "You are not logged in to any provider."
+    try:
+        existed = keys.forget(provider.name)
+    except KeyStoreError as error:
+        raise UsageError(f"The key was not removed: {error}.") from None
+    lines = [f"Logged out of {provider.name}." if existed else f"You are not logged in to {provider.name}."]
+    if existed and provider.key_page:
+        lines.append(f"The key itself stays valid until you delete it at {provider.key_page}")
+    if variable := key_variable(provider, env):
+        lines.append(f"{variable} in your environment has a key, which is used.")
+    return "\n".join(lines)
+
+
 def provider_with_key(name: str) -> Provider:
-    """Return a provider to log in to. Raises ValueError with a message for any other name."""
+    """Return a provider to log in to. Raises UsageError for any other name."""
     provider = find_provider(name.strip().lower())
     if provider is None:
-        raise ValueError(f"{one_line(name)} is not a known provider; docs/models.md lists them.")
+        known = ", ".join(p.name for p in PROVIDERS if p.keys and not p.local)
+        raise UsageError(f"{one_line(name)} is not a known provider. There are {known}.")
     if not provider.keys:
-        raise ValueError(f"{provider.name} takes no API key.")
+        raise UsageError(f"{provider.name} takes no API key.")
     return provider
+
+
+def _named_provider(name: str) -> Provider:
+    try:
+        return provider_with_key(name)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
 
 
 def looks_like_key(text: str) -> bool:
