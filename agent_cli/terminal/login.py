@@ -15,7 +15,6 @@ from typing import Any
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.redact import Redactor
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.providers.credentials import KeyStoreError, Secret, key_variable
 from agent_cli.providers.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find_provider, normalize_url
@@ -33,7 +32,7 @@ with lazy_imports():
     from agent_cli.runtime import browser_login  # an HTTP server
 
 SIGN_IN_SECONDS = 300.0
-_TRIES = 3
+MAX_TRIES = 3
 _POLL_SECONDS = 0.1
 _MAX_LISTED = 15
 LOCAL_HELP = """\
@@ -145,7 +144,7 @@ class ModelLogin:
         say = self._asks.say
         if provider.key_page and url == provider.base_url:
             say(f"  Keys are made at {provider.key_page}")
-        for _ in range(_TRIES):
+        for _ in range(MAX_TRIES):
             text = self._outside(lambda: read_hidden(f"  API key for {provider.name} (it is not shown): "))
             if not text:
                 say("  Nothing was stored.")
@@ -294,11 +293,6 @@ def _named_provider(name: str) -> Provider:
         return provider_with_key(name)
     except UsageError as error:
         raise ValueError(str(error)) from None
-
-
-def looks_like_key(text: str) -> bool:
-    """Return True if a text has a key in it that must not be kept or sent."""
-    return Redactor({})(text) != text
 
 
 def _key_from_browser(provider: Provider, url: str, *, opens: bool) -> Secret | None:

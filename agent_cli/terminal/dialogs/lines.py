@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.decisions import Defer, is_approval
+from agent_cli.core.redact import Redactor
 from agent_cli.terminal.dialogs.model import (
     EXPLAIN,
     GUARD_SECONDS,
@@ -293,6 +294,9 @@ class LineDialogs(Dialogs):
 
     def _keep_draft(self, text: str) -> None:
         assert self._keep is not None
+        if Redactor({})(text) != text:
+            self.say("That looks like an API key, so it was dropped. First choose what to do with it.")
+            return
         self._keep(text)
         self.say("Your text is the draft of your next message now. This question is still open:")
 
