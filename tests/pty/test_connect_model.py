@@ -284,3 +284,32 @@ def test_a_trusted_project_does_not_decide_where_a_key_is_checked(work: Path, pr
         terminal.expect("The key works.")
         terminal.leave()
         assert not [key for _, _, key in theirs.seen if key]
+
+
+def test_a_session_whose_key_is_gone_is_resumed_after_a_login(work: Path, provider: KeyProvider) -> None:
+    env = {"GROQ_API_BASE": provider.openai_url, "AGENT_MODEL": "groq/m-1"}
+    assert agent(["-p", "first"], work, {**env, "GROQ_API_KEY": GOOD}).returncode == 0
+    elsewhere = {"AGENT_MODEL": "groq/m-1"}
+    terminal = Terminal(["--plain", "-c"], work, **elsewhere)
+    terminal.expect("No key for groq")
+    terminal.expect("1. Paste a key for groq")
+    terminal.expect("Enter to cancel] ")
+    terminal.type("")
+    assert "No key for groq" in terminal.end() and terminal.exit_code == 2
+    stored_by = agent(["login", "groq"], work, env, stdin=GOOD)
+    assert stored_by.returncode == 0, stored_by.stderr
+    terminal = Terminal(["--plain", "-c"], work, **env)
+    terminal.expect("restored 2 messages")
+    terminal.leave()
+    assert agent(["logout"], work, env).returncode == 0
+    # Another model continues the session as well.
+    with KeyProvider("", public=True) as server:
+        terminal = Terminal(["--plain", "-c"], work, **elsewhere, LM_STUDIO_API_BASE=f"127.0.0.1:{server.port}")
+        terminal.expect("Enter to cancel] ")
+        terminal.type("lm_studio")
+        terminal.expect("agent 0.1.0 · lm_studio/m-1")
+        terminal.expect("restored 2 messages")
+        terminal.ready()
+        terminal.type("second")
+        terminal.expect("Answer of m-1.")
+        terminal.leave()
