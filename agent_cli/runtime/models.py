@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -61,9 +61,19 @@ class NoAccessError(UsageError):
         self.provider = provider
 
 
+_KEYS = "keys"
+
+
 def key_store(run_env: RunEnvironment, settings: Settings) -> KeyStore:
     """Return the keys that the user stored with `agent login`."""
-    return KeyStore(state_folder(run_env.env) / "keys", keyring=settings.keyring)
+    return KeyStore(state_folder(run_env.env) / _KEYS, keyring=settings.keyring)
+
+
+def share_keys(env: Mapping[str, str], state: Path) -> None:
+    """Let a run with a state folder of its own, which is made, use the stored keys. Raises OSError."""
+    private_folder(state)
+    if (keys := state_folder(env) / _KEYS).is_dir():
+        (state / _KEYS).symlink_to(keys.absolute())
 
 
 def choose_model(name: str | None, settings: Settings, run_env: RunEnvironment) -> ResolvedModel:

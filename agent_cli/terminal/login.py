@@ -312,7 +312,7 @@ def _key_from_browser(provider: Provider, url: str, *, opens: bool) -> Secret | 
         where = "in the browser that opens, or here" if opens else "here"
         write_terminal(
             f"  Sign in to {provider.name} {where}:\n{request.address}\n"
-            "  If the browser is on another machine, paste the address it ends at, or the code in it. Ctrl-C cancels.\n"
+            "  If the browser is on another machine, paste the address it ends at, or its code.\n  Ctrl-C cancels.\n"
         )
         if opens:
             browser_login.open_browser(request.address)

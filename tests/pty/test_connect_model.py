@@ -15,6 +15,7 @@ from tests.support.mcp.running import eventually
 from tests.support.program import agent
 from tests.support.pty_screen import Drawn
 from tests.support.pty_session import Terminal
+from tests.support.scripts import script
 
 GOOD, WRONG = "sk-good-0123456789abcdef", "sk-wrong-fedcba9876543210"
 
@@ -313,3 +314,32 @@ def test_a_session_whose_key_is_gone_is_resumed_after_a_login(work: Path, provid
         terminal.type("second")
         terminal.expect("Answer of m-1.")
         terminal.leave()
+
+
+def test_openrouter_by_a_pasted_code_in_a_drawn_session(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Scripted."}])
+    with KeyProvider() as provider:
+        env = {"OPENROUTER_API_BASE": f"http://0.0.0.0:{provider.port}/api/v1"}
+        with Drawn(["--model", model], work, **env) as screen:
+            screen.ready()
+            screen.line("/login")
+            screen.wait("What do you want to use?")
+            screen.line("OpenRouter")
+            screen.wait("Sign in to openrouter here:")
+            screen.wait("Ctrl-C cancels.")
+            screen.type("\x03")
+            screen.wait("Nothing was stored.")
+            screen.line("/login openrouter")
+            screen.wait("How do you want to log in to openrouter?")
+            screen.line("Sign in")
+            screen.until(lambda: screen.text().count("Ctrl-C cancels.") == 2)
+            address = "".join(screen.text().rpartition("http://0.0.0.0")[1:]).partition("  If the browser")[0]
+            target = provider.sign_in("".join(address.split()))
+            screen.line(target.partition("code=")[2])
+            screen.wait("The key works.")
+            screen.wait("To use it here: /model openrouter/m-1")
+            screen.line("/model openrouter/m-1")
+            screen.wait("model: openrouter/m-1")
+            screen.line("hello")
+            screen.wait("Answer of m-1.")
+            screen.leave()
