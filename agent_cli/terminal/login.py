@@ -80,7 +80,7 @@ class ModelLogin:
         self.env, self._settings = own_settings(run_env, options)
         self._keys = key_store(run_env, self._settings)
 
-    def connect(self, title: str, provider: str = "", more: tuple[tuple[str, str], ...] = ()) -> str | int | None:
+    def connect(self, title: str, provider: str = "", more: Sequence[tuple[str, str]] = ()) -> str | int | None:
         """Ask until a model is connected; return its name, the index of the picked one of `more`, or None.
 
         provider: whose key is missing.
