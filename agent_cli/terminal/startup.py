@@ -235,7 +235,7 @@ def connect_model(
         reason = str(problem) if problem.provider or "none was found" not in str(problem) else _NOTHING_FOUND
         setup = ModelLogin(dialogs, run_interruptible, run_env, options)
         ways = [(label, text) for label, text, _ in more]
-        name = setup.connect(f"{reason} How do you want to connect one?", problem.provider, ways)
+        name = setup.connect(f"{reason} How do you want to connect a model?", problem.provider, ways)
         if name is None:
             raise problem
         if isinstance(name, int):

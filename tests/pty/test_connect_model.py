@@ -39,7 +39,7 @@ def places_of(work: Path, key: str) -> set[str]:
 def test_the_first_start_connects_a_provider_line_by_line(work: Path, provider: KeyProvider) -> None:
     env = {"OPENAI_BASE_URL": provider.openai_url}
     terminal = Terminal(["--plain"], work, **env)
-    shown = terminal.expect("How do you want to connect one?")
+    shown = terminal.expect("How do you want to connect a model?")
     assert "OPENAI_BASE_URL is set" in shown
     terminal.expect("1. Sign in to OpenRouter")
     terminal.expect("4. Watch the demo")
@@ -91,13 +91,13 @@ def test_a_cancelled_setup_ends_with_the_reason(work: Path) -> None:
 def test_nobody_is_asked_without_a_terminal(work: Path) -> None:
     for args, stdin in ((["-p", "hello"], ""), ([], "hello\n"), (["--plain"], "1\n")):
         done = agent(args, work, stdin=stdin)
-        assert done.returncode == 2 and "connect one?" not in done.stdout + done.stderr
+        assert done.returncode == 2 and "connect a model?" not in done.stdout + done.stderr
         assert "Set one up with agent login" in done.stderr
     named = agent(["-p", "--model", "deepseek/deepseek-v4-pro", "hello"], work)
     assert named.returncode == 2
     assert "No key for deepseek: run agent login deepseek, set DEEPSEEK_API_KEY, or set key_command" in named.stderr
     screen = Terminal(["--plain"], work, CI="true")
-    assert "connect one?" not in screen.end() and screen.exit_code == 2
+    assert "connect a model?" not in screen.end() and screen.exit_code == 2
     unknown = Terminal(["--plain", "--model", "nosuch"], work)
     assert "No provider is known for the model 'nosuch'" in unknown.end() and unknown.exit_code == 2
 
@@ -144,7 +144,7 @@ def test_the_demo_can_be_watched_first(work: Path) -> None:
     terminal.type("demo")
     terminal.expect("This is a demo")
     terminal.press("c")
-    terminal.expect("How do you want to connect one?")
+    terminal.expect("How do you want to connect a model?")
     terminal.expect("Enter to cancel] ")
     terminal.type("")
     terminal.end()

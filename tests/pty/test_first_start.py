@@ -122,7 +122,7 @@ def test_without_a_model_the_first_start_asks_only_for_one(work: Path) -> None:
     if reason := missing("bubblewrap"):
         pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
     with Drawn([], work, AGENT_SANDBOX_MODE="auto") as screen:
-        screen.wait("want to connect one?")
+        screen.wait("connect a model?")
         screen.wait("Enter to cancel]")
         screen.line("sk-ant-api03-0123456789abcdefghij0123456789")
         screen.wait("That looks like an API key, so it was dropped.")
