@@ -47,7 +47,7 @@ sample = pytest.mark.parametrize("opened", list(GIT_REPOSITORIES) if ALL else SA
 def test_a_session_with_all_that_a_model_asks_of_git_runs_nothing(opened: Opened) -> None:
     done = opened.run(["-p", "look around"])
     err = done.stderr.decode("utf-8", "replace")
-    assert (done.returncode, done.stdout.strip()) == (0, b"ok"), err
+    assert done.returncode in (0, 5) and done.stdout.strip() == b"ok", err
     assert "Traceback" not in err
     assert not opened.wrong()
     assert not marker(opened.root).exists()

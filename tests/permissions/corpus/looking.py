@@ -241,6 +241,7 @@ CASES = [
         "cat ~/.terraform.d/credentials.tfrc.json", "cat ~/.cargo/credentials.toml",
         "cat ~/.mozilla/firefox/x/logins.json", "cat ~/.vault-token", "cat ~/.password-store/x.gpg",
         "cat ~/.local/state/agent/serve/tokens.json", "cat ~/.local/state/agent/mcp-logins/x",
+        "cat ~/.local/state/agent/keys/openai.json",
         "cat ~/.claude/.credentials.json", "cat ~/.codex/auth.json", "cat ~/.gemini/oauth_creds.json",
         "cat ~/.config/op/config", "cat ~/.pgpass", "cat ~/.my.cnf", "cat ~/.s3cfg",
         "cat ~/.config/rclone/rclone.conf", "cat ~/.gem/credentials", "cat ~/.composer/auth.json",
