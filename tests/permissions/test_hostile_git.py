@@ -86,7 +86,7 @@ def test_a_worktree_of_it_runs_nothing(opened: Opened) -> None:
 def test_a_commit_runs_nothing_without_a_yes(tmp_path: Path, name: str) -> None:
     opened = Opened(name, tmp_path)
     done = opened.run(["--plain"], "/status\n/commit --all\nn\n/exit\n")
-    assert b"This project is not trusted. Let git run all the same" in done.stdout, done.stdout
+    assert b"This project is not trusted. Let git run anyway" in done.stdout, done.stdout
     assert not opened.wrong()
     assert not marker(opened.root).exists()
 
