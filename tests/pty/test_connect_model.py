@@ -180,7 +180,7 @@ def test_a_refused_key_is_replaced_in_the_session_which_goes_on(work: Path, prov
     assert agent(["-p", "hello"], work, env).stdout == "Answer of m-1.\n"
     other = agent(["-p", "hello"], work, {**env, "OPENAI_API_KEY": "sk-third-0123456789"})
     assert other.returncode == 1 and provider.seen[-1][2] == "sk-third-0123456789"
-    assert "Store another one: agent login" in other.stderr
+    assert "To store another one: agent login" in other.stderr
     assert places_of(work, GOOD) == {"openai.json"} and not places_of(work, WRONG)
 
 
