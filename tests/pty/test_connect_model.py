@@ -162,7 +162,7 @@ def test_a_refused_key_is_replaced_in_the_session_which_goes_on(work: Path, prov
         screen.wait("(it is not shown):")
         screen.line(GOOD)
         screen.wait("The key works.")
-        screen.wait("OPENAI_API_KEY has another key, which is not used")
+        screen.wait("OPENAI_API_KEY has another key.")
         screen.wait("Answer of m-1.")
         assert GOOD not in screen.text() and screen.text().count("hello") == 1
         screen.ready()
@@ -180,7 +180,7 @@ def test_a_refused_key_is_replaced_in_the_session_which_goes_on(work: Path, prov
     assert agent(["-p", "hello"], work, env).stdout == "Answer of m-1.\n"
     other = agent(["-p", "hello"], work, {**env, "OPENAI_API_KEY": "sk-third-0123456789"})
     assert other.returncode == 1 and provider.seen[-1][2] == "sk-third-0123456789"
-    assert "Store another one: agent login" in other.stderr
+    assert "To store another one: agent login" in other.stderr
     assert places_of(work, GOOD) == {"openai.json"} and not places_of(work, WRONG)
 
 
