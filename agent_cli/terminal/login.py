@@ -215,7 +215,7 @@ class ModelLogin:
         state = "The key works" if found.checked else f"{provider.name} did not check the key; its first answer will"
         self._asks.say(f"  {state}. It is stored in {where}; agent logout {provider.name} removes it.")
         if others and others != key.reveal():
-            self._asks.say(f"  {variable} has another key, which is not used unless you change it.")
+            self._asks.say(f"  {variable} has another key. The stored key is used until you change that variable.")
         return login.starting_model(provider, found.models)
 
     def _sign_in_to_openrouter(self) -> str | None:
@@ -223,7 +223,7 @@ class ModelLogin:
         assert provider is not None
         url = self._address_of(provider)
         if not login.offers_sign_in(provider, url):
-            self._asks.say(f"  openrouter is at {url} here, which has no sign-in page. Paste a key instead.")
+            self._asks.say(f"  The address of openrouter is {url}, which has no sign-in page. Paste a key instead.")
             return None
         return self._sign_in(provider, url)
 

@@ -162,7 +162,7 @@ def test_a_refused_key_is_replaced_in_the_session_which_goes_on(work: Path, prov
         screen.wait("(it is not shown):")
         screen.line(GOOD)
         screen.wait("The key works.")
-        screen.wait("OPENAI_API_KEY has another key, which is not used")
+        screen.wait("OPENAI_API_KEY has another key.")
         screen.wait("Answer of m-1.")
         assert GOOD not in screen.text() and screen.text().count("hello") == 1
         screen.ready()
