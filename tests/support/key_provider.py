@@ -15,9 +15,13 @@ import secrets
 import threading
 import urllib.error
 import urllib.request
+from collections import deque
+from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.model_replies import Reply, events
 
 MODELS = ["text-embedding-1", "m-1", "m-2"]
 
@@ -26,10 +30,14 @@ class KeyProvider:
     """Runs while its `with` block does.
 
     keys: those that are valid. public: models are listed without a key, too. lists: False: there is no list of models.
+    replies: what the model answers, in this order; then its name.
     """
 
-    def __init__(self, *keys: str, public: bool = False, lists: bool = True, status: int = 401) -> None:
+    def __init__(
+        self, *keys: str, public: bool = False, lists: bool = True, status: int = 401, replies: Iterable[Reply] = ()
+    ) -> None:
         self.keys = set(keys)
+        self.replies = deque(replies)
         self.public, self.lists, self.status = public, lists, status
         self.seen: list[tuple[str, str, str]] = []
         self.challenges: dict[str, str] = {}
@@ -98,7 +106,8 @@ def _handler(provider: KeyProvider) -> type[BaseHTTPRequestHandler]:
             elif key not in provider.keys:
                 self._refuse(key)
             else:
-                self._chat(f"Answer of {body['model']}.")
+                reply = provider.replies.popleft() if provider.replies else Reply(text=f"Answer of {body['model']}.")
+                self._write(200, b"".join(events(reply, "openai", body["model"])), "text/event-stream")
 
         def _key(self) -> str:
             found = self.headers.get("x-api-key") or self.headers.get("x-goog-api-key")
@@ -122,16 +131,6 @@ def _handler(provider: KeyProvider) -> type[BaseHTTPRequestHandler]:
             key = f"sk-or-v1-{secrets.token_hex(16)}"
             provider.keys.add(key)
             self._send(200, {"key": key, "user_id": "user_1"})
-
-        def _chat(self, text: str) -> None:
-            chunks: list[dict[str, Any]] = [
-                {"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}}]},
-                {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
-                 "usage": {"prompt_tokens": 5, "completion_tokens": 2}},
-            ]  # fmt: skip
-            events = [json.dumps({"id": "c", "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
-            body = "".join(f"data: {event}\n\n" for event in (*events, "[DONE]"))
-            self._write(200, body.encode(), "text/event-stream")
 
         def _send(self, status: int, data: Any) -> None:
             self._write(status, json.dumps(data).encode(), "application/json")
