@@ -68,7 +68,7 @@ def models(
         shown = in_shares(found, MAX_ON_SCREEN)
     echo("\n".join(table(_HEADER, [_row(m, current) for m in shown], frozenset((2, 3, 4, 5)))))
     if sample:
-        print_notice("No provider is configured yet; these are models of some. See agent doctor.")
+        print_notice("No provider is configured yet; these are models of some. To connect one: agent login")
     left = sum(map(len, found)) - len(shown)
     more = f"{left:,} more" if left else "More"
     print_notice(
