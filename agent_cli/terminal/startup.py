@@ -283,7 +283,8 @@ def _use_model(name: str, setup: ModelLogin, layers: Layers, run_env: RunEnviron
     except NoAccessError:
         pass
     setup.keep_model(name, layers)
-    layers.add({"model": name}, CHOSEN, run_env.root)
+    if layers.settings().model != name:
+        layers.add({"model": name}, CHOSEN, run_env.root)
     return layers
 
 
