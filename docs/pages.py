@@ -23,7 +23,7 @@ from agent_cli.permissions.programs import git_reads, reads
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.table import ROWS
 from agent_cli.providers.registry import PROVIDERS, Provider
-from agent_cli.providers.server_info import _default_of
+from agent_cli.providers.server_info import usual_model
 from agent_cli.runtime.user_decision import decisions_table
 from agent_cli.terminal.commands import REGISTRY
 
@@ -183,7 +183,7 @@ def _provider(p: Provider) -> str:
     address = code(p.base_url) if p.base_url else "LiteLLM's" if p.wire == "litellm" else "by location"
     keys = code(*p.keys) or ("its own credentials" if not p.local else "none")
     return cells(code(p.name), _WIRES[p.wire], keys, " or ".join(filter(None, (address, code(*p.base_url_vars)))),
-                 code(default) if (default := _default_of(p)) else "")  # fmt: skip
+                 code(default) if (default := usual_model(p)) else "")  # fmt: skip
 
 
 def programs_page() -> str:
@@ -192,7 +192,8 @@ def programs_page() -> str:
     for name, row in ROWS.items():
         rows.setdefault(id(row), (row, []))[1].append(name)
     titles: dict[str, Callable[[Row], bool]] = {
-        "Read-only programs": lambda row: row.reads_only,
+        "Read-only programs": lambda row: row.reads_only and row.shows == row.operands,
+        "Programs with read-only options": lambda row: row.reads_only,
         "Programs whose files are known": lambda row: not row.reads_only and not row.partly and row.wraps is None,
         "Programs whose options are known": lambda row: row.partly and not row.hides and bool(row.roles or row.effects),
         "Programs that run other commands": lambda row: row.hides or row.wraps is not None,

@@ -23,7 +23,7 @@ OPENS = {
     ("agent_cli/acp/command_output.py", "end"): "the exit code, in its own folder",
     ("agent_cli/__main__.py", "_discard_output"): "/dev/null",
     ("agent_cli/__main__.py", "_fill_closed_streams"): "/dev/null, and standard streams themselves",
-    ("agent_cli/cli/mcp_login.py", "_open_browser"): "an address in the browser",
+    ("agent_cli/runtime/browser_login.py", "_open"): "an address in the browser",
     ("agent_cli/cli/__init__.py", "command_help"): "a file of the package",
     ("agent_cli/providers/catalog.py", "_bytes"): "a file of the package",
     ("tools/agent_tools/shell/strays.py", "_environ"): "/proc, after each command: three times as fast",
@@ -74,6 +74,7 @@ OPENS = {
 }
 STARTS = {
     ("agent_cli/providers/litellm.py", "__init__"): "a worker of ours: its waits have clocks, its memory a limit",
+    ("agent_cli/terminal/startup.py", "_run_first"): "the program itself, in the user's terminal",
     ("agent_cli/terminal/editor.py", "edit_text"): "the user's editor, which has the terminal",
     ("agent_cli/terminal/editor.py", "show_in_pager"): "the user's pager, likewise",
     ("agent_cli/reports/action.py", "run_step"): "the program itself, in a CI job, which has a clock",

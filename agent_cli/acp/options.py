@@ -24,7 +24,7 @@ _MODES: dict[Mode, tuple[str, str]] = {
     ),
 }
 # Commands for the terminal or for choosing a session; in an editor the editor does both.
-TERMINAL_ONLY = frozenset(("exit", "clear", "sessions", "resume", "fork", "copy", "theme", "vim"))
+TERMINAL_ONLY = frozenset(("exit", "clear", "sessions", "resume", "fork", "copy", "theme", "vim", "login"))
 # Limit of the models in the menu.
 _MAX_MODELS = 40
 

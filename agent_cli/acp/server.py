@@ -56,8 +56,8 @@ _SESSION_CAPABILITIES = ("list", "delete", "fork", "resume", "close", "additiona
 _NO_EDITOR = "agent acp is started by an editor, which speaks to it over two pipes; docs/editors.md has the settings."
 _AUTH_METHOD = "environment"
 _KEY_HELP = (
-    "Set the key of a provider in the environment that the editor starts agent with, such as ANTHROPIC_API_KEY or "
-    "OPENAI_API_KEY; or name a key_command in ~/.agentrc; or store it in the system keyring."
+    "Run agent login in a terminal. Or set the key of a provider in the environment that the editor starts agent with, "
+    "such as ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a key_command in ~/.agentrc."
 )
 
 

@@ -358,6 +358,9 @@ class EditorSession(Dialogs):
         self.say("This needs a terminal: run agent there.")
         return None
 
+    def outside(self, run: Callable[[], Any]) -> Any:
+        self.say("This needs a terminal: run agent there.")
+
     # The rest of SlashContext.
 
     def say(self, text: str) -> None:

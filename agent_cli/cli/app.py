@@ -210,8 +210,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     epilog=(
         "Exit codes of -p:\n"
-        "0 done or degraded, 1 failed, 2 usage or settings, 3 waiting for you, 4 stopped by a limit, 5 denied "
-        "(--fail-on-denied), 75 worth trying again, 130 interrupted.\n\n"
+        "0 done or degraded, 1 failed, 2 usage or settings, 3 waiting for you, 4 stopped by a limit, 5 denied, "
+        "75 worth trying again, 130 interrupted.\n\n"
         + examples(
             "agent                               start a session",
             'agent "fix the failing test"        start with this message',

@@ -14,11 +14,11 @@ from itertools import islice
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.config import run_options
+    from agent_cli.config import run_options, schema
     from agent_cli.core import hooks, rules, run_environment
     from agent_cli.mcp import config as mcp_config
-    from agent_cli.providers import catalog, offers
-    from agent_cli.runtime import environment
+    from agent_cli.providers import catalog, offers, registry
+    from agent_cli.runtime import environment, models
     from agent_cli.session import store, summary
 
 Candidate = str | tuple[str, str]
@@ -65,9 +65,21 @@ def _sessions(incomplete: str, ended: tuple[str, ...] = ()) -> list[Candidate]:
 def complete_models(incomplete: str) -> list[Candidate]:
     """Return the names of models: of the providers with a key, or of all providers if there is none."""
     named = catalog.known_models(incomplete)
-    ready = offers.providers_with_keys(os.environ)
+    here = environment.find_environment(os.environ)
+    ready = offers.providers_with_keys(os.environ, models.key_store(here, schema.Settings()).names())
     usable = [m for m in named if m.provider in ready] if "/" not in incomplete else []
     return [m.name for m in usable or named if m.name.startswith(incomplete) and _PLAIN.fullmatch(m.name)]
+
+
+def complete_providers(incomplete: str) -> list[Candidate]:
+    """Return the names of the providers that take a key."""
+    return [p.name for p in registry.PROVIDERS if p.keys and p.name.startswith(incomplete)]
+
+
+def complete_logins(incomplete: str) -> list[Candidate]:
+    """Return the names of the providers that the user logged in to."""
+    here = environment.find_environment(os.environ)
+    return [name for name in models.key_store(here, schema.Settings()).names() if name.startswith(incomplete)]
 
 
 def complete_tools(incomplete: str) -> list[Candidate]:

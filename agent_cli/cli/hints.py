@@ -29,7 +29,7 @@ _FOREIGN_OPTIONS = {
     **dict.fromkeys(("--max-tokens", "--max-output-tokens"), "--settings max_tokens=N"),
     **dict.fromkeys(("--api-base", "--base-url", "--openai-api-base", "--endpoint"), "--settings 'base_url=\"URL\"'"),
     **dict.fromkeys(("--sandbox", "-s", "--no-sandbox"), "--settings 'sandbox=\"auto\"', \"require\" or \"off\""),
-    **dict.fromkeys(("--api-key", "--key", "--token"), "the environment, e.g. ANTHROPIC_API_KEY"),
+    **dict.fromkeys(("--api-key", "--key", "--token"), "the environment, e.g. ANTHROPIC_API_KEY, or agent login"),
     **dict.fromkeys(("--system", "--system-message", "--instructions"), "--system-prompt TEXT"),
     **dict.fromkeys(("--config", "--config-file", "--conf"), "--settings FILE"),
     **dict.fromkeys(("--include-directories", "--add-directory", "--workspace", "--include-dir"), "--add-dir DIR"),
@@ -52,13 +52,13 @@ _FOREIGN_OPTIONS = {
         " --prompt-suggestions --from-pr --environment --autocompact --oss".split(), _NO_COUNTERPART,
     ),
 }  # fmt: skip
-_KEYS = "keys come from the environment or the keyring: agent doctor shows what is found, agent models what it opens"
+_KEYS = "agent login stores a key, agent doctor shows which one is used"
 _SETTINGS = "settings are in ~/.agentrc: agent doctor shows those in effect, docs/configuration.md all of them"
 _UPDATE = f"use what installed it: pipx upgrade {PACKAGE} (or uninstall), or uv tool upgrade {PACKAGE}"
 _LISTS = "agent sessions lists and deletes sessions"
 # Commands of other agents, and how the same is done here.
 FOREIGN_COMMANDS = {
-    **dict.fromkeys(("login", "logout", "auth", "setup-token", "signin"), _KEYS),
+    **dict.fromkeys(("auth", "setup-token", "signin"), _KEYS),
     **dict.fromkeys(("config", "configure", "settings"), _SETTINGS),
     **dict.fromkeys(("update", "upgrade", "install", "uninstall", "migrate-installer"), _UPDATE),
     **dict.fromkeys(("plugins", "extensions", "extension"), "agent plugin adds, lists and removes plugins"),

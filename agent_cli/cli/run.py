@@ -31,6 +31,7 @@ from agent_cli.headless.run import (
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.builder import build_agent, open_resumed
 from agent_cli.runtime.environment import find_environment, read_settings
+from agent_cli.runtime.models import NoAccessError
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
@@ -50,8 +51,9 @@ with lazy_imports():
     from agent_cli.reports import files as reports  # only with --report
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
     from agent_cli.session import pending_plans
-    from agent_cli.terminal import commands, repl, startup
+    from agent_cli.terminal import commands, line_input, repl, startup
     from agent_cli.terminal.app import session as app_session
+    from agent_cli.terminal.dialogs import lines
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -95,7 +97,15 @@ def run_repl(options: RunOptions) -> int:
     first = not state_folder(run_env.env).is_dir()
     keep = screen.keep_draft
     layers = startup.ask_before_start(options, run_env, layers, screen.console, first=first, keep=keep)
-    session = front_end(options, run_env, layers, screen, first=first)
+    while True:
+        try:
+            session = front_end(options, run_env, layers, screen, first=first)
+            break
+        except NoAccessError as problem:
+            dialogs = lines.LineDialogs(screen.console, line_input.read_line, keep=keep)
+            layers = startup.connect_model(dialogs, options, layers, run_env, problem)
+            if layers.origins.get("model") == startup.CHOSEN:
+                options = options.replace(model=layers.settings().model)
     try:
         return session.run(" ".join(options.prompt))
     finally:

@@ -314,7 +314,7 @@ class Settings(TurnSettings, tag="Settings"):
     betas: Annotated[tuple[str, ...], "beta features to ask of Anthropic's API"] = ()
     base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server", ASKED] = None
     key_command: Annotated[str | None, "command that prints the API key", USER] = None
-    keyring: Annotated[bool, "look for API keys in the system keyring", USER] = True
+    keyring: Annotated[bool, "look for API keys in the system keyring, and store them there", USER] = True
 
     cache_ttl: Annotated[
         Literal["5m", "1h"], "lifetime of Claude's caches; writing one for an hour costs twice the input price"

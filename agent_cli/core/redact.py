@@ -33,6 +33,15 @@ def shown_variable(name: str, value: str) -> str:
     return f"{escape_controls(shorten(name, _MAX_SHOWN_CHARS))}={text}" if name else text
 
 
+# Keys that are used in this process and are in no environment.
+_held: set[str] = set()
+
+
+def hold_secret(value: str) -> None:
+    """Let every `Redactor` of this process redact a value, also those that exist already."""
+    _held.add(value)
+
+
 class Redactor:
     """Redact the secrets of an environment, by name and by value, and any other given value.
 
@@ -42,20 +51,28 @@ class Redactor:
 
     def __init__(self, env: Mapping[str, str], *more: str) -> None:
         secret = [v for k, v in env.items() if is_secret(k, v)]
-        found = {*secret, *more, *(password for v in secret for password in passwords_in(v))}
-        values = {v for v in found if len(v) >= _MIN_SECRET_CHARS}
+        self._found = {*secret, *more, *(password for v in secret for password in passwords_in(v))}
+        self._compile()
+
+    def _compile(self) -> None:
+        self._held = len(_held)
+        values = {v for v in self._found | _held if len(v) >= _MIN_SECRET_CHARS}
         longest_first = sorted(values | {json.dumps(v)[1:-1] for v in values}, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self._plain = tuple(values)
 
     def __call__(self, text: str) -> str:
         """Return the text without secrets."""
+        if self._held != len(_held):
+            self._compile()
         if self._values is not None:
             text = self._values.sub(REDACTED, text)
         return key_pattern().sub(REDACTED, text) if any(map(text.__contains__, KEY_LITERALS)) else text
 
     def safe_length(self, text: str) -> int:
         """Return how much of a growing text can be written: the rest may be part of a secret."""
+        if self._held != len(_held):
+            self._compile()
         start = max(0, len(text) - _LOOKBACK_CHARS)
         word = re.search(_LAST_WORD, text[start:])
         end = start + word.start() if word else len(text)

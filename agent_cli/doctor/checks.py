@@ -27,7 +27,7 @@ from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, create_c
 from agent_cli.providers.server_info import discover, probe_server
 from agent_cli.runtime.checkpoints import store_folder
 from agent_cli.runtime.environment import check_mode
-from agent_cli.runtime.models import choose_model, find_window, input_modalities
+from agent_cli.runtime.models import choose_model, find_window, input_modalities, key_store
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import ToolContext, ToolError
@@ -335,7 +335,7 @@ MEDIA: dict[MediaKind, str] = {"image": "images", "pdf": "PDFs"}
 
 def check_model(settings: Settings, run_env: RunEnvironment) -> tuple[list[Finding], bool]:
     """Return the findings, and whether a model could be used. Contacts no provider, only this machine."""
-    found = discover(run_env.env)
+    found = discover(run_env.env, logins=key_store(run_env, settings))
     try:
         model = choose_model(settings.model, settings, run_env)
     except UsageError as mistake:

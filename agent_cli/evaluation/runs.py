@@ -22,6 +22,7 @@ from agent_cli.evaluation.processes import EvaluationStoppedError, JobThreads, P
 from agent_cli.evaluation.results import AgentReport, TaskRun, Verdict
 from agent_cli.evaluation.steps import AgentTurn, CheckEnd, SandboxMaker, TaskSteps, describe_turn_failure
 from agent_cli.evaluation.tasks import EvaluationTask
+from agent_cli.runtime.models import share_keys
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.export import document
 from agent_cli.session.records import SessionNotFoundError
@@ -252,8 +253,9 @@ class _OneRun:
             shutil.copytree(self._planned.base, steps.work, symlinks=True)
             if why := steps.set_up(task.setup, task.check_timeout):
                 return self._make_result("error", why)
-            state = str(self._planned.folder / "state")
-            self._turn = steps.take_turn(self._flags(), task.prompt, self._seconds, AGENT_STATE_DIR=state)
+            state = self._planned.folder / "state"
+            share_keys(self._options.env, state)
+            self._turn = steps.take_turn(self._flags(), task.prompt, self._seconds, AGENT_STATE_DIR=str(state))
             if self._pool.is_stopping():
                 return self._make_result("interrupted", "interrupted")
             if why := steps.startup_error(self._turn):

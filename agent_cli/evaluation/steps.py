@@ -123,6 +123,7 @@ class TaskSteps:
 def describe_turn_failure(turn: AgentTurn, seconds: float) -> str:
     """Describe why a turn is not done; "" if it is. seconds: its time limit."""
     words = {"timeout": f"took more than {seconds:g} s", "limit": "a limit ended it", "done": "", "": ""}
+    words["denied"] = "calls were denied, as nobody could approve them"
     found = words.get(turn.outcome)
     return shorten(next(iter(turn.report.errors), turn.outcome), 160) if found is None else found
 

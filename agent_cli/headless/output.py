@@ -136,11 +136,13 @@ class ProgressPrinter:
 
     say: called with each line.
     verbose: also print text between calls, all hooks and totals.
+    denials: also print denied calls; False if they are listed at the end.
     """
 
-    def __init__(self, say: Callable[[str], None], verbose: bool) -> None:
+    def __init__(self, say: Callable[[str], None], verbose: bool, *, denials: bool = True) -> None:
         self._say = say
         self._verbose = verbose
+        self._denials = denials
         self._summaries: dict[str, str] = {}
         self._words: list[str] = []
         self._started: set[str] = set()
@@ -159,7 +161,9 @@ class ProgressPrinter:
                 self._flush()
                 self._summaries[call_id] = escape_controls(summary)
             case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
-                self._say(f"denied: {self._summaries.pop(call_id, '')} ({escape_controls(reason)})")
+                summary = self._summaries.pop(call_id, "")
+                if self._denials:
+                    self._say(f"denied: {summary} ({escape_controls(reason)})")
             case ToolStarted(call_id=call_id):
                 self._started.add(call_id)
             case ToolFinished(call_id=call_id):
@@ -211,8 +215,16 @@ Outcome = Literal[
 OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, DIFFERS, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 6, 75, 141
 
 
-def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfinished: bool = False) -> Outcome:
+def outcome_of(
+    result: TurnResult,
+    *,
+    fail_on_denied: bool = False,
+    fail_unattended: bool = False,
+    fail_on_unfinished: bool = False,
+) -> Outcome:
     """Return the outcome of a result.
+
+    fail_unattended: it counts as a failure if nobody could approve any of the calls.
 
     "denied" and "unfinished" (open steps of a plan) are returned only if they count as failures; "differs" is for a
     replay whose requests are not those that were recorded.
@@ -225,7 +237,9 @@ def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfi
         case Complete(plan_unfinished=True) if fail_on_unfinished:
             return "unfinished"
         case Complete():
-            return "denied" if result.end.denials and fail_on_denied else "done"
+            unattended = sum(denial.by == "default" for denial in result.end.denials)
+            fails = fail_on_denied or (fail_unattended and unattended == result.end.diagnostics.tool_calls)
+            return "denied" if result.end.denials and fails else "done"
         case Suspended():
             return "suspended"
         case LimitReached():
@@ -260,7 +274,7 @@ def failure_hint(failure: Failure | None) -> str:
     if failure is None:
         return ""
     if failure.kind == "auth":
-        return "To see which key is used, and its source: agent doctor"
+        return "To see which key is used, and its source: agent doctor. To store another one: agent login"
     if "has no model named" in failure.message:
         return "See the names that are known: agent models"
     if "base URL" in failure.message:
@@ -275,6 +289,8 @@ class ResultBuilder:
     earlier: usage of the run's earlier turns.
     asked: open questions by call ID.
     failed_hooks: the hooks that failed, each once.
+    summaries: of the calls, by call ID.
+    approvals: what the user was asked to approve, by call ID.
     """
 
     def __init__(self, by_model: Mapping[str, Usage] | None = None, earlier: Usage | None = None) -> None:
@@ -282,6 +298,8 @@ class ResultBuilder:
         self.earlier = earlier or Usage()
         self.asked: dict[str, ApprovalRequested | QuestionAsked] = {}
         self.failed_hooks: dict[tuple[str, str, str], HookFinished] = {}
+        self.summaries: dict[str, str] = {}
+        self.approvals: dict[str, ApprovalRequested] = {}
 
     def __call__(self, event: Event) -> None:
         match unwrap(event):
@@ -289,7 +307,11 @@ class ResultBuilder:
                 self.failed_hooks.setdefault((hook.event, hook.source, hook.command), hook)
             case UsageAdded(model=model, usage=usage):
                 self.by_model[model] = self.by_model.get(model, Usage()) + usage
+            case ToolRequested(call_id=call_id, summary=summary):
+                self.summaries[call_id] = summary
             case (ApprovalRequested() | QuestionAsked()) as asked:
                 self.asked[asked.call_id] = asked
+                if isinstance(asked, ApprovalRequested):
+                    self.approvals[asked.call_id] = asked
             case MessageAdded(message=ToolMessage(call_id=call_id)):
                 self.asked.pop(call_id, None)

@@ -40,8 +40,12 @@ if TYPE_CHECKING:
     from agent_cli.runtime.agent import Agent
 
 with lazy_imports():
+    from agent_cli.headless import (
+        denials,  # few runs have any
+        result_object,  # with its tables of words
+        stream_json,  # with its table of events
+    )
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
-    from agent_cli.headless import result_object, stream_json  # with their tables of words and events
     from agent_cli.runtime import pending as runtime_pending
     from agent_cli.session import pending_plans
     from agent_tools.shell import jobs  # for stream-json
@@ -258,7 +262,7 @@ def run_and_report(
     conversation = agent.conversation
     watch = Signals(conversation.interrupt)
     builder = ResultBuilder(by_model)
-    progress = ProgressPrinter(print_notice, options.verbose)
+    progress = ProgressPrinter(print_notice, options.verbose, denials=options.output_format != "text")
     # With `json` and `verbose` the lines are one array, printed at the end.
     array: list[dict[str, Any]] | None = [] if options.output_format == "json" and options.verbose else None
     stream: StreamJson | None = None
@@ -362,7 +366,13 @@ def finish(
     line: the host's message, as JSON.
     servers: how each MCP server stands.
     """
-    outcome = outcome_of(result, fail_on_denied=options.fail_on_denied, fail_on_unfinished=options.fail_on_unfinished)
+    outcome = outcome_of(
+        result,
+        fail_on_denied=options.fail_on_denied,
+        # A host sees the denials, and its session goes on.
+        fail_unattended=options.input_format != "stream-json",
+        fail_on_unfinished=options.fail_on_unfinished,
+    )
     if options.fails is not None and options.fails.needed:
         outcome = "failed"
         needed = escape_controls(", ".join(options.fails.needed))
@@ -383,7 +393,7 @@ def finish(
     if options.reports is not None:
         options.reports.finish(fields)
     if options.output_format == "text":
-        _print_as_text(result, outcome, resume)
+        _print_as_text(result, outcome, resume, builder)
     else:
         fields |= {"origin": line["origin"]} if isinstance(line.get("origin"), dict) else {}
         fields |= {"user_message_uuid": line["uuid"]} if line.get("uuid") else {}
@@ -407,7 +417,7 @@ def finish(
     return code if written else code or FAILED
 
 
-def _print_as_text(result: TurnResult, outcome: Outcome, resume: str) -> None:
+def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, builder: ResultBuilder) -> None:
     """Print the answer, or why there is none, and the calls that were denied."""
     text = getattr(result, "text", "")
     if outcome == "interrupted":
@@ -420,9 +430,9 @@ def _print_as_text(result: TurnResult, outcome: Outcome, resume: str) -> None:
         print_line(result.return_value)
     elif text:
         print_text(text if text.endswith("\n") else f"{text}\n")
-    # A denial without a call is that of the prompt, which has been reported.
-    for denial in (d for d in result.end.denials if d.call_id):
-        print_notice(f"Denied: {denial.tool}: {denial.reason}")
+    if result.end.denials:
+        for line in denials.denial_lines(result.end.denials, builder.summaries, builder.approvals):
+            print_notice(line)
 
 
 def _print_next_steps(result: TurnResult, outcome: Outcome, resume: str) -> None:

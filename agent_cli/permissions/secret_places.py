@@ -12,7 +12,7 @@ with lazy_imports():
     from agent_tools.sandbox import profile
 
 _ELSEWHERE = (
-    r"(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins)/.*"
+    r"(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins|keys)/.*"
     r"|/proc/[^/]+(?:/task/[^/]+)?/(?:environ|mem)"
 )
 

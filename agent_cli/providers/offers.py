@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 
@@ -26,22 +26,26 @@ _SPECIAL = re.compile(
 )
 
 
-def providers_with_keys(env: Mapping[str, str]) -> list[str]:
-    """Return the providers with a key in the environment, in the order of preference."""
-    return [p.name for p in PROVIDERS if not p.local and any(env.get(key, "").strip() for key in p.keys)]
+def providers_with_keys(env: Mapping[str, str], stored: Container[str] = ()) -> list[str]:
+    """Return the providers with a key, in the order of preference. stored: those that the user logged in to."""
+    keyed = (p for p in PROVIDERS if p.name in stored or any(env.get(key, "").strip() for key in p.keys))
+    return [p.name for p in keyed if not p.local]
 
 
 def usable_models(
-    env: Mapping[str, str], current: str = "", served: Mapping[str, Sequence[str]] | None = None
+    env: Mapping[str, str],
+    current: str = "",
+    served: Mapping[str, Sequence[str]] | None = None,
+    stored: Container[str] = (),
 ) -> list[list[ModelInfo]]:
     """Return the models of each usable provider; first `current` and its provider.
 
     current: the model that would be used, "" for none.
-    served: the models that servers on this machine have, by provider.
+    served: the models that servers on this machine have, by provider. stored: see `providers_with_keys`.
     """
     served = served or {}
     own = current.partition("/")[0]
-    names = list(dict.fromkeys([*([own] if own else []), *providers_with_keys(env), *served]))
+    names = list(dict.fromkeys([*([own] if own else []), *providers_with_keys(env, stored), *served]))
     catalogued = [n for n in names if n not in served and not _is_on_this_machine(n, env)]
     known = known_models(providers=catalogued) if catalogued else []
     found = []

@@ -33,6 +33,8 @@ class Provider(Value):
     effort: models that reason take a level of effort.
     max_tokens_optional: without a limit in the request, answers are as long as the model allows.
     reasoning: the form in which the reasoning of earlier answers is sent back; empty: not at all.
+    key_page: where its users create and delete keys.
+    key_path: path below its address that needs a valid key, if its list of models does not.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Provider(Value):
     effort: bool = False
     max_tokens_optional: bool = False
     reasoning: Reasoning = ""
+    key_page: str = ""
+    key_path: str = ""
 
 
 def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -> Provider:
@@ -85,6 +89,7 @@ PROVIDERS: tuple[Provider, ...] = (
         base_url_vars=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         litellm="anthropic",
         default="sonnet",
+        key_page="https://console.anthropic.com/settings/keys",
         name_prefixes=("claude-",),
         effort=True,
     ),
@@ -95,6 +100,7 @@ PROVIDERS: tuple[Provider, ...] = (
         wire="responses",
         base_url_vars=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default="gpt-5.6",
+        key_page="https://platform.openai.com/api-keys",
         name_prefixes=("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt"),
         effort=True,
         max_tokens_optional=True,
@@ -104,6 +110,8 @@ PROVIDERS: tuple[Provider, ...] = (
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
         default="anthropic/claude-sonnet-4.6",
+        key_page="https://openrouter.ai/settings/keys",
+        key_path="/key",
         effort=True,
         reasoning="reasoning_details",
     ),
@@ -115,6 +123,7 @@ PROVIDERS: tuple[Provider, ...] = (
         wire="gemini",
         base_url_vars=("GEMINI_API_BASE", "GOOGLE_GEMINI_BASE_URL"),
         default="gemini-pro-latest",
+        key_page="https://aistudio.google.com/apikey",
         name_prefixes=("gemini-",),
         effort=True,
         max_tokens_optional=True,
@@ -124,6 +133,7 @@ PROVIDERS: tuple[Provider, ...] = (
         "https://api.deepseek.com/v1",
         "DEEPSEEK_API_KEY",
         default="deepseek-v4-pro",
+        key_page="https://platform.deepseek.com/api_keys",
         name_prefixes=("deepseek-",),
         reasoning="reasoning_content",
     ),

@@ -16,6 +16,7 @@ from agent_cli.core.results import Failure
 from agent_cli.providers.base import CacheTtl, ModelClient, ModelError
 from agent_cli.providers.catalog import SHORT_NAMES, expand_short_name, is_provider, lookup, owner_of
 from agent_cli.providers.credentials import (
+    KeyStore,
     MissingKeyError,
     ModelSetupError,
     NoModelError,
@@ -118,11 +119,13 @@ def resolve(
     env: Mapping[str, str],
     key_command: str | None = None,
     keyring: bool = False,
+    logins: KeyStore | None = None,
 ) -> ResolvedModel:
     """Return everything needed to call the model `name`.
 
     wire_api: returns which of OpenAI's protocols is configured for a provider.
     base_url, key_command, keyring: must come from the user's own settings, never from a project's.
+    logins: the keys that the user stored with `agent login`.
 
     Raises NoModelError for an unknown name, MissingKeyError if no key was found, and ModelSetupError if the key command
     fails or the chosen transport cannot reach this provider.
@@ -149,7 +152,7 @@ def resolve(
     if provider.name == "azure" and api != "auto":
         url = _azure_url(url)
     wire = _wire(provider, model, elsewhere, transport, api, url)
-    key, source = find_key(provider, env, key_command, keyring)
+    key, source = find_key(provider, env, key_command, keyring, logins)
     if key is None:
         # Another address may be any server, which will say whether it needs a key.
         if provider.needs_key and not elsewhere:

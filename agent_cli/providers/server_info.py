@@ -9,12 +9,12 @@ If no model is configured: what is available, by a key in the environment or a s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_cli.providers.base import ModelError
 from agent_cli.providers.catalog import SHORT_NAMES, expand_short_name
-from agent_cli.providers.credentials import NoModelError
+from agent_cli.providers.credentials import KeyStore, NoModelError, Secret, find_key, key_variable
 from agent_cli.providers.http_client import encode_json, endpoint_url
 from agent_cli.providers.registry import (
     LOCAL_SERVERS,
@@ -34,19 +34,17 @@ from agent_tools.record import Value
 Probe = Callable[..., str | None]
 
 
-def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
+def default_model(env: Mapping[str, str], probe: Probe | None = None, logins: KeyStore | None = None) -> str:
     """Return the model to use when none is configured: the best of `discover`.
 
     Raises NoModelError, which says what was looked for.
     """
-    for name, _ in _found(env, probe or probe_server):
+    for name, _ in _found(_places(env, logins), probe or probe_server):
         return name
-    for provider, variable in _with_keys(env):
-        address = _models_url(provider, env)
-        raise NoModelError(
-            f"no model is configured; {variable} is set, but {address}/models lists none: name one with --model"
-        )
-    for provider, variable in _with_addresses(env):
+    for provider, _, why in _with_keys(env, logins):
+        address = models_url(provider, base_url_of(provider, env))
+        raise NoModelError(f"no model is configured; {why}, but {address}/models lists none: name one with --model")
+    for provider, variable in _with_addresses(env, logins):
         key = "" if is_loopback_url(base_url_of(provider, env)) else f", and its key in {provider.keys[0]}"
         raise NoModelError(
             f"no model is configured; {variable} is set: name one with --model {provider.name}/NAME{key}"
@@ -55,13 +53,20 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
     servers = ", ".join(LOCAL_SERVERS.values())
     raise NoModelError(
         f"no model is configured, and none was found: no key in the environment ({keys}, ...), no local server "
-        f"({servers}). Set a key, start a server, or see it work: agent demo"
+        f"({servers}). Set one up with agent login, or see it work: agent demo"
     )
 
 
-def discover(env: Mapping[str, str], probe: Probe | None = None) -> list[tuple[str, str]]:
+def discover(
+    env: Mapping[str, str], probe: Probe | None = None, logins: KeyStore | None = None
+) -> list[tuple[str, str]]:
     """Return every model that could be the default, best first, each with the reason in a few words."""
-    return list(_found(env, probe or probe_server))
+    return list(_found(_places(env, logins), probe or probe_server))
+
+
+def local_models(env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the models of the servers on this machine, as `discover` does."""
+    return list(_found(_local_places(env), probe_server))
 
 
 def probe_server(base_url: str, key: str = "") -> str | None:
@@ -73,20 +78,24 @@ def offered_models(base_url: str, key: str = "") -> list[str]:
     """Return the chat models that the server at `base_url` offers. Gives up within about a second."""
     if not base_url.startswith("http://"):
         return []
+    return chat_models(ask_json(f"{base_url.rstrip('/')}/models", key))
+
+
+def chat_models(listed: Any) -> list[str]:
+    """Return the chat models in a provider's list of models; none if it is something else."""
     try:
-        found = ask_json(f"{base_url.rstrip('/')}/models", key)
-        if "models" in found:  # in Gemini's API
-            names = [str(m["name"]).removeprefix("models/") for m in found["models"]]
+        if "models" in listed:  # in Gemini's API
+            names = [str(m["name"]).removeprefix("models/") for m in listed["models"]]
         else:
-            names = [m["id"] for m in found["data"] if isinstance(m["id"], str)]
+            names = [m["id"] for m in listed["data"] if isinstance(m["id"], str)]
     except (LookupError, TypeError):
         return []  # whatever listens there is not a model server
     return [name for name in names if "embed" not in name.lower()]
 
 
-def served_models(env: Mapping[str, str]) -> dict[str, list[str]]:
+def served_models(env: Mapping[str, str], logins: KeyStore | None = None) -> dict[str, list[str]]:
     """Return the models that servers on this machine offer, by provider. Each is asked, which may take a second."""
-    asked = ((place.provider.name, offered_models(place.url, place.key)) for place in _places(env) if place.url)
+    asked = ((place.provider.name, offered_models(place.url, place.key)) for place in _places(env, logins) if place.url)
     return {name: models for name, models in asked if models}
 
 
@@ -103,60 +112,68 @@ class _Place(Value):
     key: str = ""
 
 
-def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
-    for place in _places(env):
+def _found(places: Iterable[_Place], probe: Probe) -> Iterator[tuple[str, str]]:
+    for place in places:
         if not place.url:
-            model: str | None = _default_of(place.provider)
+            model: str | None = usual_model(place.provider)
         else:
             model = probe(place.url, key=place.key) if place.key else probe(place.url)
         if model:
             yield f"{place.provider.name}/{model}", place.reason
 
 
-def _places(env: Mapping[str, str]) -> Iterator[_Place]:
+def _places(env: Mapping[str, str], logins: KeyStore | None) -> Iterator[_Place]:
     """Yield where a model could be, the preferred one first."""
-    for provider, variable in _with_keys(env):
+    for provider, key, why in _with_keys(env, logins):
         url = base_url_of(provider, env)
         if is_loopback_url(url):
             # The key is for the user's own server, which has other models.
-            key = env[variable].strip()
-            yield _Place(provider, f"{variable} is set and {url} answers", _models_url(provider, env), key)
+            yield _Place(provider, f"{why} and {url} answers", models_url(provider, url), key.reveal())
         else:
-            yield _Place(provider, f"{variable} is set")
-    for provider, variable in _with_addresses(env):
+            yield _Place(provider, why)
+    for provider, variable in _with_addresses(env, logins):
         url = base_url_of(provider, env)
         if is_loopback_url(url):
-            yield _Place(provider, f"{variable} is set and {url} answers", _models_url(provider, env))
+            yield _Place(provider, f"{variable} is set and {url} answers", models_url(provider, url))
+    yield from _local_places(env)
+
+
+def _local_places(env: Mapping[str, str]) -> Iterator[_Place]:
     for provider in [p for name in LOCAL_SERVERS if (p := find_provider(name))]:
         url = base_url_of(provider, env)
         yield _Place(provider, f"a server answers at {url}", url)
 
 
-def _with_keys(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
-    """Yield the providers that have a default model and a key in the environment, with its variable."""
+def _with_keys(env: Mapping[str, str], logins: KeyStore | None) -> Iterator[tuple[Provider, Secret, str]]:
+    """Yield the providers that have a default model and a key, with the key and how it was found."""
+    stored = logins.names() if logins is not None else ()
     for provider in PROVIDERS:
-        variable = next((v for v in provider.keys if env.get(v, "").strip()), None)
-        if variable is not None and provider.default and not provider.local:
-            yield provider, variable
+        variable = key_variable(provider, env)
+        if not provider.default or provider.local or not (variable or provider.name in stored):
+            continue
+        key, source = find_key(provider, env, None, False, logins)
+        if key is not None:
+            yield provider, key, f"{variable} is set" if source.endswith(variable) and variable else "you logged in"
 
 
-def _with_addresses(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
-    """Yield the providers that have an address but no key in the environment, with the variable of the address."""
-    keyed = [provider for provider, _ in _with_keys(env)]
+def _with_addresses(env: Mapping[str, str], logins: KeyStore | None) -> Iterator[tuple[Provider, str]]:
+    """Yield the providers that have an address but no key, with the variable of the address."""
+    keyed = [provider for provider, _, _ in _with_keys(env, logins)]
     for provider in PROVIDERS:
         variable = next((v for v in provider.base_url_vars if env.get(v, "").strip()), None)
         if variable is not None and provider.default and not provider.local and provider not in keyed:
             yield provider, variable
 
 
-def _models_url(provider: Provider, env: Mapping[str, str]) -> str:
-    """Return the URL below which a provider's API lists its models."""
-    url = base_url_of(provider, env).rstrip("/")
+def models_url(provider: Provider, base_url: str) -> str:
+    """Return the URL below which a provider's API at this address lists its models."""
+    url = base_url.rstrip("/")
     version = {"anthropic": "/v1", "gemini": "/v1beta"}.get(provider.wire, "")
     return url.removesuffix(version) + version
 
 
-def _default_of(provider: Provider) -> str:
+def usual_model(provider: Provider) -> str:
+    """Return the model of a provider to use when none is named; "" if there is no usual one."""
     if provider.default in SHORT_NAMES:
         return expand_short_name(provider.default)
     return provider.default

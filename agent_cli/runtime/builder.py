@@ -176,7 +176,13 @@ class _Build:
             self.restored = moved_project.with_new_paths(self.restored, self.run_env.root)
         known = self.restored is not None and not self.restored.rebuilt
         self.old = self.restored.header if self.restored is not None and known else None
-        self.chosen = ChosenModel(model_name(self.options, self.settings, self.restored), self.settings, self.run_env)
+        name = model_name(self.options, self.settings, self.restored)
+        try:
+            self.chosen = ChosenModel(name, self.settings, self.run_env)
+        except UsageError:
+            if self.log is not None:
+                self.log.close()  # the user may connect a model, and try again
+            raise
         wanted = wants_small_profile(self.settings, self.chosen.resolved.model, self.chosen.window)
         self.small = self.old.small if self.old is not None else wanted
 

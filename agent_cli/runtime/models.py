@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
-from agent_cli.providers.credentials import MissingKeyError, NoModelError
+from agent_cli.providers.credentials import KeyStore, MissingKeyError, NoModelError
 from agent_cli.providers.registry import WireApi, find_provider, is_loopback_url
 from agent_cli.providers.resolve import OPUS_PLAN, ModelSetupError, ResolvedModel, create_client, resolve
 from agent_cli.session.store import state_folder
@@ -54,14 +54,34 @@ OLLAMA_WINDOW_TOKENS = 32_768
 
 
 class NoAccessError(UsageError):
-    """No model can be reached: none is configured, or its key is missing."""
+    """No model can be reached: none is configured, or its key is missing. provider: whose key is missing, if known."""
+
+    def __init__(self, text: str, provider: str = "") -> None:
+        super().__init__(text)
+        self.provider = provider
+
+
+_KEYS = "keys"
+
+
+def key_store(run_env: RunEnvironment, settings: Settings) -> KeyStore:
+    """Return the keys that the user stored with `agent login`."""
+    return KeyStore(state_folder(run_env.env) / _KEYS, keyring=settings.keyring)
+
+
+def share_keys(env: Mapping[str, str], state: Path) -> None:
+    """Let a run with a state folder of its own, which is made, use the stored keys. Raises OSError."""
+    private_folder(state)
+    if (keys := state_folder(env) / _KEYS).is_dir():
+        (state / _KEYS).symlink_to(keys.absolute())
 
 
 def choose_model(name: str | None, settings: Settings, run_env: RunEnvironment) -> ResolvedModel:
     """Resolve the named model, or find_provider one. Raises UsageError."""
+    logins = key_store(run_env, settings)
     try:
         if not name or name == "default":
-            name = server_info.default_model(run_env.env)
+            name = server_info.default_model(run_env.env, logins=logins)
         return resolve(
             name,
             base_url=settings.base_url,
@@ -70,21 +90,25 @@ def choose_model(name: str | None, settings: Settings, run_env: RunEnvironment) 
             env=run_env.env,
             key_command=settings.key_command,
             keyring=settings.keyring,
+            logins=logins,
         )
     except ModelSetupError as error:
         text = str(error)
-        kind = NoAccessError if isinstance(error, NoModelError | MissingKeyError) else UsageError
-        raise kind(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
+        text = text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+        if isinstance(error, NoModelError | MissingKeyError):
+            raise NoAccessError(text, getattr(error, "provider", "")) from None
+        raise UsageError(text) from None
 
 
 def current_model_name(settings: Settings, run_env: RunEnvironment) -> str:
     """Return the model that a run would use now, with its provider; "" if there is none. No key is read."""
     try:
-        name = settings.model or server_info.default_model(run_env.env)
-        wire_api = wire_api_of(settings)
+        logins = key_store(run_env, settings)
+        name = settings.model or server_info.default_model(run_env.env, logins=logins)
         return resolve(
-            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=run_env.env
-        ).name
+            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api_of(settings),
+            env=run_env.env, logins=logins,
+        ).name  # fmt: skip
     except ModelSetupError:
         # It cannot be called without its key, but it is still the configured model.
         return settings.model or ""

@@ -25,7 +25,7 @@ from agent_cli.providers.offers import MAX_ON_SCREEN, in_shares, usable_models
 from agent_cli.providers.server_info import served_models
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import read_settings
-from agent_cli.runtime.models import current_model_name
+from agent_cli.runtime.models import current_model_name, key_store
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
@@ -95,7 +95,8 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
         run_env = hub.run_env(project.folder if project is not None else Path.home())
         settings = read_settings(RunOptions(), run_env, []).settings()
         current = current_model_name(settings, run_env)
-        usable = usable_models(run_env.env, current, served_models(run_env.env))
+        logins = key_store(run_env, settings)
+        usable = usable_models(run_env.env, current, served_models(run_env.env, logins), logins.names())
         limit = sys.maxsize if request.query_params.get("all") == "true" else MAX_ON_SCREEN
         shown = in_shares(usable, limit)
         return {

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import sys
 import termios
+from collections.abc import Callable
+from typing import TypeVar
 
 from agent_cli.terminal.dialogs.model import GUARD_SECONDS
 from agent_tools.text import escape_controls
 
 # Lines of a paste come without a pause; see `app/key_reader`.
 _PASTE_SECONDS = 0.03
+T = TypeVar("T")
 _ERASED = re.compile(r"[^\n\x7f\b]?[\x7f\b]")
 
 
@@ -26,6 +30,43 @@ def read_line(prompt: str) -> str:
             sys.stdout.write("\n")
         raise EOFError
     return line.rstrip("\n").replace("\0", "")
+
+
+def read_hidden(prompt: str) -> str:
+    """Read a line that is not shown, such as a key, from the terminal; "" at the end of input.
+
+    Whatever came with it, as in a paste, is dropped. Raises KeyboardInterrupt on Ctrl-C.
+    """
+    before = termios.tcgetattr(0)
+    hidden = termios.tcgetattr(0)
+    hidden[3] &= ~termios.ECHO
+    termios.tcsetattr(0, termios.TCSADRAIN, hidden)
+    try:
+        write_terminal(prompt)
+        line = sys.stdin.readline()
+        read_rest_of_paste()
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        write_terminal("\n")
+    return re.sub(r"\x1b\[20[01]~", "", line).replace("\0", "").strip()
+
+
+def write_terminal(text: str) -> None:
+    """Write to the terminal itself, also while the output of the program goes elsewhere."""
+    if sys.__stdout__ is not None:
+        sys.__stdout__.flush()
+    os.write(1, text.encode("utf-8", "replace"))
+
+
+def run_interruptible(run: Callable[[], T]) -> T | None:
+    """Run something on the main thread that Ctrl-C ends; return its result, None after Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return run()
+    except KeyboardInterrupt:
+        return None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def is_line_waiting() -> bool:

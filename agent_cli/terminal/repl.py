@@ -33,6 +33,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.app.attachments import ImageAttachments
 from agent_cli.terminal.commands.changes import roll_back
+from agent_cli.terminal.commands.login import offer_login
 from agent_cli.terminal.commands.memory import parse_note, take_note
 from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.commands.session import is_bang, run_bang
@@ -40,7 +41,7 @@ from agent_cli.terminal.dialogs.approval import AskingSubagents, ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
-from agent_cli.terminal.line_input import is_line_waiting, read_line, read_rest_of_paste
+from agent_cli.terminal.line_input import is_line_waiting, read_line, read_rest_of_paste, run_interruptible
 from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import abbreviate_home, make_console, print_prose
 from agent_cli.terminal.render.events import EventRenderer
@@ -175,6 +176,10 @@ class Repl(Dialogs):
         keep = self._screen.keep_draft if sys.stdin.isatty() else None
         return LineDialogs(self._console, read_line, self._run_at_question, keep).put(dialog)
 
+    def outside(self, run: Callable[[], Any]) -> Any:
+        """Run something that reads and writes the terminal itself; return its result, None after Ctrl-C."""
+        return run_interruptible(run)
+
     def _run_at_question(self, words: str) -> bool:
         """Run a slash command while a question is open, if that is allowed; return False if it is not a command."""
         command = find_command(name := words[1:].partition(" ")[0])
@@ -295,6 +300,8 @@ class Repl(Dialogs):
         except ToolError as error:
             self.say(str(error))
         else:
+            if os.isatty(0):
+                offer_login(self)
             self._offer_undo()
         self.measure_context()
         self.agent.record_unsaid()

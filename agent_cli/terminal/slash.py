@@ -71,6 +71,9 @@ class UserQuestions(Protocol):
     def propose_message(self, text: str) -> None:
         """Put a text into the input line if it is empty."""
 
+    def outside(self, run: Callable[[], Any]) -> Any:
+        """Run something that reads and writes the terminal itself; return its result, None after Ctrl-C."""
+
 
 class TerminalControl(Protocol):
     """Terminal state that a command can change."""

@@ -1,12 +1,14 @@
 """Questions at the start of a session.
 
 At the first start: the model, if there are several; how commands run; hints. At every start: trust in a project that is
-new or has changed, and the summary of a resumed session.
+new or has changed, how to connect a model if none can be used, and the summary of a resumed session.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -31,7 +33,7 @@ from agent_cli.runtime.environment import (
     untrusted_notice,
 )
 from agent_cli.runtime.mcp import approvals_of, unapproved
-from agent_cli.runtime.models import choose_model
+from agent_cli.runtime.models import NoAccessError, choose_model, key_store
 from agent_cli.runtime.saved_settings import as_table, save_setting
 from agent_cli.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import Restored
@@ -40,7 +42,8 @@ from agent_cli.terminal.dialogs.approval import NO, YES
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
-from agent_cli.terminal.line_input import read_line
+from agent_cli.terminal.line_input import read_line, run_interruptible
+from agent_cli.terminal.login import ModelLogin
 from agent_cli.terminal.render.ansi import cells, truncate_cells
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.writer import Writer
@@ -136,8 +139,7 @@ def ask_before_start(
     if first and not (options.resume or options.continue_):
         choose_first_model(dialogs, options, layers, run_env)
         # Without a model there is nothing more to ask.
-        settings = layers.settings()
-        choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
+        layers = connect_model(dialogs, options, layers, run_env)
         choose_sandbox(dialogs, layers, run_env)
     return layers
 
@@ -206,7 +208,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, ru
     """Ask which model to use if none is configured and several are available; save the answer for the user."""
     if options.model or layers.settings().model or not os.isatty(0):
         return
-    found = server_info.discover(run_env.env)
+    found = server_info.discover(run_env.env, logins=key_store(run_env, layers.settings()))
     if len(found) < 2:
         return
     chosen = dialogs.put(pick_dialog("Which model? (/model changes it at any time)", found, "decide later"))
@@ -214,6 +216,75 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, ru
         return
     name = found[chosen][0]
     _save(dialogs, run_env, layers, "model", name)
+
+
+# The origin of a setting that the user chose at the start.
+CHOSEN = "your choice"
+_NOTHING_FOUND = "No model can be used yet: there is no API key, and no model server on this machine."
+_IMPORTED_FROM = {"Claude Code": ".claude", "Codex": ".codex", "Gemini CLI": ".gemini", "OpenCode": ".config/opencode"}
+
+
+def connect_model(
+    dialogs: Dialogs, options: RunOptions, layers: Layers, run_env: RunEnvironment, problem: NoAccessError | None = None
+) -> Layers:
+    """Let the user connect a model if none can be used; return the updated settings.
+
+    problem: why the model of a session cannot be used, if that is known.
+    Raises UsageError if there is still none, or if nobody can be asked.
+    """
+    while True:
+        settings = layers.settings()
+        try:
+            if problem is None:
+                choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
+                return layers
+        except NoAccessError as error:
+            problem = error
+        # A model whose name is unknown is a mistake, which no login mends.
+        named = settings.model and not problem.provider
+        if named or run_env.env.get("CI") or not (os.isatty(0) and os.isatty(1)):
+            raise problem
+        others = [name for name, folder in _IMPORTED_FROM.items() if run_env.home and (run_env.home / folder).is_dir()]
+        more = [("Watch the demo", "half a minute, without a key", "demo")]
+        if others:
+            more.insert(0, ("Import settings of another agent", f"of {', '.join(others)}; never its login", "import"))
+        reason = str(problem) if problem.provider or "none was found" not in str(problem) else _NOTHING_FOUND
+        setup = ModelLogin(dialogs, run_interruptible, run_env, options)
+        ways = tuple((label, text) for label, text, _ in more)
+        name = setup.connect(f"{reason} How do you want to connect a model?", problem.provider, ways)
+        if name is None:
+            raise problem
+        if isinstance(name, int):
+            layers = _run_first(more[name][2], dialogs, options, layers, run_env)
+        else:
+            layers = _use_model(name, setup, layers, run_env)
+        problem = None
+
+
+def _run_first(command: str, dialogs: Dialogs, options: RunOptions, layers: Layers, run_env: RunEnvironment) -> Layers:
+    """Run a command of this program before the session; return the settings, which it may have changed."""
+    program = [sys.executable, "-P", "-m", "agent_cli", command]
+    run_interruptible(lambda: subprocess.call(program))
+    if command != "import" or not dialogs.put(confirm_dialog("Import these?")):
+        return layers
+    run_interruptible(lambda: subprocess.call([*program, "--apply"]))
+    layers = read_settings(options, run_env)
+    ask_about_addresses(run_env, layers, dialogs)
+    return layers
+
+
+def _use_model(name: str, setup: ModelLogin, layers: Layers, run_env: RunEnvironment) -> Layers:
+    """Begin with a model, unless the configured one can be used now."""
+    settings = layers.settings()
+    try:
+        if settings.model:
+            choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
+            return layers
+    except NoAccessError:
+        pass
+    setup.keep_model(name, layers)
+    layers.add({"model": name}, CHOSEN, run_env.root)
+    return layers
 
 
 def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) -> None:
@@ -236,7 +307,7 @@ def _save(dialogs: Dialogs, run_env: RunEnvironment, layers: Layers, key: str, v
             raise SettingsError("there is no home folder")
         save_setting(run_env.home / ".agentrc", key, value, layers)
     except (SettingsError, OSError):
-        layers.add(as_table(key, value), "your choice", run_env.root)
+        layers.add(as_table(key, value), CHOSEN, run_env.root)
         dialogs.say("  this applies to this session only; ~/.agentrc could not be changed")
     else:
         dialogs.say(f"  saved as `{key}` in ~/.agentrc")

@@ -198,9 +198,10 @@ def test_a_clone_of_a_url_is_not_trusted(batches: Batches) -> None:
     (batches.repo / ".agentrc").write_text('permissions.allow = ["Edit"]\n')
     batches.commit("settings")
     batches.write({"id": "x", "repository": f"file://{batches.repo}", "model": batches.writer})
-    assert batches.run().returncode == 0
+    assert batches.run().returncode == 1
     (line,) = batches.lines()
     assert (line["denials"], line["files"]) == (1, 0)
+    assert line["error"] == "calls were denied, as nobody could approve them"
     assert batches.run("--trust", "-o", "second.jsonl").returncode == 0
     (line,) = batches.lines("second.jsonl")
     assert (line["denials"], line["files"]) == (0, 1)
@@ -217,11 +218,11 @@ def test_a_repository_that_the_user_trusts_is_trusted_in_its_trees(batches: Batc
     (batches.repo / ".agentrc").write_text('permissions.allow = ["Edit(*.txt)"]\n')
     batches.commit("others")
     batches.write({"id": "seen", "model": batches.writer}, {"id": "other", "commit": first, "model": batches.writer})
-    assert batches.run().returncode == 0
+    assert batches.run().returncode == 1
     assert [line["files"] for line in batches.lines()] == [0, 0]
     trusted = agent(["trust"], batches.repo, stdin="y\n")
     assert trusted.returncode == 0, trusted.stdout + trusted.stderr
-    assert batches.run("-o", "second.jsonl").returncode == 0
+    assert batches.run("-o", "second.jsonl").returncode == 1
     assert [line["files"] for line in batches.lines("second.jsonl")] == [1, 0]
 
 

@@ -60,8 +60,8 @@ def test_each_file_is_reported_with_what_of_it_is_not_used(tmp_path: Path) -> No
         ".claude/commands/two words.md": "not used: its name cannot be used; it contains spaces or colons, or begins "
         "with a dot",
         ".claude/commands/run.sh": "not used: a command is a file that ends in .md",
-        ".claude/skills/pdf/SKILL.md": "skill pdf (license: only says something about the file; its name 'portable' is "
-        "not that of its folder, which is used)",
+        ".claude/skills/pdf/SKILL.md": "skill pdf (license: only says something about the file; its name 'portable' "
+        "differs from the name of its folder, which is used)",
         ".claude/skills/mute/SKILL.md": "not used: the skill is skipped: it has neither a "
         "description, which says when to use it, nor text",
         ".claude/skills/modest/SKILL.md": "skill modest",

@@ -16,6 +16,7 @@ import pytest
 from agent_cli.cli.commands import eval as command
 from agent_tools.sandbox.bwrap import find_bwrap
 from agent_tools.sandbox.sandbox import trial_profile, try_bubblewrap
+from tests.support.key_provider import KeyProvider
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent, clean_env
 from tests.support.repositories import git
@@ -308,3 +309,15 @@ def test_in_the_sandbox_commands_run_unasked_and_stay_in_the_work_tree(
 def try_bubblewrap_here() -> str:
     program = find_bwrap(dict(os.environ), ())
     return try_bubblewrap(program, trial_profile()) if program else "it is not installed"
+
+
+def test_a_run_uses_the_key_of_a_login(work: Path, make: Make, evaluate: Evaluate) -> None:
+    folder = make(work.parent / "one" / "task", "true")
+    key = "sk-good-0123456789abcdef"
+    with KeyProvider(key) as provider:
+        env = {"OPENAI_BASE_URL": provider.openai_url}
+        assert agent(["login", "openai"], work, env, stdin=key).returncode == 0
+        done = evaluate(folder.parent, "--model", "openai/m-1", **env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert provider.seen[-1] == ("POST", "/v1/chat/completions", key)
+    assert (work.parent / "home/state/keys/openai.json").exists()

@@ -35,7 +35,7 @@ def test_a_name_that_nobody_knows_costs_a_round_and_nothing_runs(work: Path) -> 
     replies = [
         {"calls": [call("Bash", command="touch made", in_backgroud=True)]},
         {"calls": [call("Write", path="b.txt", file_path="c.txt", content="x")], "expect": "did you mean 'run_in_bac"},
-        {"text": "Done.", "expect": "'path' and 'file_path' mean the same argument and differ"},
+        {"text": "Done.", "expect": "'path' and 'file_path' are the same argument with different values"},
     ]
     model = script(work.parent / "s.toml", replies)
     done = agent(["-p", "--model", model, "--allowedTools", "Bash,Write", "go"], work)

@@ -256,7 +256,7 @@ def test_fields_of_a_call_are_refused_for_a_plan_and_for_several_calls(work: Pat
     suspend(work, [{"calls": [once("one"), once("two")]}, {"text": "Ok."}])
     refused = agent(["approve", "--all", "--hunks", "1"], work)
     assert refused.returncode == 2
-    assert "hunks and arguments are those of one call" in refused.stderr
+    assert "Hunks and arguments belong to one call" in refused.stderr
     assert log(work) == []
 
 

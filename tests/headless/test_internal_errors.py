@@ -55,7 +55,7 @@ def test_an_ask_rule_about_a_folder_of_the_workspace(work: Path) -> None:
     (work / ".agentrc.local").write_text('[permissions]\nask = ["Read(src)"]\n')
     model = script(work.parent / "s.toml", [{"calls": [call("LS", path="src")]}, {"text": "Done."}])
     done = agent(["-p", "--model", model, "go"], work)
-    assert done.returncode == 0 and "internal error" not in done.stdout + done.stderr
+    assert done.returncode == 5 and "internal error" not in done.stdout + done.stderr
 
 
 PLUGIN = """

@@ -71,14 +71,19 @@ def test_json_has_claude_codes_fields(work: Path) -> None:
     )
     done = agent(["-p", "--model", model, "--output-format", "json", "q"], work)
     found = result_of(done.stdout)
-    assert done.returncode == 0
+    assert done.returncode == 5
     wanted = {
         "type", "subtype", "is_error", "duration_ms", "duration_api_ms", "ttft_ms", "num_turns", "result", "uuid",
         "session_id", "total_cost_usd", "usage", "modelUsage", "permission_denials", "terminal_reason", "errors",
         "stop_reason",
     }  # fmt: skip
     assert wanted <= set(found)
-    assert (found["type"], found["subtype"], found["outcome"], found["result"]) == ("result", "success", "done", "Ok.")
+    assert (found["type"], found["subtype"], found["outcome"], found["result"]) == (
+        "result",
+        "success",
+        "denied",
+        "Ok.",
+    )
     assert found["num_turns"] == 2
     assert found["usage"]["input_tokens"] == 9
     assert found["permission_denials"][0]["tool_name"] == "Bash"
@@ -223,8 +228,10 @@ def test_exit_codes(work: Path) -> None:
     busy = {"error": {"kind": "overloaded", "message": "Busy.", "retryable": True}}
     refused = {"error": {"kind": "auth", "message": "Bad key."}}
     done = {"text": "Ok."}
-    assert exit_code(work, [make, done]) == 0
-    assert exit_code(work, [make, done], "--fail-on-denied") == 5
+    assert exit_code(work, [make, done]) == 5
+    assert exit_code(work, [read, make, done]) == 0
+    assert exit_code(work, [make, done], "--disallowedTools", "Bash(make)") == 0
+    assert exit_code(work, [read, make, done], "--fail-on-denied") == 5
     assert exit_code(work, [done], "--fail-on-denied") == 0
     assert exit_code(work, [refused]) == 1
     assert exit_code(work, [busy]) == 75

@@ -84,7 +84,7 @@ def test_it_denies_with_a_message(work: Path, desk: list[str]) -> None:
 @pytest.mark.parametrize("answer", ["yes", "[]", '{"behavior": "maybe"}', ""])
 def test_an_answer_that_is_none_denies(work: Path, desk: list[str], answer: str) -> None:
     done = run(work, desk, answer, f"{TOOL}, did not answer")
-    assert done.returncode == 0 and not (work / "out").exists(), done.stderr
+    assert done.returncode == 5 and not (work / "out").exists(), done.stderr
 
 
 def test_rules_come_first_and_the_model_cannot_call_it(work: Path, desk: list[str]) -> None:
@@ -110,4 +110,4 @@ def test_a_tool_that_no_server_has_is_a_mistake(work: Path, desk: list[str]) -> 
     none = run(work, desk[2:], "")
     assert none.returncode == 2 and "there are no MCP servers" in none.stderr
     missing = run(work, [*desk[:3], "mcp__desk__other"], "", "mcp__desk__other, does not exist")
-    assert missing.returncode == 0 and not (work / "out").exists()
+    assert missing.returncode == 5 and not (work / "out").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tarfile
 import zipfile
@@ -60,12 +61,19 @@ class ScratchTree:
         """Run a line by bash; what it showed and changed. All is as before afterwards."""
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LC_ALL": "C.UTF-8", "GIT_PAGER": "cat"}
         output, stored = b"", _stamps(self.work / ".git")
-        with suppress(subprocess.TimeoutExpired):
-            ran = subprocess.run(
-                ["/bin/bash", "--noprofile", "--norc", "-c", line], cwd=self.work, env=_identified(env),
-                stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, start_new_session=True,
-            )  # fmt: skip
-            output = ran.stdout + ran.stderr
+        ran = subprocess.Popen(
+            ["/bin/bash", "--noprofile", "--norc", "-c", line], cwd=self.work, env=_identified(env),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            output, _ = ran.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            # What it left running would change the tree of the next line.
+            with suppress(ProcessLookupError):
+                os.killpg(ran.pid, signal.SIGKILL)
+            ran.communicate()
         after = self._state(self.home)
         different = sorted(n for n in self._before.keys() | after.keys() if self._before.get(n) != after.get(n))
         kept = [n for n in different if not n.startswith("work") or n.startswith("work/private")]

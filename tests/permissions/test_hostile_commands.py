@@ -39,6 +39,8 @@ WORDS: dict[str, list[list[str]]] = {
     "mcp get": [["evil"]],
     "mcp list": [[]],
     "mcp login": [["evil"]],
+    "login": [[], ["openai"]],
+    "logout": [[], ["openai"]],
     "mcp logout": [["evil"]],
     "mcp remove": [["evil"]],
     "mcp serve": [[]],

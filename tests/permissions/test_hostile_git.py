@@ -47,7 +47,7 @@ sample = pytest.mark.parametrize("opened", list(GIT_REPOSITORIES) if ALL else SA
 def test_a_session_with_all_that_a_model_asks_of_git_runs_nothing(opened: Opened) -> None:
     done = opened.run(["-p", "look around"])
     err = done.stderr.decode("utf-8", "replace")
-    assert (done.returncode, done.stdout.strip()) == (0, b"ok"), err
+    assert done.returncode in (0, 5) and done.stdout.strip() == b"ok", err
     assert "Traceback" not in err
     assert not opened.wrong()
     assert not marker(opened.root).exists()
@@ -86,7 +86,7 @@ def test_a_worktree_of_it_runs_nothing(opened: Opened) -> None:
 def test_a_commit_runs_nothing_without_a_yes(tmp_path: Path, name: str) -> None:
     opened = Opened(name, tmp_path)
     done = opened.run(["--plain"], "/status\n/commit --all\nn\n/exit\n")
-    assert b"This project is not trusted. Let git run all the same" in done.stdout, done.stdout
+    assert b"This project is not trusted. Let git run anyway" in done.stdout, done.stdout
     assert not opened.wrong()
     assert not marker(opened.root).exists()
 

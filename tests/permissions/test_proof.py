@@ -33,6 +33,8 @@ _SCRIPTS = {
     "egrep": {"sh", "dash", "grep"},
     "fgrep": {"sh", "dash", "grep"},
     "npm": {"env", "node"},
+    "yq": {"env", "python3", "jq"},
+    "tar": {"sh", "gzip"},
 }
 # node and ip list the network interfaces, ss asks the kernel for its sockets, and pip tries whether an address of this
 # machine can be used: nobody is contacted.
@@ -41,6 +43,7 @@ _LOOKS = {
     "ss": r"AF_NETLINK",
     "ip": r"AF_NETLINK",
     "npm": r"AF_NETLINK",
+    "pip3": r"AF_INET6, SOCK_STREAM|htons\(0\).*\"::1\"",
     "pip": r"AF_INET6, SOCK_STREAM|htons\(0\).*\"::1\"",
 }
 # Bash itself looks for a terminal when it starts.

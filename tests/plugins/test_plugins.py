@@ -35,7 +35,7 @@ def test_a_plugin_is_added_after_a_question_and_used(work: Path) -> None:
     folder = plugin_folder(work.parent, hooks={"PreToolUse": command_hook(BLOCK)})
     put(folder, ".mcp.json", json.dumps({"desk": {"command": "${CLAUDE_PLUGIN_ROOT}/none", "args": ["a b"]}}))
     shown = agent(["plugin", "add", str(folder)], work)
-    assert shown.returncode == 2 and "the same command with --yes" in shown.stdout
+    assert shown.returncode == 2 and "repeat the command with --yes" in shown.stdout
     for part in (
         "/tidy:sweep", "tidy:dust", "critic", "terse", "PreToolUse: grep", "MCP server plugin_tidy_desk: ${CLAUDE_PL",
     ):  # fmt: skip

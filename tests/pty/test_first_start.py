@@ -139,10 +139,15 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.leave()
 
 
-def test_without_a_model_the_first_start_asks_nothing(work: Path) -> None:
+def test_without_a_model_the_first_start_asks_only_for_one(work: Path) -> None:
     if reason := missing("bubblewrap"):
         pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
     with Drawn([], work, AGENT_SANDBOX_MODE="auto") as screen:
+        screen.wait("connect a model?")
+        screen.wait("Enter to cancel]")
+        screen.line("sk-ant-api03-0123456789abcdefghij0123456789")
+        screen.wait("That looks like an API key, so it was dropped.")
+        screen.line("")
         screen.wait("see it work: agent demo.")
         assert "How should commands run?" not in screen.text()
 
@@ -152,7 +157,7 @@ def test_without_a_model_the_first_start_asks_nothing(work: Path) -> None:
     [
         (["doctor"], "optional memory no AGENTS.md or CLAUDE.md here"),
         (["--model", "nosuch"], "agent: No provider is known for the model 'nosuch': write it as provider/model"),
-        ([], "Set a key, start a server, or see it work: agent demo."),
+        (["-p", "x"], "Set one up with agent login, or see it work: agent demo."),
     ],
 )
 def test_what_is_reported_outside_of_a_session_is_wrapped_at_words(work: Path, args: list[str], text: str) -> None:

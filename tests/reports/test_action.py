@@ -84,7 +84,7 @@ def test_without_permission_nothing_is_changed(repository: Path, tmp_path: Path)
     edit = call("Write", file_path="n.txt", content="n\n")
     model = script(tmp_path / "s.toml", [{"calls": [edit]}, {"text": "Denied."}])
     done = job.run(prompt="go", model=model)
-    assert done.returncode == 0 and not (repository / "n.txt").exists()
+    assert done.returncode == 5 and not (repository / "n.txt").exists()
     assert "patch" not in job.outputs() and "::warning title=Denied%3A Write::" in done.stdout
 
 

@@ -95,7 +95,7 @@ def test_uncommitted_work_and_new_files_are_reviewed(branch: Path) -> None:
     assert done.returncode == 0 and "uncommitted changes" in done.stdout, done.stderr
     assert git(branch, "status", "--porcelain") == before
     done = review(branch, "--base", "main", findings=[], expect="+brand new")
-    assert done.returncode == 0 and "Uncommitted changes are reviewed too" in done.stderr
+    assert done.returncode == 0 and "Uncommitted changes are also reviewed" in done.stderr
 
 
 def test_a_commit_a_range_and_the_target_branch_of_ci(branch: Path) -> None:

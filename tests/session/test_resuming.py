@@ -130,7 +130,7 @@ def test_a_session_without_its_header_is_gone_on_with(work: Path) -> None:
     done = agent(["-p", "-c", "--model", model, "second"], work)
     assert (done.returncode, done.stdout) == (0, "Two.\n")
     assert (
-        f"1 damaged record of this session skipped; the file as it was is saved as {path.stem}.damaged-1" in done.stderr
+        f"1 damaged record of this session skipped; the original file is saved as {path.stem}.damaged-1" in done.stderr
     )
     done = agent(["-p", "-c", "--model", model, "third"], work)
     assert (done.returncode, done.stdout, done.stderr) == (0, "Three.\n", "")

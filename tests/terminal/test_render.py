@@ -90,7 +90,7 @@ def test_a_long_table_keeps_the_columns_of_its_first_rows() -> None:
 
 @pytest.mark.parametrize("columns", [2, 20, 40, 81, 300])
 def test_prose_fits_every_width(columns: int) -> None:
-    text = (ROOT / "docs" / "guide.md").read_text("utf-8").replace("](", "] (")
+    text = (ROOT / "docs" / "terminal.md").read_text("utf-8").replace("](", "] (")
     prose = re.sub(r"^ *\|.*$|https?://\S*", "", re.sub(r"(?ms)^```.*?^```$", "", text), flags=re.MULTILINE)
     assert max(map(len, plain(rendered(prose, columns)))) <= max(min(columns - 1, 120), 14)
 

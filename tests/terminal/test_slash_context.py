@@ -70,5 +70,5 @@ def test_a_new_command_is_one_file(work: Path, tmp_path: Path) -> None:
         timeout=60,
     )  # fmt: skip
     assert "Hello Ada in work." in done.stdout
-    assert "/help /greet\n" in done.stdout
+    assert " /help /greet\n" in done.stdout
     assert "  /greet NAME                   say hello\n" in done.stdout

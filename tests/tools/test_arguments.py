@@ -66,7 +66,7 @@ def test_what_other_programs_call_an_argument_is_accepted(
         ("Bash", {"comand": "ls"}, "'comand'; did you mean 'command'? command: Field required."),
         ("Bash", {"command": "ls", "workdir": "/"}, "Unknown argument 'workdir'. The arguments are: command, desc"),
         ("Read", {"file_pth": "a"}, "'file_pth'; did you mean 'file_path'?"),
-        ("Read", {"file_path": "a", "path": "b"}, "'file_path' and 'path' mean the same argument and differ"),
+        ("Read", {"file_path": "a", "path": "b"}, "'file_path' and 'path' are the same argument with different values"),
         ("Grep", {"pattern": "a", "-B": "x"}, "-B: Input should be a valid integer"),
         ("Grep", {"pattern": "a", "ignorecas": True}, "did you mean '-i'?"),
         ("TodoRead", {"todos": []}, "Unknown argument 'todos'. The arguments are: none."),

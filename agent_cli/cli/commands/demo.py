@@ -64,7 +64,7 @@ TASK = "One test of this project fails. Find out why and repair it."
 INTRO = "  This is a demo: the model's words come from a script, everything else is real."
 CONNECT_HELP = """\
   A model, by a key or on this machine:
-    export ANTHROPIC_API_KEY=...    # or OPENAI_API_KEY, GEMINI_API_KEY, ...
+    agent login                     # or export ANTHROPIC_API_KEY=..., OPENAI_API_KEY=...
     ollama serve                    # then: agent --model ollama/NAME
   Then type `agent` in your repository. `agent doctor` checks your setup."""
 

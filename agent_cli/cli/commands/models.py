@@ -12,14 +12,14 @@ from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.run_environment import UsageError
+from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, print_warning, table
 from agent_cli.providers.catalog import ModelInfo, known_models, price_per_million
 from agent_cli.providers.offers import MAX_ON_SCREEN, can_work, in_shares, newest_models, usable_models
 from agent_cli.providers.registry import PROVIDERS
 from agent_cli.providers.server_info import served_models
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.models import current_model_name
+from agent_cli.runtime.models import current_model_name, key_store
 from agent_tools.record import Value
 from agent_tools.text import counted, escape_controls
 
@@ -48,8 +48,11 @@ def models(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    current = _current_model()
-    usable = usable_models(os.environ, current.name, served_models(os.environ))
+    run_env = find_environment(os.environ)
+    settings = _settings(run_env)
+    current = CurrentModel(current_model_name(settings, run_env), "configured" if settings.model else "default")
+    logins = key_store(run_env, settings)
+    usable = usable_models(os.environ, current.name, served_models(os.environ, logins), logins.names())
     sample = not usable and not search and not show_all
     found = _sample() if sample else _found(usable, search, show_all=show_all)
     if not any(found):
@@ -65,7 +68,7 @@ def models(
         shown = in_shares(found, MAX_ON_SCREEN)
     echo("\n".join(table(_HEADER, [_row(m, current) for m in shown], frozenset((2, 3, 4, 5)))))
     if sample:
-        print_notice("No provider is configured yet; these are models of some. See agent doctor.")
+        print_notice("No provider is configured yet; these are models of some. To connect one: agent login")
     left = sum(map(len, found)) - len(shown)
     more = f"{left:,} more" if left else "More"
     print_notice(
@@ -100,18 +103,13 @@ def _legend(shown: list[ModelInfo], current: CurrentModel) -> str:
     return " * is the default, set in your settings." if current.origin == "configured" else " * is the default."
 
 
-def _current_model() -> CurrentModel:
-    """Return the model that a run would use here.
-
-    An error in the settings is reported, but does not prevent the list.
-    """
-    run_env = find_environment(os.environ)
+def _settings(run_env: RunEnvironment) -> Settings:
+    """Return the settings here. An error in them is reported, but does not prevent the list."""
     try:
-        settings = read_settings(RunOptions(), run_env).settings()
+        return read_settings(RunOptions(), run_env).settings()
     except UsageError as mistake:
         print_warning(f"{escape_controls(str(mistake))}")
-        settings = Settings()
-    return CurrentModel(current_model_name(settings, run_env), "configured" if settings.model else "default")
+        return Settings()
 
 
 def _row(model: ModelInfo, current: CurrentModel) -> tuple[str, ...]:

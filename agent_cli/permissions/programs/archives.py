@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import REMOTE, Touch
 from agent_cli.permissions.programs.row import Row, expand_rows, reading_row
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.lazy import lazy_pattern
 
 # Larger archives, or ones with more members, are not inspected.
 _MAX_ARCHIVE_BYTES = 16 << 20
@@ -116,10 +117,26 @@ def _tar(found: Arguments) -> Iterator[Touch]:
             yield from (Touch("remove", w, follows="below" if "h" in letters else "") for w in below)
 
 
+def _dashed_tar(words: Sequence[Word]) -> list[Word]:
+    """Return the words with a dash before the letters of a list: `tar tvf x.tar`. Only the last letter has a value."""
+    old = bool(words) and re.fullmatch(r"[tvzjJ]+f", words[0].text)
+    return [words[0].replace(text=f"-{words[0].text}"), *words[1:]] if old else list(words)
+
+
+def _check_tar(found: Arguments) -> str:
+    """Allow a list of what is in one archive; one with a colon before any slash is on another machine."""
+    archives = [value.text.partition("/")[0] for value in found.values("-f", "--file")]
+    plain = len(archives) == 1 and ":" not in archives[0]
+    return "" if plain and found.has("-t", "--list") else "packing or unpacking"
+
+
+_UNZIP_SHOWS = "-l -v -t -z -Z -p -c"
+
+
 def _unzip(found: Arguments) -> Iterator[Touch]:
     operands = found.operands
     yield from (Touch("read", w) for w in operands[:1])
-    if not {"-l", "-v", "-t", "-p", "-c", "-z", "-Z"} & {option.name for option in found.options}:
+    if not found.has(*_UNZIP_SHOWS.split()):
         into = next(iter(found.values("-d")), Word("."))
         yield Touch("into", into)
         yield Touch("unpack", operands[0] if operands else Word("-"), into)
@@ -218,39 +235,72 @@ def files_of_list(path: str) -> list[str] | None:
     return None if odd else names
 
 
-def _packer(*, keeps: bool) -> Row:
+def _check_ar(found: Arguments) -> str:
+    letters = "".join(found.texts[:1])
+    return "" if re.fullmatch(r"[tp][vO]*", letters) and "@" not in {w[:1] for w in found.texts} else f"ar {letters}"
+
+
+def _check_seven(found: Arguments) -> str:
+    # Masks are expanded by the program itself, and a list of names may be anywhere.
+    named = any(set("*?@") & set(text) for text in found.texts)
+    return "" if found.texts[:1] in (("l",), ("t",)) and not named else "packing or unpacking"
+
+
+def _shows(found: Arguments) -> bool:
+    """Return True if a packer writes to its output, or lists or tests: the last option that says what to do counts."""
+    last = next((o.name for o in reversed(found.options) if o.name in _ACTIONS), "")
+    return last in _LOOKS or found.has("-c", "--stdout", "--to-stdout")
+
+
+def _check_packer(found: Arguments) -> str:
+    return "" if _shows(found) and not found.has(*_REMOVES) else "packing or unpacking"
+
+
+_LOOKS = ("-t", "--test", "-l", "--list")
+_ACTIONS = (*_LOOKS, "-d", "--decompress", "--uncompress", "-z", "--compress")
+_REMOVES = ("--rm", "-j")
+_PACKED_NAME = lazy_pattern(r"(?<=[^/])\.(?:gz|bz2|xz|zst|br|lzma|Z)$")
+
+
+def _packer(value: str, *, keeps: bool = False) -> Row:
     """Return the row of a program that packs or unpacks each file in its place. keeps: it leaves the file there."""
 
     def effects(found: Arguments) -> Iterator[Touch]:
-        shows = found.has(*"-c --stdout --to-stdout -t --test -l --list".split())
-        stays = shows or found.has("-k", "--keep") or (keeps and not found.has("--rm"))
+        stays = _shows(found) or found.has("-k", "--keep") or (keeps and not found.has(*_REMOVES))
         deep, forced = found.has("-r", "--recursive"), found.has("-f", "--force")
         for word in found.operands:
             yield Touch("tree" if deep else "read", word)
             yield Touch("write", word)
+            if (unpacked := _PACKED_NAME.sub("", word.text)) != word.text:
+                yield Touch("write", word.replace(text=unpacked), replaces=forced)
             if not stays:
                 yield Touch("remove", word, follows="below" if deep and forced else "named", selective=deep)
 
     return Row(
-        "move", write="-o", act="--files --files0", value="-S --suffix -T --threads -b --bits", others="maybe",
-        flags="-c -d -f -k -l -n -N -q -r -t -v -z -1 -2 -3 -4 -5 -6 -7 -8 -9 -e --stdout --to-stdout --decompress "
+        "move", shows="content", check=_check_packer, write="-o", act="--files --files0", value=value, others="maybe",
+        flags="-c -d -f -j -k -l -n -N -q -r -t -v -z -1 -2 -3 -4 -5 -6 -7 -8 -9 -e --stdout --to-stdout --decompress "
         "--uncompress --force --keep --list --no-name --name --quiet --recursive --test --verbose --fast --best --rm "
-        "--compress --rsyncable", effects=effects,
+        "--compress --rsyncable", tree="-r --recursive", effects=effects,
     )  # fmt: skip
 
 
 ARCHIVE_ROWS = expand_rows({
-    "tar bsdtar gtar": Row("", own=True, subcommands=1, effects=_tar),
+    "tar bsdtar gtar": Row("", shows="text", flags="-t -v -z -j -J --list --verbose --gzip --bzip2 --xz",
+        read="-f --file", prepare=_dashed_tar, check=_check_tar, own=True, subcommands=1, effects=_tar),
     "zip": Row("", starts="-TT --unzip-command", act="-m --move -@ --names-stdin", into="-b",
         write="-O --output-file -lf --logfile-path", value="-x -i -n", effects=_zip),
-    "unzip": Row("", into="-d", value="-P -x", act="-:", effects=_unzip),
-    "gzip gunzip bzip2 bunzip2 xz unxz": _packer(keeps=False),
-    "zstd unzstd brotli": _packer(keeps=True),
+    "unzip": Row("", shows="content", flags=_UNZIP_SHOWS + " -q -1", into="-d", value="-x", act="-: -P",
+        check=lambda found: "" if found.has(*_UNZIP_SHOWS.split()) else "unpacking", others="maybe", effects=_unzip),
+    "gzip gunzip bzip2 bunzip2": _packer("-S --suffix -b --bits"),
+    "xz unxz": _packer("-S --suffix -T --threads"),
+    "zstd unzstd": _packer("-T? -b? --threads", keeps=True),
+    "brotli": _packer("-S --suffix", keeps=True),
     "lz4": Row("second"),
-    "ar": Row("", own=True, subcommands=1, effects=_ar),
+    "ar": Row("", shows="content", own=True, subcommands=1, check=_check_ar, effects=_ar),
     "cpio": Row("", write="-O -F --file", read="-I", starts="--rsh-command",
         act="-i --extract -p --pass-through", into="-D --directory", effects=_cpio),
-    "7z 7za 7zz": Row("", own=True, subcommands=1, effects=_seven),
+    "7z 7za 7zz": Row("", shows="content", flags="-slt -ba -r", own=True, subcommands=1, check=_check_seven,
+        effects=_seven),
     "zcat bzcat xzcat zstdcat": reading_row("content", "fvq"),
     "jar": Row("", own=True, subcommands=1, effects=_tar),
 })  # fmt: skip

@@ -15,8 +15,10 @@ Kind = Literal["test", "plain", "run", "delete", "file", "unknown"]
 _TESTS = frozenset(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -size "
     "-mtime -mmin -atime -amin -ctime -cmin -newer -perm -user -group -links -inum "
-    "-fstype -printf -used".split()
+    "-fstype -printf -used -anewer -cnewer -newermt -newerat -newerct -lname -ilname -uid -gid".split()
 )
+# Tests whose value is a file, of which only the dates are read.
+COMPARED = ("-newer", "-anewer", "-cnewer")
 _PLAIN = frozenset(
     "! ( ) , -not -a -and -o -or -print -print0 -ls -prune -quit -empty -true -false -daystart -xdev -mount -depth -d "
     "-executable -readable -writable -nouser -nogroup -noleaf -follow".split()

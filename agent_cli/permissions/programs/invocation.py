@@ -16,7 +16,7 @@ from typing import Literal
 from agent_cli.permissions.programs import git
 from agent_cli.permissions.programs.arguments import Arguments, GivenOption
 from agent_cli.permissions.programs.effects import Touch
-from agent_cli.permissions.programs.find import read_find
+from agent_cli.permissions.programs.find import COMPARED, read_find
 from agent_cli.permissions.programs.parsing import parse_words
 from agent_cli.permissions.programs.reads import Reads, reads_of
 from agent_cli.permissions.programs.row import Row
@@ -142,14 +142,16 @@ class Invocation:
         if name == "git" and git.git_needs_network(words):
             return "yes"
         row = find_row(name) or row_of("")
-        plain = [word.text for word in words if not word.text.startswith("-")]
         if name in ("python", "python3") and part.texts[1:3] == ("-m", "pip"):
             return "yes"
-        # Without a subcommand yarn installs.
-        installs = bool(set(row.network) & set(plain[:1])) or (name == "yarn" and not plain)
-        if "*" in row.network or installs or any(r.kind == "network" for r in part.redirects):
+        verbs = _verbs(part)
+        if any(r.kind == "network" for r in part.redirects):
             return "yes"
-        return "maybe" if set(row.builds) & set(plain[:1]) else ""
+        if _stays(part, row):
+            return ""
+        # Without a subcommand yarn installs.
+        installs = bool((verbs | _options(part)) & set(row.network)) or (name == "yarn" and not verbs)
+        return "yes" if "*" in row.network or installs else "maybe" if verbs & set(row.builds) else ""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -166,17 +168,13 @@ class Invocation:
     def outside_reason(self) -> str:
         """Return why a command of this program, with these words, must run outside the sandbox; "" if it need not."""
         name, words = os.path.basename(self.part.program), self.part.texts[1:]
-        row = row_of(name)
+        row, verbs = row_of(name), _verbs(self.part)
         if row.outside:
-            return row.outside
+            return "" if _stays(self.part, row) else row.outside
         if name == "rsync" and any(_REMOTE.match(word) for word in words):
             return next(iter(row_of("ssh").outside.splitlines()), "")
-        plain = next((word for word in words if not word.startswith("-")), "")
-        for word in (plain, *words):
-            for why, verbs in row.outside_verbs.items():
-                if word in verbs.split() and (word == plain or word.startswith("-")):
-                    return why
-        return ""
+        verbs |= _options(self.part)
+        return next((why for why, names in row.outside_verbs.items() if verbs & set(names.split())), "")
 
     def starts_unseen(self) -> Iterator[tuple[str, str]]:
         """Yield descriptions of what may start another program, each with the word that an allow rule would name."""
@@ -252,7 +250,7 @@ def _operand_effects(row: Row, found: Arguments) -> Iterator[Touch]:
             yield from (Touch("remove", w, follows=row.follows) for w in operands)
         case "content" | "read":
             yield from (Touch(read, w) for w in operands)
-        case "maybe":
+        case _ if row.operands == "maybe" or row.partly:
             yield from (Touch("maybe", w) for w in operands)
 
 
@@ -268,7 +266,7 @@ def _find_effects(words: Sequence[Word]) -> Iterator[Touch]:
             yield from (Touch("tree", w) for w in call.starts)
     # Also options that are not among the terms.
     for word, value in pairwise(words):
-        if word.text in ("-files0-from", "-newer", "-samefile"):
+        if word.text in ("-files0-from", "-samefile", *COMPARED):
             yield Touch("read", value)
 
 
@@ -278,6 +276,21 @@ def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
     if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:
         return touch
     return touch.replace(word=Word(files[0].target))
+
+
+def _verbs(part: SimpleCommand) -> set[str]:
+    """Return the subcommand as rows name it: by its first word, and by two with a colon between them."""
+    plain = [word for word in part.texts[1:] if not word.startswith("-")]
+    return {":".join(plain[:n]) for n in (1, 2) if plain}
+
+
+def _options(part: SimpleCommand) -> set[str]:
+    return {word for word in part.texts[1:] if word.startswith("-")}
+
+
+def _stays(part: SimpleCommand, row: Row) -> bool:
+    """Return True for a subcommand, or an option in its place, that needs neither a network nor a place outside."""
+    return bool((_verbs(part) | set(part.texts[1:2])) & set(row.local))
 
 
 def _is_local(part: SimpleCommand) -> bool:

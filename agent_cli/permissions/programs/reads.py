@@ -14,7 +14,7 @@ from typing import Literal
 from agent_cli.permissions.programs import git_reads
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import FileRead
-from agent_cli.permissions.programs.find import PLAIN_GLOB, FindTerm, read_find
+from agent_cli.permissions.programs.find import COMPARED, PLAIN_GLOB, FindTerm, read_find
 from agent_cli.permissions.programs.parsing import parse_words
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.rows.network import PLAIN_OPERAND
@@ -241,7 +241,7 @@ def _of_find(words: tuple[Word, ...]) -> Reads:
             return f"the action or option {term.name}"
         else:
             tests.append((term.name, "".join(value.text for value in term.values)))
-            if term.name == "-newer":
+            if term.name in COMPARED:
                 found += [FileRead(value.text, "names") for value in term.values]
     return tuple(found)
 

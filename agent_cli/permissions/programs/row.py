@@ -49,9 +49,11 @@ class Row:
     others: the role of unlisted options; by default, their values may be files.
     prepare: returns its words in the usual form of options.
     effects: yields what it touches if the meaning of its operands does not say it. own: that of its options, too.
-    network: "*" if it always needs a network, or the subcommands that do. builds: those that do unless all is cached.
+    network: "*" if it always needs a network, or the subcommands that do, `pip:install` for one of two words.
+        builds: those that do unless all is cached.
     hosts: those that it contacts unless told otherwise.
     outside: why it has to run outside the sandbox. outside_verbs: subcommands and options for which, by the reason.
+    local: subcommands for which neither a network nor a place outside is needed.
     verbs: subcommands that only ask, with the row for the words behind each. asks: returns why such words do more.
     versions: words that make it print its version and do nothing else.
     wraps: number of its own operands before the command that it runs; None if it runs none, or not so.
@@ -75,7 +77,7 @@ class Row:
         others: Role | None = None,
         prepare: Callable[[Sequence[Word]], list[Word]] | None = None, own: bool = False,
         effects: Callable[[Arguments], Iterator[Touch]] | None = None,
-        network: str = "", builds: str = "", hosts: str = "", outside: str = "",
+        network: str = "", builds: str = "", hosts: str = "", outside: str = "", local: str = "",
         outside_verbs: Mapping[str, str] | None = None, verbs: Mapping[str, Row] | None = None,
         asks: Callable[[str, Arguments], str] | None = None, versions: str = "", wraps: int | None = None,
         gated: bool = False, hides: bool = False, starts_after: str = "", interprets: bool = False,
@@ -95,7 +97,7 @@ class Row:
         self.partly = partly
         self.unlisted: Role = others or ("run" if flags and not self.shows and wraps is None else "maybe")
         self.prepare, self.effects, self.own = prepare, effects, own
-        self._texts = (tree, network, builds, hosts, versions, starts_after, offers)
+        self._texts = (tree, network, builds, hosts, versions, starts_after, offers, local)
         self.outside, self.outside_verbs = outside, outside_verbs or {}
         self.verbs, self.asks = verbs or {}, asks
         self.wraps, self.gated, self.hides, self.interprets = wraps, gated, hides, interprets
@@ -140,6 +142,11 @@ class Row:
     def offers(self) -> list[str]:
         """Subcommands for which a rule with any arguments is offered."""
         return [verb.strip() for verb in self._texts[6].split(",") if verb.strip()]
+
+    @property
+    def local(self) -> list[str]:
+        """Subcommands that need neither a network nor a place outside."""
+        return self._words[7]
 
     @cached_property
     def _listed(self) -> list[tuple[Role, str]]:

@@ -29,7 +29,7 @@ def _sed_regex(end: str) -> str:
 _SED_ADDRESS = rf"(?:\d+|\$|/{_sed_regex('/')}/I?)"
 _SHORT_SED = lazy_pattern(
     rf"{_SED_ADDRESS}?(?:,\s*(?:\+\d+|{_SED_ADDRESS}))?\s*!?\s*"
-    rf"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_]){_sed_regex('(?P=s)')}(?P=s)"
+    rf"(?:[pdDgGhHxnNqQ=lF]|:[ ]*[A-Za-z]\w*|[btT](?:[ ]*[A-Za-z]\w*)?|s(?P<s>[/|#,@:;!%_]){_sed_regex('(?P=s)')}(?P=s)"
     r"(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
     r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?[ \t]*"
 )

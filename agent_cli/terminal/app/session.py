@@ -35,6 +35,7 @@ from agent_cli.terminal.commands.session import is_bang
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.editor import NO_EDITOR, edit_text, show_in_pager
 from agent_cli.terminal.key_map import KeyMap
+from agent_cli.terminal.line_input import run_interruptible
 from agent_cli.terminal.render.ansi import count_rows, supports_links, truncate_cells
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.theme import is_multiplexer, may_ask_background
@@ -255,6 +256,9 @@ class AppRepl(Repl):
     def send_sequence(self, sequence: str) -> bool:
         self.live.soon(lambda: self.live.send_quietly(sequence))
         return True
+
+    def outside(self, run: Callable[[], Any]) -> Any:
+        return self.live.outside(lambda: run_interruptible(run))
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
         changed: str | None = self.live.outside(lambda: edit_text(text, suffix))

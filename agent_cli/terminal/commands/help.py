@@ -22,7 +22,7 @@ class Topic(Value):
 BASICS, KEYS, OWN = "basics", "keys", "prompts"
 TOPICS = {
     BASICS: Topic("this session and its settings", ("status", "config", "doctor", "clear", "exit", "bug", "help")),
-    "models": Topic("the model, its effort and cost", ("model", "effort", "cost", "btw")),
+    "models": Topic("the model, its provider, effort and cost", ("model", "effort", "login", "logout", "cost", "btw")),
     "changes": Topic(
         "plans, changes and commits", ("plan", "todos", "diff", "undo", "redo", "rewind", "commit", "jobs")
     ),

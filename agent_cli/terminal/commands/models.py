@@ -18,6 +18,7 @@ from agent_cli.core.modes import Effort
 from agent_cli.providers.catalog import ModelInfo, known_models, lookup, price_per_million
 from agent_cli.providers.offers import newest_models, providers_with_keys
 from agent_cli.providers.registry import is_loopback_url
+from agent_cli.runtime.models import key_store
 from agent_cli.session.store import state_folder
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
@@ -140,7 +141,8 @@ def _models_to_offer(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
     ask: query a server on this machine, which may take a second.
     """
     model, env = ctx.agent.model, ctx.run_env.env
-    others = [name for name in providers_with_keys(env) if name != model.provider]
+    stored = key_store(ctx.run_env, ctx.agent.settings).names()
+    others = [name for name in providers_with_keys(env, stored) if name != model.provider]
     found = {name: info for name in _picks(ctx).most_used()[:_MAX_RECENT] if (info := _info(name)) is not None}
     key = model.api_key.reveal() if model.api_key is not None else ""
     if ask and is_loopback_url(model.base_url) and (listed := server_info.offered_models(model.base_url, key)):

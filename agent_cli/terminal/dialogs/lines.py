@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.decisions import Defer, is_approval
+from agent_cli.core.redact import Redactor
 from agent_cli.terminal.dialogs.model import (
     EXPLAIN,
     GUARD_SECONDS,
@@ -203,12 +204,12 @@ class LineDialogs(Dialogs):
         offered = [f"{choice.key} {choice.short or choice.label}" for choice in dialog.choices if choice.names]
         if dialog.details:
             offered.append(f"{EXPLAIN} explain")
-        if isinstance(dialog.words, TextInput):
+        if isinstance(dialog.words, TextInput) and dialog.words.hint:
             offered.append(dialog.words.hint)
         if dialog.yes_or_no and dialog.from_command:
             label = f"{question} [y/N] ".lstrip()
         elif not question:
-            label = f"[{offered[0]}] " if offered else ""
+            label = f"[{offered[0]}] " if offered else dialog.words.label if isinstance(dialog.words, TextInput) else ""
         else:
             label = f"{question} [{' · '.join(offered)}] "
             if len(label) > self._console.width:
@@ -293,6 +294,9 @@ class LineDialogs(Dialogs):
 
     def _keep_draft(self, text: str) -> None:
         assert self._keep is not None
+        if Redactor({})(text) != text:
+            self.say("That looks like an API key, so it was dropped. First choose what to do with it.")
+            return
         self._keep(text)
         self.say("Your text is the draft of your next message now. This question is still open:")
 

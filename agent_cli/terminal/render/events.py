@@ -54,7 +54,7 @@ from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, T
 from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
 
 _ADVICE_BY_KIND = {
-    "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then try again.",
+    "auth": "/login stores another key; agent doctor shows which one is used.",
     "rate_limit": "Wait a moment and try again, or switch to another model: /model NAME.",
     "overloaded": "Wait a moment and try again, or switch to another model: /model NAME.",
     "network": "Check the connection and base_url (agent doctor tries it), then try again.",

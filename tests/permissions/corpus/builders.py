@@ -12,6 +12,19 @@ def _under(rule: str, expected: str, *commands: str, **more: object) -> list[Cas
 _LISTED = "tar cf x.tar -T list.txt"
 
 CASES = [
+    *(
+        case
+        for name, line in (
+            ("dotnet test", "/p:Configuration=Release"),
+            ("redis-cli", "get /key"),
+            ("glab", "api /projects"),
+            ("aws", "logs tail /aws/lambda/x"),
+            ("bazel", "test //src/..."),
+            ("ssh", "host ls /etc"),
+        )
+        for case in group("words that begin with a slash and are no files", "allow", f"{name} {line}",
+            allow=f"Bash({name}:*)")
+    ),
     *_under(
         "mvn", "ask",
         "mvn -l .git/hooks/pre-commit test", "mvn --log-file=.git/hooks/x test", "mvn --log-f .git/hooks/x test",

@@ -7,6 +7,20 @@ from tests.permissions.corpus import group
 
 CASES = [
     *group(
+        "options that only change what is shown", "allow",
+        "sort --debug a.txt", "tree -X", "tree --du --dirsfirst", "uniq --all-repeated=separate a.txt",
+        "diff --palette=ad=1 a.txt b.txt", "stat --cached=never a.txt", "du -B1 src", "du --inodes src", "df -t tmpfs",
+        "df --output=source,target", "realpath --relative-to=src a.txt", "readlink --canonicalize a.txt",
+        "od --format=x1 a.txt", "od -S 3 a.txt", "xxd -r a.txt", "column -t -N a,b a.txt", "strings -el a.txt",
+        "ps --forest", "ps auxf", "ps --sort=-rss", "hexdump -e '\"%x\"' a.txt", "ip -br a", "xmllint --html a.txt",
+        "rg --line-buffered one", "sed ':a;N;$!ba;s/\\n/ /g' a.txt", "find . -newermt 2024-01-01",
+        "find . -cnewer a.txt", "find . -lname 'x*' -uid 0", "xz -l x.xz", "xz -dc x.xz", "gzip -l x.gz",
+        "zstd -t x.zst", "bzip2 -dkc x.bz2", "tar tf x.tar", "tar -tvzf x.tgz", "tar --list --file=x.tar src/a",
+        "nm -C x.o", "size x.o", "readelf -h x.o", "sqlite3 --version",
+        "unzip -l x.zip", "unzip -p x.zip a.txt", "7z l x.7z", "ar t lib.a", "yq -o json . package.json",
+        "yq e .name package.json", "jq --stream . package.json",
+    ),
+    *group(
         "everyday looks", "allow",
         "git diff --staged --name-only", "git diff main...HEAD", "git diff main..other -- src",
         "git diff --word-diff a.txt", "git diff -U10", "git diff --color=always", "git log -p | head",
@@ -227,6 +241,7 @@ CASES = [
         "cat ~/.terraform.d/credentials.tfrc.json", "cat ~/.cargo/credentials.toml",
         "cat ~/.mozilla/firefox/x/logins.json", "cat ~/.vault-token", "cat ~/.password-store/x.gpg",
         "cat ~/.local/state/agent/serve/tokens.json", "cat ~/.local/state/agent/mcp-logins/x",
+        "cat ~/.local/state/agent/keys/openai.json",
         "cat ~/.claude/.credentials.json", "cat ~/.codex/auth.json", "cat ~/.gemini/oauth_creds.json",
         "cat ~/.config/op/config", "cat ~/.pgpass", "cat ~/.my.cnf", "cat ~/.s3cfg",
         "cat ~/.config/rclone/rclone.conf", "cat ~/.gem/credentials", "cat ~/.composer/auth.json",

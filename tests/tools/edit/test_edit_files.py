@@ -134,6 +134,6 @@ def test_whichever_write_fails_every_file_is_put_back(bench: Bench, files: list[
     edits[at:at] = [{"file_path": "d/e", "old_string": "", "new_string": "1"}]
     edits[at + 1 : at + 1] = [{"file_path": "d/e/f", "old_string": "", "new_string": "2"}]
     found = bench.fails("MultiEdit", edits=edits)
-    assert f"edit {at + 2} of {len(edits)} (d/e/f): " in found and "as they were" in found
+    assert f"edit {at + 2} of {len(edits)} (d/e/f): " in found and "All files were restored" in found
     assert [(bench.root / f"f{n}").read_bytes() for n in range(len(files))] == files
     assert not (bench.root / "d").exists() and not list(bench.root.glob(".agent-*"))

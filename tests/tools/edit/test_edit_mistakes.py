@@ -148,7 +148,7 @@ def test_what_is_put_right_and_reported(content: str, old: str, new: str, become
             PYTHON,
             "     4\tdef alpha(x):\n     5\t    if x:",
             "     4\tdef beta(x):",
-            ["line number as files are shown", "in new_string too", "Without them it matches line 4."],
+            ["line number as files are shown", "also in new_string", "Without them it matches line 4."],
             id="Read's line numbers",
         ),
         pytest.param(
@@ -278,10 +278,10 @@ def test_what_is_put_right_and_reported(content: str, old: str, new: str, become
             ["most similar place is line 14", "return pattern.match(y)"],
             id="a wrong part",
         ),
-        pytest.param(PYTHON, "zzz qqq", "x", ["Nothing in the file resembles", "search for one"], id="nothing like it"),
+        pytest.param(PYTHON, "zzz qqq", "x", ["Nothing in the file resembles", "for a part"], id="nothing like it"),
         pytest.param(PYTHON, " \n ", "x", ["not found"], id="blanks only"),
         pytest.param("", "a", "b", ["Nothing in the file resembles it"], id="an empty file"),
-        pytest.param(PYTHON, "import re", "import re", ["the same: there is nothing to change"], id="no change"),
+        pytest.param(PYTHON, "import re", "import re", ["equal: there is nothing to change"], id="no change"),
         pytest.param("a \n", "a", "a", ["nothing to change"], id="no change at all"),
     ],
 )

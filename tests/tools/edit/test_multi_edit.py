@@ -72,7 +72,7 @@ def test_several_files_are_changed_at_once_and_all_shown(bench: Bench) -> None:
     ]
     assert result.text == (
         "Made 4 edits in 3 files. Edit 2: old_string matches the file only ignoring indentation (new_string was "
-        "shifted too).\nEdited a (+1 -1). It now reads:\n     1\tz = 1\n"
+        "also shifted).\nEdited a (+1 -1). It now reads:\n     1\tz = 1\n"
         "Edited b (+1 -1). It now reads:\n     1\ty = 1\n"
         "Created d/c (1 line)."
     )
@@ -97,7 +97,7 @@ def test_a_new_file_can_be_edited_further(bench: Bench) -> None:
         ([one("zzz", "y", "g"), one("a", "A")], ["edit 1 of 2 (g): old_string was not found; nothing was changed."]),
         ([one("a", "b")], ["edit 1 of 1 (f): old_string matches 2 places (lines 1, 3)"]),
         ([one("a\n", "A\n", replace_all=True), one("a", "x")], ["edit 2 of 2 (f): old_string was not found"]),
-        ([one("b", "b")], ["edit 1 of 1 (f): old_string and new_string are the same", "No file was changed."]),
+        ([one("b", "b")], ["edit 1 of 1 (f): old_string and new_string are equal", "No file was changed."]),
         ([one("b", "c"), one("", "x")], ["edit 2 of 2 (f): old_string is empty"]),
         ([one("b", "c"), one("x", "y", "gg")], ["edit 2 of 2 (gg): gg does not exist. Near it: g."]),
         ([one("b", "c"), one("x", "y", "unread")], ["edit 2 of 2 (unread): unread exists and was not read"]),
@@ -160,7 +160,7 @@ def test_a_directory_that_cannot_be_written_leaves_all_as_it_was(bench: Bench) -
     (bench.root / "d").chmod(0o555)
     try:
         found = bench.fails("MultiEdit", edits=[one("x", "y", "a"), one("x", "y", "d/b")])
-        assert "edit 2 of 2 (d/b)" in found and "permission denied" in found and "All files are as they were" in found
+        assert "edit 2 of 2 (d/b)" in found and "permission denied" in found and "All files were restored" in found
     finally:
         (bench.root / "d").chmod(0o755)
     assert (bench.root / "a").read_text() == (bench.root / "d/b").read_text() == "x\n"

@@ -96,7 +96,7 @@ SECRET_HOME_NAMES = (
     " .zsh_history .local/share/fish/fish_history .python_history .psql_history .mysql_history .sqlite_history"
     " .node_repl_history .irb_history .lesshst .viminfo .wget-hsts .config/rstudio .Rhistory .Xauthority .ICEauthority"
     " .local/share/recently-used.xbel Library/Accounts Library/Cookies Library/Keychains Library/Mail Library/Messages"
-    " Library/Safari".split(),
+    " Library/Safari .local/state/agent/keys".split(),
 )
 SYSTEM_SECRET_PATHS = tuple(
     "/etc/shadow /etc/gshadow /etc/shadow- /etc/gshadow- /etc/security/opasswd /etc/sudoers /etc/sudoers.d"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import HOOKS, INSTALLS, KEYS, Row, expand_rows, reading_row
+from agent_cli.permissions.programs.rows.network import service_effects
 from agent_cli.permissions.shell.words import Word
 from agent_tools.lazy import lazy_pattern
 
@@ -121,57 +123,6 @@ def _any_operand(found: Arguments) -> Iterator[Touch]:
     yield from (Touch("maybe", w) for w in found.operands)
 
 
-def _jq(found: Arguments) -> Iterator[Touch]:
-    queue, operands, named = list(found.given), [], False
-    while queue:
-        word = queue.pop(0)
-        text = word.text
-        if text in ("--arg", "--argjson", "--slurpfile", "--rawfile", "--argfile"):
-            yield from (Touch("read", w) for w in queue[1:2] if text.endswith("file"))
-            queue[:2] = []
-        elif text in ("--args", "--jsonargs"):
-            break
-        elif re.fullmatch(r"-\w*[fL]|--from-file|--library-path", text):
-            named = named or "f" in text
-            yield from (Touch("read", w) for w in queue[:1])
-            queue[:1] = []
-        elif text == "--indent":
-            queue[:1] = []
-        elif not text.startswith("-") or text == "-":
-            operands.append(word)
-    yield from (Touch("read", w) for w in operands[0 if named else 1 :])
-
-
-def _jq_words(words: Sequence[Word]) -> list[Word]:
-    """Return the words of jq with a file in place of each pair of a variable's name and its file."""
-    queue, kept = list(words), []
-    while queue:
-        word = queue.pop(0)
-        if word.text in ("--arg", "--argjson", "--slurpfile", "--rawfile") and len(queue) > 1:
-            kept += [Word("--rawfile"), queue[1]] if word.text.endswith("file") else []
-            del queue[:2]
-        else:
-            kept.append(word)
-    return kept
-
-
-def _check_jq(found: Arguments) -> str:
-    named = re.search(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b", "".join(found.texts[:1]))
-    return f"the filter's {named[0]}" if named else ""
-
-
-def _check_yq(found: Arguments) -> str:
-    named = re.search(r"\b(?:env|strenv|envsubst|load\w*|eval|system)\b", "".join(found.texts[:1]))
-    return f"the expression's {named[0]}" if named else ""
-
-
-def _yq(found: Arguments) -> Iterator[Touch]:
-    for word in found.operands[1:]:
-        yield Touch("read", word)
-        if found.has("-i", "--inplace"):
-            yield Touch("write", word)
-
-
 def _compiler(found: Arguments) -> Iterator[Touch]:
     for option in found.options:
         if not _PASSED_ON.match(option.value.text):
@@ -208,6 +159,14 @@ def _check_pip(found: Arguments) -> str:
     shown = found.has("-i", "-r", "--index-url") or any(o.role not in ("flag", "value") for o in found.options)
     known = verb in ("list", "check", "show") and (verb == "show") == (len(found.texts) > 1) and not shown
     return "" if known else f"pip {verb}"
+
+
+def _interpreter(found: Arguments) -> Iterator[Touch]:
+    """Yield the files that an interpreter's own options read, those before the program, and its operands."""
+    for word in takewhile(lambda w: w.text.startswith("-"), found.words):
+        name, _, value = word.text.partition("=")
+        yield from [Touch("read", word.replace(text=value))] if "file" in name and value else []
+    yield from (Touch("maybe", w) for w in found.operands)
 
 
 def _in_place(found: Arguments) -> Iterator[Touch]:
@@ -322,8 +281,7 @@ _GRADLE = _tool(
     outside_verbs={KEYS: "publish"},
     offers="test",
 )
-# Options behind the program that they run are not theirs.
-_SCRIPT = Row("", partly=True, own=True, interprets=True)
+_SCRIPT = _tool(own=True, effects=_interpreter, interprets=True)
 BUILD_ROWS = expand_rows({
     "make": Row("", subcommands=99, starts="--eval -E -f --file --makefile", into="-C --directory", value="-j -l -o -W",
         effects=_make, versions=_VERSION),
@@ -339,8 +297,9 @@ BUILD_ROWS = expand_rows({
         "-output",
         into="-C -outputdir -pkgdir", starts="-toolexec -exec -vettool -compiler",
         value="-run -count -timeout -tags -p -ldflags -gcflags -asmflags -replace -bench -benchtime",
-        prepare=_one_dash, effects=_go, network="get install mod download", builds="build test run vet generate",
-        hosts="proxy.golang.org sum.golang.org", outside_verbs={INSTALLS: "install"}, offers="test"),
+        prepare=_one_dash, effects=_go, network="get install mod:download mod:tidy mod:vendor work:sync",
+        builds="build test run vet generate", hosts="proxy.golang.org sum.golang.org",
+        outside_verbs={INSTALLS: "install"}, offers="test"),
     "cargo": Row("", subcommands=1, starts="--config", run="-Z", into="--target-dir --root -C",
         value="-p --package --features", effects=_cargo,
         network="install fetch update add search publish", builds="build test run check clippy doc bench",
@@ -351,13 +310,6 @@ BUILD_ROWS = expand_rows({
         run="-p -c --config-file -o --override-ini --confcutdir --pdbcls",
         value="-k -m -n -r -W --maxfail --tb --durations --ignore --deselect --cov --cov-fail-under --color "
         "--import-mode", own=True, effects=_pytest, offers="*"),
-    "jq": reading_row("pattern", "rMCcnesSajR", "",
-        "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
-        "monochrome-output raw-input ascii-output", "indent", read="--rawfile", steer="-f --from-file -L",
-        prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions=_VERSION),
-    "yq": reading_row("pattern", "rcCMnPNM", "Ip", "prettyPrint no-colors colors null-input unwrapScalar",
-        "indent output-format input-format", act="-i --inplace", write="-s --split-exp", steer="--from-file",
-        check=_check_yq, effects=_yq, versions=_VERSION),
     "hg": _tool(into="--cwd", starts="--config --ssh --remotecmd -e", steer="-R --repository",
         network="push pull clone incoming outgoing identify", outside_verbs={KEYS: "push pull clone"}),
     "svn": _tool(into="--config-dir", starts="--editor-cmd --diff-cmd --diff3-cmd --config-option",
@@ -399,14 +351,17 @@ BUILD_ROWS = expand_rows({
         starts="--python", steer="-r --requirement -c --constraint -e --editable",
         value="-i --index-url --extra-index-url -f --find-links --format --exclude",
         flags="--local --files --user --not-required -l", check=_check_pip, effects=_pip,
-        versions=_VERSION, network="install download index search", hosts=_PYPI_HOSTS,
+        versions=_VERSION, network="install download index search -o --outdated -u --uptodate", hosts=_PYPI_HOSTS,
         outside_verbs={INSTALLS: "--user"},
     ),
     "uv": _tool(write="-o --output-file", into="--out-dir --directory --project --cache-dir --target --prefix --root",
         value="--with --group --extra --only-group --index-url --extra-index-url --index --python-version "
-        "--python-platform", effects=_uv, versions=_VERSION, network="sync add pip lock tool publish python",
-        builds="run", hosts=_PYPI_HOSTS, outside_verbs={KEYS: "publish", INSTALLS: "tool python"}, subcommands=1,
-        starts_after="run =pip"),
+        "--python-platform", effects=_uv, versions=_VERSION,
+        network="sync add remove lock publish pip:install pip:sync pip:compile tool:install tool:run tool:upgrade "
+        "python:install python:upgrade",
+        builds="run", hosts=_PYPI_HOSTS, outside_verbs={
+            KEYS: "publish", INSTALLS: "tool:install tool:upgrade tool:uninstall python:install python:upgrade "
+            "python:uninstall"}, subcommands=1, starts_after="run =pip"),
     "uvx": _tool(network="*", hosts=_PYPI_HOSTS, starts_after="*", interprets=True),
     "pipx": _tool(network="*", hosts=_PYPI_HOSTS, outside=INSTALLS, starts_after="run", interprets=True),
     "poetry": _tool(into="-C --directory -P --project", network="install add update lock publish", hosts=_PYPI_HOSTS,
@@ -418,19 +373,24 @@ BUILD_ROWS = expand_rows({
     "pipenv": _tool(outside=INSTALLS, starts_after="run"),
     "rye pixi": _tool(starts_after="run"),
     "conda mamba micromamba": _tool(into="-p --prefix", network="install create update search", outside=INSTALLS,
-        starts_after="run"),
+        local="list info", starts_after="run"),
     "gem": _tool(into="-i --install-dir -n --bindir", network="install update fetch push", hosts="rubygems.org",
         outside_verbs={KEYS: "push signin", INSTALLS: "install"}),
     "bundle bundler": _tool(into="--path", network="install update add", hosts="rubygems.org", starts_after="exec"),
     "composer": _tool(into="-d --working-dir", network="install update require", hosts="repo.packagist.org"),
     "mix": _tool(network="deps.get deps.update", builds="test compile", offers="test"),
-    "dotnet": _tool(into="-o --output", network="restore add publish", builds="build test run",
+    # Options may begin with a slash, as in `dotnet test /p:Configuration=Release`.
+    "dotnet": _tool(into="-o --output",
+        effects=lambda found: (Touch("maybe", w) for w in found.operands if not re.match(r"/\w+(?::|$)", w.text)),
+        network="restore add publish", builds="build test run",
         outside_verbs={KEYS: "nuget"}, offers="test"),
     "swift": _tool(into="--package-path --build-path --scratch-path", builds="build test run", interprets=True,
         offers="test"),
     "mvn mvnw": _MAVEN,
     "gradle gradlew": _GRADLE,
+    # Operands that begin with two slashes are labels.
     "bazel bazelisk": _tool(run="--bazelrc", starts="--run_under", into="--output_base --output_user_root",
+        effects=lambda found: (Touch("maybe", w) for w in found.operands if w.text[:2] != "//"),
         builds="build test run", network="sync fetch"),
     "meson": _tool(into="-C", builds="setup compile test"),
     "ninja": _tool(into="-C", steer="-f"),
@@ -487,8 +447,10 @@ BUILD_ROWS = expand_rows({
     # Interpreters: their operands are programs.
     "python python3 python2 pypy pypy3 ipython": _tool(own=True, interprets=True, versions="--version -V",
         starts_after="-m"),
-    "node nodejs php perl5": _tool(own=True, interprets=True, versions="--version -v"),
+    "node nodejs php perl5": _tool(own=True, effects=_interpreter, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
-    "deno lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh psql mysql sqlite3 "
-    "mongo mongosh redis-cli gdb lldb irb ghci erl elixir iex sbcl racket guile": _SCRIPT,
+    "redis-cli": _tool(own=True, effects=service_effects, interprets=True, versions=_VERSION),
+    "deno psql mysql sqlite3": _tool(own=True, effects=_interpreter, interprets=True, versions=_VERSION),
+    "lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh mongo mongosh gdb lldb "
+    "irb ghci erl elixir iex sbcl racket guile": _SCRIPT,
 })  # fmt: skip

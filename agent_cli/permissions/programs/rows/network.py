@@ -169,7 +169,26 @@ _KUBECTL_SCOPE = "namespace context selector field-selector"
 _FETCHED = (
     "-X --request -H --header -A --user-agent -e --referer -m --max-time -u --user -w --write-out --retry -x --proxy"
 )
-_CLOUD = Row("", partly=True, others="value", network="*", outside=KEYS)
+
+
+def service_effects(found: Arguments) -> Iterator[Touch]:
+    """Yield the effects of a service's command: values behind file:// or @, those of options for files, and operands.
+
+    An absolute path is often a name of the service, unless files are copied.
+    """
+    copies = {"cp", "mv", "sync", "rsync", "upload"} & set(found.texts)
+    for word in found.words:
+        option, _, value = word.text.rpartition("=")
+        if match := re.match(r"(?:fileb?://|@)(.+)", value, re.DOTALL):
+            yield Touch("read", word.replace(text=match[1]))
+        elif "file" in option:
+            yield Touch("read", word.replace(text=value))
+    yield from (Touch("maybe", w) for w in found.operands if copies or not w.text.startswith("/"))
+
+
+def _terraform(found: Arguments) -> Iterator[Touch]:
+    if found.texts[:1] == ("fmt",) and not any(re.fullmatch(r"--?(?:check|write=false)", w.text) for w in found.words):
+        yield from (Touch("into", w) for w in found.operands[1:] or [Word(".")])
 
 
 def by_verbs(rows: dict[str, Row]) -> dict[str, Row]:
@@ -222,14 +241,20 @@ NETWORK_ROWS = expand_rows({
     "nc ncat netcat socat": Row("", starts="-e -c --exec --sh-exec --lua-exec", network="*"),
     "http https xh ftp telnet ping dig host nslookup whois traceroute": Row("", partly=True, network="*"),
     "sshfs mosh ssh-add ssh-copy-id autossh hub oc gsutil bq doctl oci s3cmd rclone heroku fly flyctl vercel netlify "
-    "wrangler pass op vault sops age twine gpg2 glab": Row("", partly=True, outside=KEYS),
-    "aws gcloud az terraform tofu pulumi ansible ansible-playbook": _CLOUD,
+    "wrangler pass op vault sops age twine gpg2 glab": Row("", partly=True, effects=service_effects,
+        outside=KEYS, local="--version"),
+    "aws gcloud az pulumi ansible ansible-playbook": Row("", partly=True, others="value", effects=service_effects,
+        network="*", outside=KEYS, local="--version version"),
+    "terraform tofu": Row("", subcommands=1, partly=True,
+        write="-out --out -state --state -state-out --state-out -backup --backup", read="-var-file --var-file",
+        into="-chdir --chdir", run="-plugin-dir --plugin-dir", effects=_terraform, network="*", outside=KEYS,
+        local="validate fmt providers graph version -version --version"),
     "gpg": Row("read", write="-o --output", starts="--exec-path --photo-viewer --agent-program",
         run="--options --homedir", value="-r -u", outside=KEYS),
     "openssl": Row("", subcommands=1, write="-out -keyout -writerand -rand", read="-in -inkey -key -CAfile -cert",
         value="-subj -days -newkey -addext -pkeyopt -algorithm", run="-engine -provider-path -config"),
     "kubectl": Row("", subcommands=2, partly=True, others="value", write="--profile-output", into="--cache-dir",
-        run="-s --server --kubeconfig", effects=_kubectl, network="*", outside=KEYS, hides=True,
+        run="-s --server --kubeconfig", effects=_kubectl, network="*", outside=KEYS, local="kustomize", hides=True,
         asks=_asks_kubectl, prepare=_placed_first, verbs=by_verbs({
             "get": reading_row("text", "Aw", "nloL",
                 "all-namespaces show-labels no-headers ignore-not-found show-kind watch",
@@ -246,7 +271,8 @@ NETWORK_ROWS = expand_rows({
         })),
     "helm": Row("", subcommands=2, partly=True, others="value", into="--output-dir -d --destination",
         starts="--post-renderer",
-        run="--kubeconfig --kube-apiserver", effects=_helm, network="*", outside=KEYS, verbs=by_verbs({
+        run="--kubeconfig --kube-apiserver", effects=_helm, network="*", outside=KEYS,
+        local="lint template create package", verbs=by_verbs({
             "list, ls, history": reading_row("text", "aAqrd", "nomlf",
                 "all all-namespaces short reverse date failed pending deployed",
                 "namespace output max kube-context filter selector"),

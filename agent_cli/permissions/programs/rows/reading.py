@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from agent_cli.permissions.programs.arguments import Arguments
 from agent_cli.permissions.programs.effects import Touch
@@ -13,6 +13,9 @@ from agent_tools.lazy import lazy_pattern
 
 # Variables that say where something is, and no more.
 PUBLIC_VARIABLES = lazy_pattern(r"PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|LANG|LC_[A-Z]+|TERM|TZ|EDITOR|VIRTUAL_ENV|CI")
+# What a filter of jq, or an expression of yq, reads besides its files.
+_JQ_READS = lazy_pattern(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b")
+_YQ_READS = lazy_pattern(r"\b(?:strenv|envsubst|load\w*|eval|system)\b")
 # Options that say what to look for, so that all operands are files.
 GIVE_PATTERN = ("-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list")
 
@@ -37,7 +40,7 @@ def _check_ps(found: Arguments) -> str:
     users = [value.text for value in found.values("-u", "-U")]
     if not all(re.fullmatch(r"(?:\d+|root)(?:,(?:\d+|root))*", user) for user in users):
         return "ps of a user by name"
-    odd = any(not re.fullmatch(r"[auxw]{1,6}", text) for text in found.texts)
+    odd = any(not re.fullmatch(r"[auxwf]{1,6}", text) for text in found.texts)
     return "ps with other words than aux" if odd or any("env" in o.value.text for o in found.options) else ""
 
 
@@ -78,6 +81,63 @@ def _search(recursive: str) -> Callable[[Arguments], Iterator[Touch]]:
     return effects
 
 
+def _jq(found: Arguments) -> Iterator[Touch]:
+    queue, operands, named = list(found.given), [], False
+    while queue:
+        word = queue.pop(0)
+        text = word.text
+        if text in ("--arg", "--argjson", "--slurpfile", "--rawfile", "--argfile"):
+            yield from (Touch("read", w) for w in queue[1:2] if text.endswith("file"))
+            queue[:2] = []
+        elif text in ("--args", "--jsonargs"):
+            break
+        elif re.fullmatch(r"-\w*[fL]|--from-file|--library-path", text):
+            named = named or "f" in text
+            yield from (Touch("read", w) for w in queue[:1])
+            queue[:1] = []
+        elif text == "--indent":
+            queue[:1] = []
+        elif not text.startswith("-") or text == "-":
+            operands.append(word)
+    yield from (Touch("read", w) for w in operands[0 if named else 1 :])
+
+
+def _jq_words(words: Sequence[Word]) -> list[Word]:
+    """Return the words of jq with a file in place of each pair of a variable's name and its file."""
+    queue, kept = list(words), []
+    while queue:
+        word = queue.pop(0)
+        if word.text in ("--arg", "--argjson", "--slurpfile", "--rawfile") and len(queue) > 1:
+            kept += [Word("--rawfile"), queue[1]] if word.text.endswith("file") else []
+            del queue[:2]
+        else:
+            kept.append(word)
+    return kept
+
+
+def _check_jq(found: Arguments) -> str:
+    named = _JQ_READS.search("".join(found.texts[:1]))
+    return f"the filter's {named[0]}" if named else ""
+
+
+def _check_yq(found: Arguments) -> str:
+    """There are two programs of this name. One takes jq's filters, the other a subcommand first, or a file alone."""
+    at = 1 if found.texts[:1] in (("e",), ("eval",), ("ea",), ("eval-all",)) else 0
+    given = found.given[: found.given.index(found.operands[at]) + 1] if len(found.operands) > at else found.given
+    if any(word.pattern for word in given):
+        return "a pattern that may stand for an expression"
+    expression = "".join(found.texts[at : at + 1])
+    named = _JQ_READS.search(expression) or _YQ_READS.search(expression)
+    return f"the expression's {named[0]}" if named else ""
+
+
+def _yq(found: Arguments) -> Iterator[Touch]:
+    for word in found.operands[1:]:
+        yield Touch("read", word)
+        if found.has("-i", "--inplace", "--in-place"):
+            yield Touch("write", word)
+
+
 _HEAD = reading_row("content", "qvz", "nc", "quiet silent verbose zero-terminated", "lines bytes", numbers=True)
 _RECURSIVE = "-r -R --recursive --dereference-recursive"
 _GREP = reading_row(
@@ -110,8 +170,8 @@ READING_ROWS = expand_rows({
         "ignore-case line-number files-with-matches files-without-match count count-matches invert-match word-regexp "
         "line-regexp fixed-strings smart-case case-sensitive only-matching with-filename no-filename no-line-number "
         "multiline multiline-dotall pcre2 pretty quiet text null files type-list json stats column heading no-heading "
-        "trim passthru vimgrep no-messages no-config crlf one-file-system hidden unrestricted no-ignore no-ignore-vcs "
-        "no-ignore-parent debug trace no-hidden",
+        "trim passthru vimgrep line-buffered block-buffered binary include-zero no-messages no-config crlf "
+        "one-file-system hidden unrestricted no-ignore no-ignore-vcs no-ignore-parent debug trace no-hidden",
         "after-context before-context context regexp glob iglob type type-not max-count replace max-columns max-depth "
         "maxdepth threads sort sortr color colors max-filesize encoding engine path-separator pre-glob",
         read="-f --file", steer="--ignore-file", starts="--pre --hostname-bin", tree="*", here=True,
@@ -136,13 +196,13 @@ READING_ROWS = expand_rows({
     "sort": reading_row(
         "content", "bdfghiMnRrVcCmsuz", "ktS",
         "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort month-sort "
-        "numeric-sort reverse version-sort check merge stable unique zero-terminated",
+        "numeric-sort reverse version-sort check merge stable unique zero-terminated debug",
         "key field-separator sort parallel buffer-size batch-size check?", write="-o --output -T --temporary-directory",
         steer="--files0-from --random-source", starts="--compress-program",
     ),
     "uniq": Row("second", shows="content", flags="-c -d -D -i -u -z --count --repeated --ignore-case --unique "
-        "--zero-terminated", value="-f -s -w --skip-fields --skip-chars --check-chars", check=_at_most(1),
-        counted=True),
+        "--zero-terminated", value="-f -s -w --skip-fields --skip-chars --check-chars --all-repeated? "
+        "--group?", check=_at_most(1), counted=True),
     "cut": reading_row("content", "nsz", "bcdf", "complement only-delimited zero-terminated",
         "bytes characters delimiter fields output-delimiter"),
     "tr": reading_row("text", "cCdst", "", "complement delete squeeze-repeats truncate-set1"),
@@ -150,28 +210,41 @@ READING_ROWS = expand_rows({
     "join": reading_row("content", "iz", "aevjt12o", "check-order nocheck-order header zero-terminated ignore-case"),
     "cmp": reading_row("content", "bls", "in", "print-bytes verbose quiet silent", "bytes ignore-initial"),
     "diff": reading_row(
-        "content", "ucrqsiwbBNyadEptTZ", "UCWxI",
+        "content", "ucrqsiwbBNyadEptTZ", "UCWxIF",
         "unified? context? recursive brief no-dereference report-identical-files ignore-case ignore-all-space "
         "ignore-space-change ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs "
         "strip-trailing-cr normal suppress-common-lines ignore-tab-expansion ignore-trailing-space left-column "
         "speed-large-files",
-        "unified? context? color? width exclude ignore-matching-lines label tabsize", numbers=True, tree="*",
-        read="--from-file --to-file -X --exclude-from",
+        "unified? context? color? width exclude ignore-matching-lines show-function-line label tabsize "
+        "palette", numbers=True, tree="*", read="--from-file --to-file -X --exclude-from",
     ),
-    "stat": reading_row("names", "Lft", "c", "dereference file-system terse", "format printf"),
+    "jq": reading_row("pattern", "rMCcnesSajR", "",
+        "raw-output compact-output null-input exit-status slurp sort-keys tab join-output color-output "
+        "monochrome-output raw-input ascii-output seq stream raw-output0 unbuffered", "indent", read="--rawfile",
+        steer="-f --from-file -L", prepare=_jq_words, own=True, effects=_jq, check=_check_jq, versions="--version"),
+    "yq": reading_row("content", "rcCMnPNMjyYe", "Ipo",
+        "prettyPrint no-colors colors null-input unwrapScalar exit-status no-doc yaml-output",
+        "indent output-format input-format", act="-i --inplace --in-place", write="-s --split-exp", steer="--from-file",
+        check=_check_yq, effects=_yq, versions="--version"),
+    "stat": reading_row("names", "Lft", "c", "dereference file-system terse", "format printf cached"),
     "file": reading_row("content", "bhikLN0", "F", "brief mime mime-type mime-encoding no-dereference", steer="-m -f"),
-    "du": reading_row("names", "abchkmsxS0", "dt", "all apparent-size bytes total human-readable summarize",
-        "max-depth exclude threshold time?", steer="--files0-from -X --exclude-from", here=True),
-    "df": reading_row("names", "ahHiklPTB", "", "all human-readable inodes local portability print-type total"),
-    "tree": reading_row("names", "adfhspugDFnCitrJ", "LIPHT", "dirsfirst noreport prune gitignore",
+    "du": reading_row("names", "abchklmPsxS0", "dtB", "all inodes apparent-size bytes total human-readable summarize",
+        "max-depth exclude threshold block-size time? time-style", steer="--files0-from -X --exclude-from", here=True),
+    "df": reading_row("names", "ahHiklPT", "Btx", "all human-readable inodes local portability print-type total",
+        "type exclude-type block-size output?"),
+    "tree": reading_row("names", "adfhspugDFnCitrJxXUvQNAS", "LIPHT",
+        "dirsfirst filesfirst noreport prune gitignore du si inodes ignore-case matchdirs metafirst",
         "filelimit charset sort timefmt", apart=True, here=True, write="-o"),
     "pwd": reading_row("none", "LP"),
     "true false :": reading_row("text"),
     "seq": reading_row("text", "w", "sf", "equal-width", "separator format"),
     "basename": reading_row("text", "az", "s", "multiple zero", "suffix"),
     "dirname": reading_row("text", "z", "", "zero"),
-    "realpath": reading_row("names", "eLmPqsz", "", "", "relative-to relative-base"),
-    "readlink": reading_row("names", "femnqsvz"),
+    "realpath": reading_row("names", "eLmPqsz", "",
+        "canonicalize-existing canonicalize-missing logical physical quiet strip no-symlinks zero",
+        "relative-to relative-base"),
+    "readlink": reading_row("names", "femnqsvz", "",
+        "canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose zero"),
     "date": reading_row("text", "uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I",
         check=_check_date, counted=True, read="-f --file", value="-r --reference", act="-s --set"),
     "uname": reading_row("none", "asnrvmpio", "", "all"),
@@ -179,14 +252,25 @@ READING_ROWS = expand_rows({
     "id": reading_row("none", "gGnruz"),
     "which": reading_row("text", "a"),
     "type": reading_row("text", "aftpP"),
-    "od": reading_row("content", "abcdfhilosxv", "AjNt"),
-    "xxd": Row("second", shows="content", flags="-b -i -p -u -e", value="-c -g -l -s", other="-o", single=True,
-        check=_at_most(1), counted=True, act="-r"),
-    "column": reading_row("content", "tx", "sco"),
+    "od": reading_row("content", "abcdfhilosxv", "AjNtS", "output-duplicates",
+        "format address-radix skip-bytes read-bytes width?", optional="w"),
+    "xxd": Row("second", shows="content", flags="-b -i -p -ps -u -e -a -C -E -r", value="-c -g -l -s", other="-o",
+        single=True, check=_at_most(1), counted=True),
+    "column": reading_row("content", "tex", "scoNRH", "table", "separator columns output-separator table-columns "
+        "table-right table-hide"),
     "paste": reading_row("content", "sz", "d", "serial", "delimiters"),
-    "strings": reading_row("content", "a", "nt", check=_check_strings, counted=True),
+    "strings": reading_row("content", "afw", "nte", "all print-file-name", "bytes radix encoding",
+        check=_check_strings, counted=True),
+    # Of binaries; not -l or -w, with which they read the files that a binary names.
+    "nm": reading_row("content", "aABCDegjnopPrSsuUW", "ft",
+        "demangle? extern-only dynamic undefined-only defined-only numeric-sort print-size "
+        "size-sort no-sort", "format radix", check=_check_strings, counted=True),
+    "size": reading_row("content", "ABGodxt", "", "totals common", "format radix", check=_check_strings, counted=True),
+    "readelf": reading_row("content", "ahlSgtesnrdVAIWC", "xp",
+        "all file-header segments sections symbols syms dyn-syms notes relocs dynamic wide",
+        "hex-dump string-dump", check=_check_strings, counted=True),
     "fold": reading_row("content", "bs", "w", "bytes spaces", "width"),
-    "fmt": reading_row("content", "cstu", "w", "crown-margin split-only uniform-spacing", "width"),
+    "fmt": reading_row("content", "cstu", "w", "crown-margin split-only uniform-spacing", "width", numbers=True),
     "expand unexpand": reading_row("content", "ia", "t", "initial all", "tabs"),
     "base64 base32": reading_row("content", "di", "w", "decode ignore-garbage", "wrap"),
     "iconv": Row("read", write="-o --output", value="-f -t --from-code --to-code"),
@@ -194,7 +278,8 @@ READING_ROWS = expand_rows({
     "free": reading_row("none", "bkmghwt", "", "human mega giga wide total"),
     "sleep": reading_row("text"),
     "hostname": reading_row("none", "fsIi"),
-    "ps": reading_row("text", "eAfFljH", "opuCU", check=_check_ps, outside=PROCESSES),
+    "ps": reading_row("text", "eAfFljH", "opuCU", "forest no-headers headers", "sort ppid pid cols",
+        check=_check_ps, outside=PROCESSES),
     "pgrep": reading_row("text", "aflxvncoi", "PgsU", outside=PROCESSES),
     "ss": reading_row("none", "tulwxnpameois46H", outside=PROCESSES),
     "lsof": reading_row("none", "nPt", "is", check=_check_lsof, outside=PROCESSES),
@@ -202,7 +287,7 @@ READING_ROWS = expand_rows({
     "top htop": Row(outside=PROCESSES),
     "fuser": Row(act="-k --kill", outside=PROCESSES),
     "uptime": reading_row("none", "ps", "", "pretty since"),
-    "hexdump hd": reading_row("content", "bcCdovx", "ns"),
+    "hexdump hd": reading_row("content", "bcCdovx", "nse", steer="-f"),
     "getconf": reading_row("text", "a"),
     "lscpu": reading_row("none", "aeJpy", "", "all extended json parse"),
     "lsblk": reading_row("none", "afilmnpSt", "o", "all fs list noheadings paths", "output"),
@@ -211,13 +296,13 @@ READING_ROWS = expand_rows({
     "who": reading_row("none", "abdHlmqrstTu", "", "all boot heading count users"),
     "w": reading_row("none", "hsfi"),
     "whereis": reading_row("text", "bms"),
-    "ip": reading_row("text", "46csjo", "", "", "color?", check=_check_ip),
+    "ip": reading_row("text", "46csjo", "", "", "color?", flags="-br -brief", check=_check_ip),
     "ifconfig": reading_row("none", "a"),
     "printenv": reading_row("text", check=_check_printenv),
     "shasum": reading_row("content", "bt", "a"),
     "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum": _SUM,
-    "xmllint": reading_row("content", "", "", "noout format nonet recover huge", "xpath encoding",
-        write="--output -o", steer="--schema --dtdvalid --relaxng --catalogs"),
+    "xmllint": reading_row("content", "", "", "noout format nonet recover huge html noblanks nowarning",
+        "xpath encoding", write="--output -o", steer="--schema --dtdvalid --relaxng --catalogs"),
     "shellcheck hadolint yamllint": reading_row("content", "aC", "sefSd", "norc strict no-color",
         "shell exclude format severity color? enable", steer="--rcfile -c --config", act="-x --external-sources"),
     "cloc tokei scc": reading_row("content", "", "", "quiet", "exclude-dir include-lang", tree="*", here=True),

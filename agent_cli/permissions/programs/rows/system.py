@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from agent_cli.permissions.programs.arguments import Arguments
+from agent_cli.permissions.programs.effects import Touch
 from agent_cli.permissions.programs.row import INSTALLS, PROCESSES, RIGHTS, SERVICE, Row, expand_rows
+
+
+def _kill(found: Arguments) -> Iterator[Touch]:
+    """Yield what kills all processes: -1 behind the signal, or 0 for those of the terminal's group."""
+    yield from (Touch("run", w) for w in found.words[1:] if w.text == "-1")
+    yield from (Touch("run", w) for w in found.operands if w.text == "0")
+
 
 _HIDES = Row("", partly=True, own=True, hides=True)
 # Shells whose code is followed where it is an argument.
@@ -63,6 +74,6 @@ SYSTEM_ROWS = expand_rows({
     "systemctl loginctl machinectl busctl dbus-send gdbus notify-send xdg-open open lxc virsh minikube kind k3d": Row(
         "", partly=True, outside=SERVICE),
     "flatpak snap": Row("", partly=True, network="*", outside=SERVICE),
-    "kill": Row("", value="-s -n"),
-    "pkill killall": Row("", partly=True, outside=PROCESSES),
+    "kill": Row("", value="-s -n", effects=_kill),
+    "pkill killall": Row("", partly=True, read="-F --pidfile", outside=PROCESSES),
 })  # fmt: skip
