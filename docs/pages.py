@@ -142,14 +142,14 @@ _EXIT_CODES = {
     output.FAILED: "The model or the run failed, or a hook blocked the prompt. With `--fail-on-unfinished`, the plan "
     "has open steps.",
     output.USAGE: "The usage or the settings are wrong. Nothing was sent.",
-    output.SUSPENDED: "The run waits for the user.",
+    output.SUSPENDED: "The run is waiting for the user.",
     output.LIMIT: "A limit stopped the run.",
     output.DENIED: "The run finished, but every call needed an approval that nobody could give. With "
     "`--fail-on-denied`, also if any call was denied.",
     output.DIFFERS: "A [replay](ci.md#record-and-replay) differs from the recording. Standard error shows the first "
     "difference.",
     FINDINGS_EXIT_CODE: "`agent review` has a finding at least as severe as [`--fail-on`](ci.md#reviews).",
-    output.RETRY: "The provider failed before any tool ran, and another try may work. With `--fail-on-degraded`, also "
+    output.RETRY: "The provider failed before any tool ran, and trying again may work. With `--fail-on-degraded`, also "
     "a degraded run.",
     output.exit_code("interrupted", fail_on_degraded=False): "Ctrl-C interrupted the run.",
     output.PIPE: "The reader of standard output went away.",
@@ -192,8 +192,8 @@ def programs_page() -> str:
     for name, row in ROWS.items():
         rows.setdefault(id(row), (row, []))[1].append(name)
     titles: dict[str, Callable[[Row], bool]] = {
-        "Programs that only read": lambda row: row.reads_only and row.shows == row.operands,
-        "Programs that only read if told to": lambda row: row.reads_only,
+        "Read-only programs": lambda row: row.reads_only and row.shows == row.operands,
+        "Programs with read-only options": lambda row: row.reads_only,
         "Programs whose files are known": lambda row: not row.reads_only and not row.partly and row.wraps is None,
         "Programs whose options are known": lambda row: row.partly and not row.hides and bool(row.roles or row.effects),
         "Programs that run other commands": lambda row: row.hides or row.wraps is not None,
@@ -211,8 +211,8 @@ def programs_page() -> str:
     text = "".join(
         f"## {title}\n\n" + "\n".join(wrap(code(*names), WIDTH, break_on_hyphens=False)) + "\n\n"
         for title, names in (
-            ("Commands of the shell that only read", sorted(reads.BUILTINS)),
-            ("Subcommands of git that only read", git),
+            ("Read-only shell commands", sorted(reads.BUILTINS)),
+            ("Read-only git subcommands", git),
         )
     )
     head = "| programs | options that lead elsewhere, and other needs |\n|---|---|\n"
@@ -226,14 +226,14 @@ def _notes(row: Row) -> str:
         if role not in ("flag", "value"):
             of_roles.setdefault("run" if role in ("run", "act") else role, []).append(option)
     words = {
-        "run": "run or steer", "write": "write", "into": "write into", "read": "read",
+        "run": "run or control", "write": "write", "into": "write into", "read": "read",
         "steer": "read instructions from", "chdir": "change the folder", "other": "change what is done",
     }  # fmt: skip
     notes = [f"{words[role]} ({code(*names, between=' ')})" for role, names in of_roles.items()]
     if row.network:
         notes.append("network" if "*" in row.network else f"network ({code(*row.network, between=' ')})")
     if row.verbs:
-        notes.append(f"only look ({code(*row.verbs)})")
+        notes.append(f"read-only ({code(*row.verbs)})")
     if row.outside:
         notes.append(row.outside)
     return ", ".join(notes)

@@ -163,7 +163,7 @@ def test_the_rules_for_commands_cover_what_the_table_says(tmp_path: Path) -> Non
 
 
 def judged() -> str:
-    return page("permissions.md").partition("\n## How a command is judged\n")[2].partition("\n## ")[0]
+    return page("permissions.md").partition("\n## How a command is checked\n")[2].partition("\n## ")[0]
 
 
 def test_commands_are_judged_as_the_table_says(tmp_path: Path) -> None:

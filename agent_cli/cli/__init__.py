@@ -8,7 +8,7 @@ _COMMANDS = os.path.join(__path__[0], "commands")
 # Commands in the file of a related one, with their help. Every other command has a file of its name.
 SHARED = {
     "logout": ("login", "Remove the API key that `agent login` stored."),
-    "answer": ("pending", 'Answer a question of the model, or request changes to a plan; "yes" approves it.'),
+    "answer": ("pending", 'Answer a question from the model, or request changes to a plan; "yes" approves it.'),
     "approve": ("pending", "Approve waiting calls; once all are decided, the turn continues as with -p."),
     "reject": ("pending", "Refuse waiting calls, or send a plan back with --why; without it a plan is cancelled."),
     "resume": ("pending", "Continue an interrupted turn, or one whose calls are all decided, as with -p."),

@@ -262,7 +262,7 @@ class RunOptions(Value):
               metavar="TEXT"),
     ] = None  # fmt: skip
     system_prompt_file: Annotated[
-        str | None, _flag("--system-prompt-file", CONTEXT, "Replace the system prompt by a file.", metavar="FILE")
+        str | None, _flag("--system-prompt-file", CONTEXT, "Replace the system prompt with a file.", metavar="FILE")
     ] = None
     append_system_prompt_file: Annotated[
         str | None, _flag("--append-system-prompt-file", CONTEXT, "Add a file to the system prompt.", metavar="FILE")
@@ -312,7 +312,7 @@ class RunOptions(Value):
     ] = None
 
     await_initialize: Annotated[
-        bool, _flag("--await-initialize", HOST, "Read no settings before the request initialize, as always.")
+        bool, _flag("--await-initialize", HOST, "Do not read settings before the request initialize (always the case).")
     ] = False
     initialize_fields: Annotated[
         str | None,

@@ -80,22 +80,22 @@ class SandboxSettings(Value, tag="Sandbox"):
 
     mode: Annotated[
         Literal["auto", "require", "off"],
-        "the sandbox for commands: where bubblewrap works, no command without one, or none",
+        "sandbox for commands: use it if bubblewrap works, refuse commands without it, or turn it off",
         tighten("off", "auto", "require"),
     ] = "auto"
     auto_allow: Annotated[bool, "commands in the sandbox run without asking", USER] = False
     auto_allow_destructive: Annotated[
-        bool, "with auto_allow, also run commands that destroy files: for work trees that are copies", USER
+        bool, "with auto_allow, also run commands that destroy files, for work trees that are copies", USER
     ] = False
     network: Annotated[bool, "commands in the sandbox may use the network", USER] = False
     domains: Annotated[
-        tuple[str, ...], 'hosts that commands in the sandbox reach, e.g. "pypi.org", "*.npmjs.org", "host:8443"', USER
+        tuple[str, ...], 'hosts that sandboxed commands can reach, e.g. "pypi.org", "*.npmjs.org", "host:8443"', USER
     ] = ()
     ports: Annotated[
-        tuple[int, ...], "ports of servers on this machine that commands in the sandbox reach, e.g. 5432", USER
+        tuple[int, ...], "ports of servers on this machine that sandboxed commands can reach, e.g. 5432", USER
     ] = ()
     sockets: Annotated[
-        tuple[str, ...], 'sockets of services that commands in the sandbox reach, e.g. "/run/postgresql"', USER
+        tuple[str, ...], 'sockets of services that sandboxed commands can reach, e.g. "/run/postgresql"', USER
     ] = ()
     writable: Annotated[tuple[str, ...], 'more folders that commands may write, e.g. "~/.cache"', USER] = ()
     readable: Annotated[
@@ -109,7 +109,7 @@ class SandboxSettings(Value, tag="Sandbox"):
     ] = "session"
     outside: Annotated[
         tuple[str, ...],
-        'commands that run outside the sandbox, as in rules for Bash: "docker:*"; what asks still asks',
+        'commands that run outside the sandbox, as in rules for Bash: "docker:*"; they ask if they need approval',
         USER,
     ] = ()
     landlock: Annotated[
@@ -139,7 +139,7 @@ class Terminal(Value, tag="Terminal"):
     title: Annotated[bool, "show what is being done in the terminal's title", USER] = True
     notify: Annotated[bool, "ring and notify when the agent waits for you", USER] = True
     reflow: Annotated[
-        Literal["auto", "on", "off"], "whether the terminal rewraps old lines when it gets narrower", USER
+        Literal["auto", "on", "off"], "whether the terminal rewraps old lines when it becomes narrower", USER
     ] = "auto"
 
 
@@ -167,7 +167,7 @@ class DiagnosticsSettings(Value, tag="Diagnostics"):
     enabled: Annotated[
         bool, "report new problems in edited files to the model, if a checker is installed", tighten(True, False)
     ] = True
-    wait: Annotated[float, "seconds that an edit waits for them; later ones come with the next request", USER] = 2.0
+    wait: Annotated[float, "seconds that an edit waits for them; later ones are sent with the next request", USER] = 2.0
     skip: Annotated[tuple[str, ...], 'programs not to use, e.g. "mypy", "gopls"'] = ()
     servers: Annotated[dict[str, str], 'more language servers by glob: { "*.lua" = "lua-language-server" }', USER] = {}  # noqa: RUF012
 
@@ -188,13 +188,13 @@ class ResultSettings(Value, tag="Results"):
     """How much of a tool's result the model is shown, under [results]."""
 
     short: Annotated[
-        int, "bytes of a result that are shown; of a longer one the beginning and the end; at most 1/8 of the window"
+        int, "bytes of a result that are shown; a longer one shows its beginning and end; at most 1/8 of the window"
     ] = 10_000
     page: Annotated[int, "the same for a part of a file, a web page, a sub-agent's report"] = 25_000
     max_mb: Annotated[
-        float, "megabytes on disk of the results of a session that were too long; the oldest go first", USER
+        float, "megabytes on disk of the results of a session that were too long; the oldest are deleted first", USER
     ] = 200.0
-    clear: Annotated[bool, "clear old results from a long conversation; a line of each stays"] = True
+    clear: Annotated[bool, "clear old results from a long conversation; a line of each remains"] = True
     clear_at: Annotated[
         tuple[float, ...],
         "shares of the window (of 128,000 tokens at most) at which: first output and searches, then files too",
@@ -228,7 +228,7 @@ class Mcp(Value, tag="Mcp"):
     call_timeout: Annotated[float, "seconds one call may take; 0: no limit"] = 600.0
     tool_search: Annotated[
         Literal["auto", "always", "never"],
-        "when tools of servers are found by ToolSearch instead of being sent: those beyond schema_share, or all",
+        "when the model finds servers' tools with ToolSearch: if they exceed schema_share, always, or never",
     ] = "auto"
     schema_share: Annotated[float, "part of the model's window that the schemas of servers' tools may take"] = 0.1
 
@@ -241,7 +241,7 @@ class ServeSettings(Value, tag="Serve"):
     ] = ()
     workers: Annotated[int, "sessions that work at the same time; 0: one for each processor", USER] = 0
     notify: Annotated[
-        str, "command (JSON on stdin) or http(s) address that learns when a session waits or ends", USER
+        str, "command (JSON on stdin) or http(s) address that is notified when a session waits or ends", USER
     ] = ""
     notify_secret: Annotated[str, "key that signs what is sent to that address", USER] = ""
 
@@ -281,7 +281,7 @@ class TurnSettings(Value, kw_only=True):
     ] = "plan"
     review: Annotated[
         Literal["off", "step", "files"],
-        "when a turn pauses for you to look: never, after each step of its plan, after each set of changed files",
+        "when a turn pauses for your review: never, after each step of its plan, or after each set of changed files",
         tighten("off", "step", "files"),
     ] = "off"
     plan_nudges: Annotated[int, "how often a turn is continued while its plan has open steps"] = 5
@@ -322,7 +322,7 @@ class Settings(TurnSettings, tag="Settings"):
 
     system_prompt: Annotated[str | None, "replaces the built-in system prompt"] = None
     append_system_prompt: Annotated[str, "added to the system prompt"] = ""
-    memory_files: Annotated[tuple[str, ...], "names of memory files; all that a folder has are read"] = (
+    memory_files: Annotated[tuple[str, ...], "names of memory files; all of them that a folder contains are read"] = (
         "AGENTS.md",
         "CLAUDE.md",
     )
@@ -352,13 +352,13 @@ class Settings(TurnSettings, tag="Settings"):
     max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 25
     max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
 
-    plan_review_fresh: Annotated[bool, "a new one-shot session may claim a plan that waits here"] = False
-    plan_ttl: Annotated[int, "minutes that a plan may wait for your approval; 0: for ever"] = 4320
+    plan_review_fresh: Annotated[bool, "a new one-shot session may claim a plan that is waiting here"] = False
+    plan_ttl: Annotated[int, "minutes that a plan may wait for your approval; 0: forever"] = 4320
     after_edit: Annotated[
         dict[str, str], 'commands for edited files by glob: { "*.py" = "ruff format -q {file}" }', USER
     ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
     hooks: Annotated[tuple[Hook, ...], "commands run at session events, as [[hooks]]: see hooks.md"] = ()
-    disable_hooks: Annotated[bool, "run no hooks at all", USER] = False
+    disable_hooks: Annotated[bool, "do not run any hooks", USER] = False
     verify: Annotated[
         tuple[str, ...], "prefixes of further commands that verify the work, as the known test runners do"
     ] = ()
@@ -373,11 +373,11 @@ class Settings(TurnSettings, tag="Settings"):
 
     stdin_limit: Annotated[int, "bytes of piped input that are read"] = 1_048_576
     stdin_wait: Annotated[float, "seconds to wait for a silent pipe when there is a prompt"] = 30.0
-    color: Annotated[Literal["auto", "always", "never"], "colours on the terminal"] = "auto"
+    color: Annotated[Literal["auto", "always", "never"], "colors on the terminal"] = "auto"
     save_sessions: Annotated[bool, "save sessions", USER] = True
     transcript: Annotated[
         Literal["auto", "claude", "off"],
-        "transcript in Claude Code's format: if a hook needs it; in its folder, for its tools; none",
+        "transcript in Claude Code's format: auto if a hook needs it, claude in its folder for its tools, off for none",
         USER,
     ] = "auto"
     commit_trailers: Annotated[

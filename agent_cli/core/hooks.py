@@ -118,7 +118,7 @@ _ROWS = (
     ),
     HookEventRow(
         "PermissionRequest",
-        "the user is to be asked",
+        "before the user is asked",
         {"reason": "is not allowed by a rule"},
         matched="tool_name",
         verdicts={
@@ -258,7 +258,7 @@ _ROWS = (
     ),
     HookEventRow(
         "Notification",
-        "a question waits for you",
+        "a question is waiting for you",
         {"notification_type": "permission_prompt", "message": "The agent needs your permission"},
         matched="notification_type",
         subjects=("permission_prompt", "elicitation_dialog"),

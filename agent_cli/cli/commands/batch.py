@@ -74,10 +74,10 @@ def batch(
                      metavar="USD"),
     ] = None,
     retries: Annotated[
-        int, typer.Option("--retries", help="How often to run a task again whose host or provider failed.", min=0)
+        int, typer.Option("--retries", help="How often to rerun a task whose host or provider failed.", min=0)
     ] = 2,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Also run tasks again that failed before.")
+        bool, typer.Option("--retry-failed", help="Also rerun tasks that failed before.")
     ] = False,
     scheduler: Annotated[
         str, typer.Option("--scheduler", help="Run on the Dask cluster of this scheduler.", metavar="ADDRESS")

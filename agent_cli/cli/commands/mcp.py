@@ -314,7 +314,7 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
 
 @app.command("approve", epilog=examples("agent mcp approve git"))
 def approve_server(name: Name) -> int:
-    """Approve the present declaration of a project server, and the present tools of a server."""
+    """Approve the current declaration of a project server, and the current tools of a server."""
     run_env, layers, every = load_servers()
     found = find_server(name, every, layers)
     echo("\n".join(declaration_lines(found, run_env, layers)))

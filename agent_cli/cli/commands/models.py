@@ -44,7 +44,7 @@ def models(
         str, typer.Argument(help="Part of a name.", metavar="[SEARCH]", autocompletion=completion.complete_models)
     ] = "",
     show_all: Annotated[
-        bool, typer.Option("--all", help="List all known models: also of other providers, and old ones.")
+        bool, typer.Option("--all", help="List all known models, including old ones and models of other providers.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:

@@ -1,4 +1,4 @@
-"""List what waits for your decision in this project, and the commands to decide it.
+"""List what is waiting for your decision in this project, and the commands to answer it.
 
 Also the commands approve, reject, answer, and resume, which continues an interrupted turn.
 """
@@ -188,7 +188,7 @@ def approve(
     text: Annotated[str, typer.Option("--with", metavar="TEXT", help="A comment for the model.")] = "",
     rule: Annotated[
         str,
-        typer.Option("--rule", metavar="RULE", help="Allow such calls from now on, by a rule of the question."),
+        typer.Option("--rule", metavar="RULE", help="Allow such calls from now on, with a rule from the question."),
     ] = "",
     scope: Annotated[
         str,
@@ -201,7 +201,7 @@ def approve(
     ] = "session",
     hunks: Annotated[
         str | None,
-        typer.Option("--hunks", metavar="NUMBERS", help="Make these hunks of a change only, counted from 1: 1,3."),
+        typer.Option("--hunks", metavar="NUMBERS", help="Apply only these hunks of a change, counted from 1: 1,3."),
     ] = None,
     arguments: Annotated[
         str | None, typer.Option("--arguments", metavar="JSON", help="Run the call with these arguments instead.")

@@ -276,7 +276,7 @@ def _switch(name: str, *, on: bool) -> int:
 def add_market(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A folder, a zip file, or a git repository.")],
 ) -> int:
-    """Add a marketplace. Its plugins are added one by one, each after a question."""
+    """Add a marketplace. Its plugins are added one by one, each after you confirm."""
     run_env, store = _open_store()
     _check_policy(run_env, source, market=True)
     try:
@@ -336,7 +336,7 @@ def update_markets(
 
 @markets.command("remove", epilog=examples("agent plugin marketplace remove claude-plugins-official"))
 def remove_market(name: Market) -> int:
-    """Remove a marketplace; plugins that were added from it stay."""
+    """Remove a marketplace; plugins that were added from it remain."""
     _, store = _open_store()
     if name not in store.marketplaces:
         raise UsageError(f"There is no marketplace {shorten(one_line(name), 60)}.")

@@ -1,4 +1,4 @@
-"""Trust a repository, with its present settings, commands, agents and hooks."""
+"""Trust a repository, with its current settings, commands, agents and hooks."""
 
 from __future__ import annotations
 
