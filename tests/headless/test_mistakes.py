@@ -109,7 +109,7 @@ def test_a_script_that_cannot_be_used_is_one_sentence(work: Path, text: str | No
 @pytest.mark.parametrize(
     ("status", "body", "advice"),
     [
-        (401, "wrong key", " To see which key is used, and its source: agent doctor\n"),
+        (401, "wrong key", " and its source: agent doctor. To store another one: agent login\n"),
         (404, "no", " To see which address is used, and its source: agent doctor\n"),
         (404, "the model `m` does not exist", " See the names that are known: agent models\n"),
         (400, "no", ": no.\n"),

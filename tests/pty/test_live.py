@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.terminal.startup import first_approval_hint
 from tests.support.program import agent
 from tests.support.pty_screen import Drawn
 from tests.support.scripts import call, script
@@ -41,7 +42,7 @@ def test_a_session_from_start_to_end(work: Path) -> None:
         shown = masked(screen.leave(), work)
         assert screen.child.returncode == 0
     assert (work / "a.txt").read_text() == "hello there\n"
-    assert shown.rstrip() == SESSION.strip("\n")
+    assert shown.rstrip() == SESSION.strip("\n").replace("  HINT", first_approval_hint(sandboxed=False, trusts=True))
 
 
 SESSION = """
@@ -56,7 +57,7 @@ I look.
 ● Read a.txt · 1 line
 
 I change it.
-
+  HINT
 ● Edit a.txt (+1 -1) ✓ allowed
   └ 1 -hello world
     1 +hello there

@@ -161,7 +161,8 @@ def test_a_refused_key_says_where_to_look(branch: Path) -> None:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
         done = agent(["review", "--model", "openai/m", "--base", "main"], branch, env)
     assert done.returncode == 1
-    assert "refused the API key: no. To see which key is used, and its source: agent doctor\n" in done.stderr
+    assert "refused the API key: no. To see which key is used" in done.stderr
+    assert "agent doctor. To store another one: agent login\n" in done.stderr
 
 
 def test_names_that_git_quotes_renames_and_lines_like_headers() -> None:
