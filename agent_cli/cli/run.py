@@ -103,9 +103,8 @@ def run_repl(options: RunOptions) -> int:
             break
         except NoAccessError as problem:
             dialogs = lines.LineDialogs(screen.console, line_input.read_line, keep=keep)
-            layers = startup.connect_model(dialogs, options, layers, run_env, problem)
-            if layers.origins.get("model") == startup.CHOSEN:
-                options = options.replace(model=layers.settings().model)
+            layers, chosen = startup.connect_model(dialogs, options, layers, run_env, problem)
+            options = options.replace(model=chosen or options.model)
     try:
         return session.run(" ".join(options.prompt))
     finally:

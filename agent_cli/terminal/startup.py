@@ -139,7 +139,7 @@ def ask_before_start(
     if first and not (options.resume or options.continue_):
         choose_first_model(dialogs, options, layers, run_env)
         # Without a model there is nothing more to ask.
-        layers = connect_model(dialogs, options, layers, run_env)
+        layers, _ = connect_model(dialogs, options, layers, run_env)
         choose_sandbox(dialogs, layers, run_env)
     return layers
 
@@ -226,18 +226,19 @@ _IMPORTED_FROM = {"Claude Code": ".claude", "Codex": ".codex", "Gemini CLI": ".g
 
 def connect_model(
     dialogs: Dialogs, options: RunOptions, layers: Layers, run_env: RunEnvironment, problem: NoAccessError | None = None
-) -> Layers:
-    """Let the user connect a model if none can be used; return the updated settings.
+) -> tuple[Layers, str]:
+    """Let the user connect a model if none can be used; return the updated settings, and the model if one was chosen.
 
     problem: why the model of a session cannot be used, if that is known.
     Raises UsageError if there is still none, or if nobody can be asked.
     """
+    chosen = ""
     while True:
         settings = layers.settings()
         try:
             if problem is None:
                 choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
-                return layers
+                return layers, chosen
         except NoAccessError as error:
             problem = error
         # A model whose name is unknown is a mistake, which no login mends.
@@ -257,7 +258,7 @@ def connect_model(
         if isinstance(name, int):
             layers = _run_first(more[name][2], dialogs, options, layers, run_env)
         else:
-            layers = _use_model(name, setup, layers, run_env)
+            chosen = _use_model(name, setup, layers, run_env)
         problem = None
 
 
@@ -273,19 +274,19 @@ def _run_first(command: str, dialogs: Dialogs, options: RunOptions, layers: Laye
     return layers
 
 
-def _use_model(name: str, setup: ModelLogin, layers: Layers, run_env: RunEnvironment) -> Layers:
-    """Begin with a model, unless the configured one can be used now."""
+def _use_model(name: str, setup: ModelLogin, layers: Layers, run_env: RunEnvironment) -> str:
+    """Begin with a model, unless the configured one can be used now; return it, "" for the configured one."""
     settings = layers.settings()
     try:
         if settings.model:
             choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
-            return layers
+            return ""
     except NoAccessError:
         pass
     setup.keep_model(name, layers)
     if layers.settings().model != name:
         layers.add({"model": name}, CHOSEN, run_env.root)
-    return layers
+    return name
 
 
 def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) -> None:
