@@ -121,7 +121,7 @@ def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
         ("fatal: Failed to resolve 'HEAD' as a valid ref.", 128, False, ""),
         ("npm ERR! ERESOLVE unable to resolve dependency tree", 1, False, ""),
         ("error: could not resolve HEAD to a revision", 1, False, ""),
-        ("Failed to resolve 'pypi.org' ([Errno -3])", 1, False, "no network in it"),
+        ("Failed to resolve 'example.org' ([Errno -3])", 1, False, "no network in it"),
         ("wget: unable to resolve host address ‘x.org’", 4, False, "no network in it"),
         ("E: Could not resolve 'deb.debian.org'", 100, False, "no network in it"),
         ("ssh: Could not resolve hostname x: -3", 255, False, "no network in it"),
