@@ -101,7 +101,8 @@ def words_in(name: str) -> set[str]:
 
 @pytest.mark.parametrize("path", PAGES, ids=IDS)
 def test_links_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(path)):
+    for target in re.findall(r"\]\(([^)]+)\)", text_of(path)):
+        assert not re.search(r"\s", target), target
         if target.startswith(("http://", "https://")):
             continue
         name, _, anchor = target.partition("#")
