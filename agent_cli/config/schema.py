@@ -83,7 +83,11 @@ class SandboxSettings(Value, tag="Sandbox"):
         "sandbox for commands: use it if bubblewrap works, refuse commands without it, or turn it off",
         tighten("off", "auto", "require"),
     ] = "auto"
-    auto_allow: Annotated[bool, "commands in the sandbox run without asking", USER] = False
+    auto_allow: Annotated[
+        bool | Literal["read-only"],
+        "commands in the sandbox run without asking; read-only: as long as they only read",
+        USER,
+    ] = False
     auto_allow_destructive: Annotated[
         bool, "with auto_allow, also run commands that destroy files, for work trees that are copies", USER
     ] = False

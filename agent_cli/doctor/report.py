@@ -187,8 +187,8 @@ def check_sandbox(workspace: Workspace, settings: Settings, run_env: RunEnvironm
     if obstacle:
         text = f"{sandbox.text()}; it cannot be used here: {obstacle}"
         return [Finding("problem", "sandbox", text, data=data | {"obstacle": obstacle})]
-    free = asked.auto_allow and sandbox.is_boundary
-    unasked = "commands run without asking" if free else "every command needs approval"
+    free = {True: "commands run without asking", "read-only": "commands that only read run without asking"}
+    unasked = free.get(asked.auto_allow if sandbox.is_boundary else False, "every command needs approval")
     reach = "with the network" if profile.network else ", ".join(asked.domains) or "without network"
     notes = list(sandbox.limits)
     if (confinement := make_confinement(workspace, settings, run_env)) is not None:

@@ -331,6 +331,7 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
     facts = found.lines
     undo = tuple(turn.deps.watch.facts(item.effects, cwd)) if policy.answered else ()
     facts += undo
+    policy.note_asked(item.effects)
     # If a rule asks, or an allowed call is asked about for another reason, one more allow rule would not help.
     helps = not item.decision.rule and item.decision.by != "hook"
     always, exact = policy.suggest_rules(item.tool.name, item.effects) if helps else ("", "")

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from agent_cli.permissions.git_use import Use
 
 
+_STOPPED = "ran this command read-only, without a network and secrets, and that stopped it"
+
+
 def rules_problem(update: Mapping[str, Any]) -> str:
     """Describe the first thing in an update that `change_rules` cannot use; "" if there is nothing."""
     kind, rules = update.get("behavior"), update.get("rules")
@@ -151,6 +154,8 @@ class Policy:
         # The rules change during a session.
         self._filter: SearchFilter | None = None
         self._masks: masks.WorkspaceMasks | None = None
+        # Commands that the user was asked about, or is to be asked about as the read-only sandbox stopped them.
+        self._asked: set[str] = set()
         self._filter_rules: list[Rule] = []
 
     @property
@@ -224,15 +229,20 @@ class Policy:
         other._parent, other._mode = None, self.mode
         return other
 
-    def auto_allow(self, allowed: bool) -> None:
-        """Set whether sandboxed commands run without approval."""
+    def auto_allow(self, allowed: bool | str) -> None:
+        """Set whether sandboxed commands run without approval: the value of the setting `sandbox.auto_allow`."""
         if self._confined is not None:
-            self._confined = self._confined.replace(auto_allow=allowed)
+            self._confined = self._confined.replace(auto_allow=allowed is True, tries_reading=allowed == "read-only")
 
     @property
     def runs_unasked(self) -> bool:
         """True if sandboxed commands run without approval."""
         return self._confined is not None and self._confined.auto_allow and self._confined.holds()
+
+    @property
+    def tries_reading(self) -> bool:
+        """True if commands that may only read run without approval in a sandbox in which they can write nothing."""
+        return self._confined is not None and self._confined.tries_reading and self._confined.holds()
 
     def readable(self, path: Path | str) -> bool:
         """Return True if a search of a readable directory may show this file of it."""
@@ -260,6 +270,10 @@ class Policy:
             return decision
         return decision.replace(level=Level.ASK, reason="runs outside the read-only sandbox of plan mode", final=True)
 
+    def note_asked(self, effects: Iterable[Effect]) -> None:
+        """Note that a user is asked about a call, whose commands are then not tried in the read-only sandbox."""
+        self._asked.update(effect.target for effect in effects if effect.kind == "run")
+
     def run_conditions(self, command: str) -> RunConditions:
         """Return the conditions under which an allowed command has to run."""
         evaluator = self._evaluate(self._matcher(), command)
@@ -273,9 +287,15 @@ class Policy:
         # A command that is allowed only because it is sandboxed gets no network.
         alone = confined is not None and confined.auto_allow and evaluator.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
-        if self._runs_read_only(evaluator):
+        if self._runs_read_only(command, evaluator, verdicts):
             masked = evaluator.masks.all_unreadable() if evaluator.masks is not None else ()
-            return RunConditions(evaluator.hardening, vouched=False, read_only=True, masked=masked)
+            return RunConditions(
+                evaluator.hardening,
+                vouched=False,
+                read_only=True,
+                stopped=lambda: self._note_stopped(command),
+                masked=masked,
+            )
         conditions = RunConditions(
             evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
         )
@@ -288,10 +308,28 @@ class Policy:
         )
         return conditions.replace(masked=masked, missing=evaluator.masks.missing)
 
-    def _runs_read_only(self, evaluator: CommandEvaluator) -> bool:
-        """Return True if a command runs in a read-only sandbox because plan mode cannot know that it only reads."""
+    def _runs_read_only(self, command: str, evaluator: CommandEvaluator, verdicts: Sequence[Verdict]) -> bool:
+        """Return True if a command runs in a read-only sandbox because it cannot be known that it only reads.
+
+        verdicts: on its parts, under the mode.
+        """
         confined = self._confined
-        return self.mode == "plan" and not evaluator.reads_only and confined is not None and confined.holds()
+        if evaluator.reads_only or confined is None or not confined.holds():
+            return False
+        if self.mode == "plan":
+            return True
+        tries = confined.tries_reading and self.mode in ("default", "acceptEdits", "dontAsk")
+        if not tries or command in self._asked or all(v.level is Level.ALLOW for v in verdicts):
+            return False
+        return evaluator.may_try_reading(verdicts, confined)
+
+    def _note_stopped(self, command: str) -> str:
+        """Note that the read-only sandbox stopped a command; return what to tell the model."""
+        if self.mode == "plan":
+            how = "put it into the plan, or call again with dangerouslyDisableSandbox to ask the user"
+            return f"plan mode {_STOPPED}; {how}"
+        self._asked.add(command)
+        return f"the sandbox {_STOPPED}; call it again to ask the user to let it write"
 
     def command_rule(self, command: str) -> bool | None:
         """Return True if a rule allows a command, False if one denies it or asks, None if there is none."""
@@ -412,9 +450,9 @@ class Policy:
     def _command(self, matcher: Matcher, command: str) -> Decision:
         evaluator = self._evaluate(matcher, command)
         verdicts = evaluator.verdicts()
-        if self._runs_read_only(evaluator) and evaluator.may_try_reading(verdicts, self._confined):
-            return Decision(Level.ALLOW, "runs in a read-only sandbox without a network", "mode")
         found = [self._apply_mode(v, evaluator) for v in verdicts]
+        if self._runs_read_only(command, evaluator, found) and evaluator.may_try_reading(verdicts, self._confined):
+            return Decision(Level.ALLOW, "runs in a read-only sandbox without a network", "mode")
         if self._asks:
             found = [evaluator.narrow(v) for v in found]
         answer = max(

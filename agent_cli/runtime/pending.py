@@ -276,6 +276,8 @@ def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, as
     switch_mode(agent, mode)
     for rule in waiting.grants:
         policy.grant(rule)
+    for request in waiting.requests.values():
+        policy.note_asked(request.effects)
 
 
 def is_deferred(waiting: WaitingTurn) -> bool:

@@ -142,7 +142,10 @@ def describe_sandbox(box: SandboxSettings, system: str, *, bubblewrap: bool) -> 
     )
     if not (system == "Linux" and bubblewrap):
         return f"on; commands write only to the workspace and $TMPDIR; {network}"
-    asked = "; commands that stay in it need no approval" if box.auto_allow else ""
+    asked = {
+        True: "; commands that stay in it need no approval",
+        "read-only": "; a command that may do more than read first runs without approval where it can write nothing",
+    }.get(box.auto_allow, "")
     return (
         "on; commands write only to the workspace, cache folders and /tmp, where what was there before is read-only; "
         f"{network}{asked}"

@@ -97,12 +97,13 @@ def _make_policy(
         confined = Confined(
             lambda: sandbox.is_boundary,
             lambda: sandbox.profile,
-            asked.auto_allow,
+            asked.auto_allow is True,
             # Scripts of a plugin that the user trusts, as its hooks; what asks still asks.
             (*asked.outside, *(f"{plugin.folder}/*" for plugin in layers.plugins)),
             asked.domains,
             asked.sockets,
             asked.auto_allow_destructive,
+            asked.auto_allow == "read-only",
         )
     return Policy(
         workspace,

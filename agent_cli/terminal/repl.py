@@ -376,7 +376,7 @@ class Repl(Dialogs):
             self.say(f"  {one_line(text)}")
         if self._first:
             sandbox = agent.settings.sandbox
-            self.say(beginner_hint(self.mode_key, width, unasked=sandbox.auto_allow and sandbox.mode != "off"))
+            self.say(beginner_hint(self.mode_key, width, unasked=sandbox.auto_allow is True and sandbox.mode != "off"))
         elif agent.restored is None:
             self.say("  /help lists the commands")
         if mode == "bypassPermissions":

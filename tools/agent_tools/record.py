@@ -240,7 +240,8 @@ def describe_type(hint: Any) -> str:
         return words[hint]
     origin = get_origin(hint)
     if origin is Literal:
-        return "one of " + ", ".join(str(a) for a in get_args(hint))
+        choices = [str(a) for a in get_args(hint)]
+        return "one of " + ", ".join(choices) if len(choices) > 1 else f'"{choices[0]}"'
     if origin in (Union, types.UnionType):
         return " or ".join(describe_type(a) for a in get_args(hint))
     if origin in (list, tuple):

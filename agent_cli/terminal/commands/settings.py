@@ -106,6 +106,11 @@ def _permissions(ctx: SlashContext, words: str) -> None:
                 "  Commands run in the sandbox without a question (sandbox.auto_allow); deleting files, leaving the"
                 " workspace and the network still ask."
             )
+        elif policy.tries_reading:
+            ctx.say(
+                "  Commands that only read run in the sandbox without a question (sandbox.auto_allow); what it stops"
+                " asks."
+            )
         for number, rule in enumerate(rules, 1):
             why = f": {rule.why}" if rule.why else ""
             ctx.say(f"  {number}. {rule.list:<5} {rule.text}  ({rule.source}){why}")

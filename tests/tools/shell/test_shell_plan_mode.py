@@ -1,4 +1,4 @@
-"""Commands in plan mode that may do more than read: they run in a sandbox in which they can only read."""
+"""Commands that may do more than read, in a sandbox in which they can only read: in plan mode, and by a setting."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX
 from tests.support.program import agent
 from tests.support.repositories import git
 from tests.support.sandboxes import confined, missing, tree
+from tests.support.scripts import call, script
 
 
 @pytest.fixture
@@ -100,3 +101,55 @@ def test_outside_the_sandbox_the_user_is_asked(project: Path) -> None:
     assert decision(project, "make", outside, confined=box) is Level.ASK
     assert decision(project, "make", outside, confined=box, allow="Bash") is Level.ASK
     assert decision(project, "make", outside, confined=box, answered=False) is Level.DENY
+
+
+def reading(project: Path, mode: str = "default", allow: str = "", **options: object) -> Policy:
+    """A policy under sandbox.auto_allow = "read-only"."""
+    box = confined(project, auto_allow=False, tries_reading=True)
+    rules = [read_rule("allow", r, "test", project) for r in split_rules(allow)]
+    return Policy(Workspace(project), rules, mode, home=str(project.parent), confined=box, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "dontAsk"])
+@pytest.mark.parametrize("command", MAY_ONLY_READ)
+def test_by_the_setting_what_may_only_read_runs_read_only_until_it_is_stopped(
+    project: Path, command: str, mode: str
+) -> None:
+    policy = reading(project, mode)
+    asked = Level.DENY if mode == "dontAsk" else Level.ASK
+    assert policy.decide("Bash", [Effect("run", command)]).level is Level.ALLOW
+    conditions = policy.run_conditions(command)
+    assert conditions.read_only and "call it again" in conditions.stopped()
+    assert policy.decide("Bash", [Effect("run", command)]).level is asked
+    assert not policy.run_conditions(command).read_only
+
+
+@pytest.mark.parametrize("command", DOING_MORE)
+def test_by_the_setting_what_is_known_to_do_more_asks_at_once(project: Path, command: str) -> None:
+    policy = reading(project)
+    assert policy.decide("Bash", [Effect("run", command)]).level is Level.ASK
+    assert not policy.run_conditions(command).read_only
+
+
+def test_by_the_setting_what_a_rule_allows_may_write(project: Path) -> None:
+    policy = reading(project, allow="Bash(make:*)")
+    assert policy.decide("Bash", [Effect("run", "make all")]).level is Level.ALLOW
+    assert not policy.run_conditions("make all").read_only
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'python3 -c \'open("new", "w")\'',
+        "python3 -c 'import os; os.remove(\"src/a.py\")'",
+        "git ls-files | xargs python3 -c 'import pathlib, sys; pathlib.Path(sys.argv[1] + \"x\").touch()'",
+    ],
+)
+def test_by_the_setting_a_stopped_command_says_so_and_then_asks(project: Path, command: str) -> None:
+    before = tree(project)
+    model = script(project.parent / "s.toml", [{"calls": [call("Bash", command=command)]}] * 2)
+    settings = ["--settings", "sandbox = {mode = 'require', auto_allow = 'read-only'}", "--on-ask", "suspend"]
+    run = agent(["-p", "--model", model, *settings, "go"], project, {"AGENT_SANDBOX_MODE": ""})
+    assert run.returncode == 3 and tree(project) == before, run.stdout + run.stderr
+    approved = agent(["approve", "--all"], project, {"AGENT_SANDBOX_MODE": ""})
+    assert tree(project) != before, approved.stdout + approved.stderr

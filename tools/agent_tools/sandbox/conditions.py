@@ -40,6 +40,7 @@ class RunConditions(Value):
     vouched: a user or a rule allowed it, not only the sandbox.
     outside: why it runs outside the sandbox; "" for inside.
     read_only: it may only run in bubblewrap, where it can write nothing but temporary files.
+    stopped: notes that it failed because of that; returns what to tell the model.
     masked: what it must not use in bubblewrap.
     missing: paths that it must not create, each as a directory of the workspace and a path below it.
     """
@@ -49,6 +50,7 @@ class RunConditions(Value):
     vouched: bool = True
     outside: str = ""
     read_only: bool = False
+    stopped: Callable[[], str] = str
     masked: tuple[MaskedPath, ...] = ()
     missing: tuple[tuple[Path, str], ...] = ()
 
@@ -75,7 +77,8 @@ class Confined(Value):
 
     holds: returns True if commands run in bubblewrap.
     profile: returns what they may access there.
-    auto_allow: the user's setting.
+    auto_allow: commands run there without approval.
+    tries_reading: only those that then can write nothing do, until this stops them.
     auto_allow_destructive: the user's setting: `auto_allow` includes commands that destroy files.
     outside: rule patterns of commands that run outside.
     domains: reachable hosts.
@@ -89,6 +92,7 @@ class Confined(Value):
     domains: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()
     auto_allow_destructive: bool = False
+    tries_reading: bool = False
 
 
 class Moved(Value):

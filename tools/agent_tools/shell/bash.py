@@ -64,10 +64,6 @@ _CONFINED_NOTE = (
     "[exported variables carry over to commands in the sandbox only; for one that runs outside, set them in the same "
     "command]"
 )
-_PLAN_NOTE = (
-    "plan mode ran this command read-only, without a network and secrets, and that stopped it; put it into the plan, "
-    "or call again with dangerouslyDisableSandbox to ask the user"
-)
 OUTPUT_HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
 
@@ -318,7 +314,7 @@ def _wrap(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext
     """Wrap the command for the sandbox, if it must run in one. Raises ToolError if it must not run."""
     sandbox = _sandbox_of(args, ctx, conditions)
     if conditions.read_only and sandbox is not None and not sandbox.is_boundary:
-        raise ToolError("Plan mode runs this command in a read-only sandbox only, and there is none.")
+        raise ToolError("This command may run in a read-only sandbox only, and there is none.")
     if sandbox is None:
         wrapped = unconfined(argv, env)
         if (temporary := _temporary_files(args.command, ctx)) is not None:
@@ -380,7 +376,7 @@ def _sandbox_notes(
         else ""
     )
     if conditions.read_only and text:
-        text = f"[{_PLAN_NOTE}]"
+        text = f"[{conditions.stopped()}]"
     if failed and not text and (note := denials.mask_note(conditions.masked)):
         text = ctx.once(note)
     return [line for line in (text, sandbox.shortfall()) if line]
