@@ -144,7 +144,7 @@ def describe_sandbox(box: SandboxSettings, system: str, *, bubblewrap: bool) -> 
         return f"on; commands write only to the workspace and $TMPDIR; {network}"
     asked = {
         True: "; commands that stay in it need no approval",
-        "read-only": "; a command that may do more than read first runs without approval where it can write nothing",
+        "read-only": "; without approval, a command that may do more than read first runs in a read-only sandbox",
     }.get(box.auto_allow, "")
     return (
         "on; commands write only to the workspace, cache folders and /tmp, where what was there before is read-only; "
