@@ -34,8 +34,7 @@ from agent_tools.lazy import lazy_imports  # noqa: E402
 
 with lazy_imports():
     from agent_cli import cli
-    from agent_cli.cli import app, run
-    from agent_cli.config import option_parser
+    from agent_cli.cli import app, option_parser, run
     from agent_cli.core import redact, run_environment
     from agent_cli.headless import output
     from agent_cli.session import store

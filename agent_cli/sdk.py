@@ -6,14 +6,15 @@ user errors raise `UsageError` with one sentence.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
+from agent_cli.config.config import Config
 from agent_cli.config.parsing import nearest_key_hint
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import Mode
@@ -48,9 +49,8 @@ from agent_tools.text import counted, utc_stamp
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
-# The parameters' names for the options in the program's messages.
-_PARAMETERS = {"--settings:1:": "settings:", "--settings": "settings", "--json-schema": "schema",
-               "--fork-session": "fork=True"}  # fmt: skip
+# The parameters that set a field of `Config` under another name.
+_CALLED = {"latest": "resume=True", "fork": "fork=True"}
 _RUNNING = "A turn of this session is running: wait for its end, or close its stream."
 
 
@@ -94,27 +94,29 @@ def open_agent(
         raise UsageError("fork: name the session to copy with resume.")
     if isinstance(settings, Mapping):
         _check_names(settings)
-    paths = (os.fspath(settings),) if isinstance(settings, str | os.PathLike) else ()
-    options = RunOptions(
+    config = Config(
         model=model,
-        settings=(parameter_json(settings, "settings"),) if isinstance(settings, Mapping) else paths,
+        settings=_given_settings(settings),
         resume=resume if isinstance(resume, str) else None,
-        continue_=resume is True,
-        fork_session=fork,
-        json_schema=parameter_json(schema, "schema") if schema is not None else None,
-        no_session_persistence=not save,
+        latest=resume is True,
+        fork=fork,
+        schema=parameter_json(schema, "schema") if schema is not None else None,
+        overrides={} if save else {"save_sessions": False},
         bare=bare,
         on_ask="deny" if approve == "deny" else "suspend",
+        called=_CALLED,
     )
     embedded = Embedded(read_tools(tools), read_hooks(hooks or {}), answers=answer is not None)
-    try:
-        return AgentSession(options, find_environment(os.environ, cwd), Callbacks(approve, answer), embedded)
-    except UsageError as error:
-        text = str(error)
-        for option, parameter in _PARAMETERS.items():
-            text = text.replace(option, parameter)
-        error.args = (text,)
-        raise
+    return AgentSession(config, find_environment(os.environ, cwd), Callbacks(approve, answer), embedded)
+
+
+def _given_settings(
+    settings: Mapping[str, Any] | str | os.PathLike[str] | None,
+) -> tuple[str | dict[str, Any], ...]:
+    """Return the settings as `Config` has them: plain data, or the path of a file. Raises UsageError."""
+    if isinstance(settings, Mapping):
+        return (json.loads(parameter_json(settings, "settings")),)
+    return (os.fspath(settings),) if settings is not None else ()
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:
@@ -134,8 +136,8 @@ class AgentSession:
     result: result of the latest turn; None while one runs.
     """
 
-    def __init__(self, options: RunOptions, run_env: RunEnvironment, callbacks: Callbacks, embedded: Embedded) -> None:
-        self._options, self._run_env, self._callbacks, self._embedded = options, run_env, callbacks, embedded
+    def __init__(self, config: Config, run_env: RunEnvironment, callbacks: Callbacks, embedded: Embedded) -> None:
+        self._config, self._run_env, self._callbacks, self._embedded = config, run_env, callbacks, embedded
         self.warnings: list[str] = []
         self.result: Result | None = None
         self._lock = threading.Lock()
@@ -148,10 +150,10 @@ class AgentSession:
 
     def _open(self) -> Agent:
         """Build the agent. Raises UsageError."""
-        layers = read_settings(self._options, self._run_env)
+        layers = read_settings(self._config, self._run_env)
         self.warnings += layers.ignored
         warn, embedded = self.warnings.append, self._embedded.replace(record=self._record)
-        agent = open_session_agent(self._options, self._run_env, layers, self._callbacks.pair, warn, embedded=embedded)
+        agent = open_session_agent(self._config, self._run_env, layers, self._callbacks.pair, warn, embedded=embedded)
         restored, saves = agent.restored, layers.settings().save_sessions
         if restored is not None and restored.waiting is not None and restored.waiting.saved and not saves:
             agent.close()
@@ -267,9 +269,9 @@ class AgentSession:
         if not self._agent.settings.save_sessions:
             raise UsageError("A session that is not saved cannot be copied: open it with save=True.")
         started = bool(self._agent.conversation.history)
-        options = self._options.replace(resume=self.session_id if started else None, fork_session=started)
+        config = self._config.replace(resume=self.session_id if started else None, fork=started)
         callbacks = self._callbacks.copy()
-        copy = AgentSession(options.replace(model=self.model), self._agent.run_env, callbacks, self._embedded)
+        copy = AgentSession(config.replace(model=self.model), self._agent.run_env, callbacks, self._embedded)
         copy._agent.policy.mode = self._agent.policy.mode
         return copy
 

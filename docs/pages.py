@@ -12,11 +12,11 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, get_args
 
-from agent_cli.cli import command_names
+from agent_cli.cli import command_names, run_options
 from agent_cli.cli.app import build_command_tree, load_command
 from agent_cli.cli.commands.review import FINDINGS_EXIT_CODE
 from agent_cli.cli.help import GROUPS, _explain, _names
-from agent_cli.config import reference, run_options
+from agent_cli.config import reference
 from agent_cli.core.hooks import events_table
 from agent_cli.headless import output
 from agent_cli.permissions.programs import git_reads, reads

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli import command_names
+from agent_cli.cli import command_names, run_options
 from agent_cli.cli.commands import review
-from agent_cli.config import run_options
 from agent_cli.config.layers import Layers
 from agent_cli.config.policy import read_policy
 from agent_cli.config.reference import setting_fields

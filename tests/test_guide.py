@@ -86,7 +86,7 @@ ADDED = {
         ),
     },
     "an option": {
-        "agent_cli/config/run_options.py": (
+        "agent_cli/cli/run_options.py": (
             r"(?=    model: Annotated\[)",
             '    farewell: Annotated[str | None, _flag("--farewell", MODEL, "What agent ping says.", '
             'setting="farewell", metavar="WORD")] = None\n',
@@ -100,14 +100,14 @@ ADDED = {
             "import typer\n\n"
             "from agent_cli.cli.app import with_run_options\n"
             "from agent_cli.cli.help import examples\n"
-            "from agent_cli.config.run_options import RunOptions\n"
+            "from agent_cli.config.config import Config\n"
             "from agent_cli.headless.output import echo\n"
             "from agent_cli.runtime.environment import find_environment, read_settings\n\n"
             "app = typer.Typer(add_completion=False)\n\n\n"
             '@app.command(epilog=examples("agent ping --farewell hello"))\n'
             '@with_run_options("farewell")\n'
-            "def ping(options: RunOptions) -> int:\n"
-            "    echo(read_settings(options, find_environment({}, None)).settings().farewell)\n"
+            "def ping(config: Config) -> int:\n"
+            "    echo(read_settings(config, find_environment({}, None)).settings().farewell)\n"
             "    return 0\n",
         ),
         "tests/permissions/test_hostile_commands.py": (r'    "pending": \[\[\]\],\n', '    "ping": [[]],\n'),

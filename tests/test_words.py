@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from agent_cli.cli.run_options import flags
 from agent_cli.config.reference import reference
-from agent_cli.config.run_options import flags
 from tests.support.every_command import COMMANDS
 from tests.support.program import ROOT
 from tests.support.program_files import nodes

@@ -29,7 +29,7 @@ from agent_cli.acp.protocol import (
     build_agent_router,
 )
 from agent_cli.acp.updates import PromptFailedError
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.run_environment import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.runtime.environment import find_environment, read_settings
@@ -64,8 +64,8 @@ _KEY_HELP = (
 class AcpServer:
     """The methods of the protocol, under the names that the router of the package expects."""
 
-    def __init__(self, options: RunOptions) -> None:
-        self._options = options
+    def __init__(self, config: Config) -> None:
+        self._config = config
         self._sessions: dict[str, EditorSession] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._cancels: dict[str, int] = {}
@@ -93,8 +93,8 @@ class AcpServer:
 
         def check() -> None:
             run_env = find_environment(os.environ)
-            settings = read_settings(self._options, run_env).settings()
-            models.choose_model(self._options.model or settings.model, settings, run_env)
+            settings = read_settings(self._config, run_env).settings()
+            models.choose_model(self._config.model or settings.model, settings, run_env)
 
         await _in_thread(check)
         return {}
@@ -102,8 +102,8 @@ class AcpServer:
     async def new_session(
         self, cwd: str, mcp_servers: Any = None, additional_directories: Any = None, **more: Any
     ) -> dict[str, Any]:
-        options = self._options_for(mcp_servers, additional_directories)
-        session = await self._open(options, cwd)
+        config = self._config_for(mcp_servers, additional_directories)
+        session = await self._open(config, cwd)
         return {"sessionId": session.id, **session.state()}
 
     async def load_session(
@@ -122,11 +122,11 @@ class AcpServer:
     async def fork_session(
         self, cwd: str, session_id: str, mcp_servers: Any = None, additional_directories: Any = None, **more: Any
     ) -> dict[str, Any]:
-        options = self._options_for(mcp_servers, additional_directories)
-        options = options.replace(resume=_check_session_id(session_id, cwd), fork_session=True)
+        config = self._config_for(mcp_servers, additional_directories)
+        config = config.replace(resume=_check_session_id(session_id, cwd), fork=True)
         if (old := self._sessions.get(session_id)) is not None:
-            options = options.replace(model=old.agent.conversation.options.label)
-        session = await self._open(options, cwd)
+            config = config.replace(model=old.agent.conversation.options.label)
+        session = await self._open(config, cwd)
         return {"sessionId": session.id, **session.state()}
 
     async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **more: Any) -> dict[str, Any]:
@@ -208,21 +208,21 @@ class AcpServer:
             raise RequestError(_MISSING, f"Session {one_line(session_id)} is not open here: load it first.")
         return session
 
-    def _options_for(self, servers: Any, folders: Any) -> RunOptions:
-        """Return the options of a session. Raises UsageError."""
+    def _config_for(self, servers: Any, folders: Any) -> Config:
+        """Return the configuration of a session. Raises UsageError."""
         declared = {server.name: _server_entry(server) for server in servers or ()}
-        config = (json.dumps({"mcpServers": declared}),) if declared else ()
-        return self._options.replace(
-            mcp_config=(*self._options.mcp_config, *config),
-            add_dir=(*self._options.add_dir, *(folders or ())),
+        given = (json.dumps({"mcpServers": declared}),) if declared else ()
+        return self._config.replace(
+            servers=(*self._config.servers, *given),
+            folders=(*self._config.folders, *(folders or ())),
         )
 
-    async def _open(self, options: RunOptions, cwd: str) -> EditorSession:
+    async def _open(self, config: Config, cwd: str) -> EditorSession:
         """Open a session and announce it once it is answered. Raises UsageError."""
 
         def open_session() -> EditorSession:
             run_env = find_environment(os.environ, _absolute(cwd))
-            return acp_session.EditorSession(self.client, options, run_env)
+            return acp_session.EditorSession(self.client, config, run_env)
 
         session = await _in_thread(open_session)
         self._sessions[session.id] = session
@@ -241,8 +241,8 @@ class AcpServer:
     async def _reopen(self, cwd: str, session_id: str, servers: Any, folders: Any) -> EditorSession:
         if (open_already := self._sessions.get(session_id)) is not None:
             await self._close(open_already)
-        options = self._options_for(servers, folders)
-        return await self._open(options.replace(resume=_check_session_id(session_id, cwd)), cwd)
+        config = self._config_for(servers, folders)
+        return await self._open(config.replace(resume=_check_session_id(session_id, cwd)), cwd)
 
     async def _close(self, session: EditorSession) -> None:
         session.cancel()
@@ -348,8 +348,8 @@ async def _streams(output: int) -> tuple[asyncio.StreamReader, asyncio.StreamWri
     return reader, asyncio.StreamWriter(transport, flow, reader, loop)
 
 
-async def _serve(options: RunOptions, output: int) -> None:
-    server = AcpServer(options)
+async def _serve(config: Config, output: int) -> None:
+    server = AcpServer(config)
     router = build_agent_router(server, use_unstable_protocol=True)  # type: ignore[arg-type]
     router.add_route(Route("session/set_model", server.set_session_model, "request"))
     router.add_route(Route("session/delete", server.delete_session, "request"))
@@ -373,7 +373,7 @@ async def _serve(options: RunOptions, output: int) -> None:
             await asyncio.wait_for(connection.close(), 1)
 
 
-def serve_editor(options: RunOptions) -> int:
+def serve_editor(config: Config) -> int:
     """Serve an editor until it is gone; return the exit code. Raises UsageError."""
     if not all(stat.S_ISFIFO(os.fstat(n).st_mode) or stat.S_ISSOCK(os.fstat(n).st_mode) for n in (0, 1)):
         raise UsageError(_NO_EDITOR)
@@ -381,5 +381,5 @@ def serve_editor(options: RunOptions) -> int:
     logging.getLogger().addHandler(logging.NullHandler())
     output = os.dup(1)
     os.dup2(2, 1)
-    asyncio.run(_serve(options, output))
+    asyncio.run(_serve(config, output))
     return 0

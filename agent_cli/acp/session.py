@@ -16,7 +16,7 @@ from agent_cli.acp.command_output import DrawnTerminal, EditorTerminals, OutputD
 from agent_cli.acp.content import EditorPrompt, read_prompt
 from agent_cli.acp.questions import EditorQuestions
 from agent_cli.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.messages import is_user_message, user_text
@@ -51,9 +51,9 @@ class EditorSession(Dialogs):
 
     has_menus, theme, keys = True, "", ()
 
-    def __init__(self, client: EditorClient, options: RunOptions, run_env: RunEnvironment) -> None:
-        """Open or resume the session that the options name. Raises UsageError."""
-        self._client, self.options, self.run_env = client, options, run_env
+    def __init__(self, client: EditorClient, config: Config, run_env: RunEnvironment) -> None:
+        """Open or resume the session that the configuration names. Raises UsageError."""
+        self._client, self.config, self.run_env = client, config, run_env
         self._lines: list[str] = []
         self._token = CancelToken()
         self._prompt = EditorPrompt("")
@@ -61,18 +61,18 @@ class EditorSession(Dialogs):
         self._terminals: EditorTerminals | None = None
         self._subagents = AskingSubagents()
         self.closed = False
-        self.layers = read_settings(options, run_env)
+        self.layers = read_settings(config, run_env)
         self._startup_notices = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
         self.usage = Usage()
-        self.agent = self._build(options)
+        self.agent = self._build(config)
         self.id = self.agent.header.session_id
         self._connect_editor()
         self._titles = Titles(self._on_title)
         self._trust_asked = False
 
-    def _build(self, options: RunOptions) -> Agent:
+    def _build(self, config: Config) -> Agent:
         """Build the agent. Raises UsageError."""
-        return open_session_agent(options, self.run_env, self.layers, self._answerers, self._warn, attended=True)
+        return open_session_agent(config, self.run_env, self.layers, self._answerers, self._warn, attended=True)
 
     def _connect_editor(self) -> None:
         """Connect the agent to the editor: updates, questions, files."""
@@ -222,9 +222,9 @@ class EditorSession(Dialogs):
         """Before the first turn, ask whether to trust the project, if it has anything that needs trust."""
         if self._trust_asked:
             return
-        trusted = ask_for_trust(self.options, self.run_env, self.layers, self)
+        trusted = ask_for_trust(self.config, self.run_env, self.layers, self)
         asked = trusted is not self.layers
-        ask_about_servers(self.options, self.run_env, trusted, self)
+        ask_about_servers(self.config, self.run_env, trusted, self)
         self._trust_asked = True
         if not asked or not trusted.trust.trusted:
             return
@@ -233,7 +233,7 @@ class EditorSession(Dialogs):
         mode, history = self.agent.policy.mode, bool(self.agent.conversation.history)
         self.agent.close("other")
         chosen = {"resume": self.id, "session_id": None} if history else {"resume": None, "session_id": self.id}
-        self.agent = self._build(self.options.replace(fork_session=False, **chosen))
+        self.agent = self._build(self.config.replace(fork=False, **chosen))
         self.agent.policy.mode = mode
         self._connect_editor()
         self._announce_commands()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.batch.tasks import SourceStore
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.run_environment import UsageError
 from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessPool
 from agent_cli.evaluation.results import AgentReport
@@ -160,11 +160,11 @@ class TaskResult(Value):
 class TaskHost:
     """Runs tasks, from any number of threads, in a folder that `close` removes."""
 
-    def __init__(self, env: Mapping[str, str], options: RunOptions | None = None) -> None:
-        """Raise UsageError for invalid settings. options: of the command."""
+    def __init__(self, env: Mapping[str, str], config: Config | None = None) -> None:
+        """Raise UsageError for invalid settings. config: of the command."""
         run_env = find_environment(env, "/")
-        self._options = options or RunOptions()
-        self._sandbox = check_sandbox_maker(read_settings(self._options, run_env).settings(), run_env)
+        self._config = config or Config()
+        self._sandbox = check_sandbox_maker(read_settings(self._config, run_env).settings(), run_env)
         self._env = env
         try:
             self._folder = RunFolder(state_folder(env))
@@ -207,7 +207,7 @@ class TaskHost:
         Raises UsageError.
         """
         run_env = find_environment(self._env, path)
-        return _effective_files(run_env.root) if read_settings(self._options, run_env).trust.trusted else {}
+        return _effective_files(run_env.root) if read_settings(self._config, run_env).trust.trusted else {}
 
     def check(self, order: WorkOrder, steps: TaskSteps, cwd: Path) -> CheckEnd:
         """Run the check of a task, in the sandbox if there is one."""

@@ -22,8 +22,9 @@ from typer.core import TyperCommand, TyperGroup
 from agent_cli.cli import SHARED, command_help, command_names, commands, completion
 from agent_cli.cli.help import examples, one_of, use_help_layout
 from agent_cli.cli.hints import option_hint
-from agent_cli.config.option_parser import normalize_argv
-from agent_cli.config.run_options import FORMATS, RunOptions, flags
+from agent_cli.cli.option_parser import normalize_argv
+from agent_cli.cli.run_options import FORMATS, RunOptions, flags
+from agent_cli.cli.session_config import session_config
 from agent_cli.core.run_environment import OutputError
 from agent_cli.core.version import __version__
 from agent_tools.lazy import lazy_imports
@@ -111,15 +112,21 @@ def set_signature(command: Callable[..., object], every: list[inspect.Parameter]
 
 
 def with_run_options(*names: str, **fixed: Any) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorate a command to take these options of a run too, passed as `options`, together with `fixed`."""
+    """Decorate a command to take these options of a run too, together with `fixed`.
+
+    It gets them as its parameter `config`, a `Config`, or `options`, the `RunOptions`.
+    """
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
-        own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+        every = inspect.signature(command, eval_str=True).parameters
+        own = [p for p in every.values() if p.name not in ("config", "options")]
 
         @wraps(command)
         def run(**values: Any) -> int:
             given = {name: values.pop(name) for name in names}
-            return command(**values, options=to_run_options({**given, **fixed}))
+            options = to_run_options({**given, **fixed})
+            wanted = {"config": session_config(options)} if "config" in every else {"options": options}
+            return command(**values, **wanted)
 
         set_signature(run, [*own, *run_parameters(*names)])
         return run

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from agent_cli.config.run_options import PICK_SESSION, RunOptions
+from agent_cli.cli.run_options import PICK_SESSION, RunOptions
+from agent_cli.cli.session_config import session_config
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.git.worktree import Worktree, apply_project_settings, enter_worktree
 from agent_cli.headless.output import print_notice
@@ -28,9 +29,9 @@ def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> in
     worktree = None
     if options.worktree is not None:
         run_env = find_environment(os.environ)
-        trusted = read_settings(options, run_env).trust.trusted
+        trusted = read_settings(session_config(options), run_env).trust.trusted
         options = with_absolute_paths(options)
-        worktree = enter_worktree(options.worktree or "", run_env, trusted)
+        worktree = enter_worktree((options.worktree or "").removeprefix(PICK_SESSION), run_env, trusted)
         options = options.replace(worktree=worktree.name)
     try:
         if worktree is not None:
@@ -80,7 +81,9 @@ def _absolute_model(model: str | None) -> str | None:
 
 def copy_settings(worktree: Worktree, options: RunOptions, run_env: RunEnvironment) -> None:
     """Copy the project's settings to the worktree, and its trust if stored. Raises UsageError."""
-    trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, run_env.home, run_env.env)).trust
+    trust = read_settings(
+        session_config(options), RunEnvironment(worktree.repo, worktree.repo, run_env.home, run_env.env)
+    ).trust
     trusted = trust.trusted and not options.trust and not options.bare
     by_setting = trust.by.startswith("the setting")
     apply_project_settings(worktree, state_folder(run_env.env), trusted=trusted, by_setting=by_setting)
@@ -124,7 +127,7 @@ def _choose(options: RunOptions, found: list[SessionSummary], several: str) -> R
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError(several or f"--resume needs a session's ID here. The latest: {_label(found[0])}")
     plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
-    if plain or read_settings(options, find_environment(os.environ)).settings().terminal.plain:
+    if plain or read_settings(session_config(options), find_environment(os.environ)).settings().terminal.plain:
         chosen = session_picker.pick_from_lines(found)
     else:
         chosen = session_picker.pick_session(found)

@@ -14,7 +14,7 @@ from itertools import islice
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.config import run_options, schema
+    from agent_cli.config import config, schema
     from agent_cli.core import hooks, rules, run_environment
     from agent_cli.mcp import config as mcp_config
     from agent_cli.providers import catalog, offers, registry
@@ -96,8 +96,8 @@ def complete_servers(incomplete: str) -> list[Candidate]:
     """Return the names of the MCP servers that are declared here."""
     try:
         here = environment.find_environment(os.environ)
-        options = run_options.RunOptions()
-        found, _ = mcp_config.find_servers(options, here, environment.read_settings(options, here, []))
+        given = config.Config()
+        found, _ = mcp_config.find_servers(given, here, environment.read_settings(given, here, []))
     except run_environment.UsageError:
         return []
     return [f.name for f in found if f.name.startswith(incomplete) and _PLAIN.fullmatch(f.name)]

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.cli.run import headless_approver, headless_options, session_report
-from agent_cli.config.run_options import RunOptions
+from agent_cli.cli.run_options import RunOptions
+from agent_cli.cli.session_config import session_config
 from agent_cli.core.decisions import Approver, Asker, Level, is_approval
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import RunEnvironment, UsageError
@@ -89,7 +90,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         fails.append(failing)
         return approver, asker
 
-    agent = reopen(target.session_id, target.run_env, options, answering, print_warning)
+    agent = reopen(target.session_id, target.run_env, session_config(options), answering, print_warning)
     asked = headless_options(options, agent.settings).replace(
         structured=agent.structured, fails=fails[-1], progress=True
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import Any
 
-from agent_cli.config.run_options import HOST
+from agent_cli.cli.run_options import HOST
 
 _MAX_WIDTH = 100
 # Below this width the explanation of an option gets a line of its own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from agent_cli.config.run_options import flags
+from agent_cli.cli.run_options import flags
 from agent_cli.core.version import PACKAGE
 
 _NO_COUNTERPART = "it has no counterpart here; leave it out"

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 
 from agent_cli.cli.choose_session import copy_settings, with_absolute_paths
-from agent_cli.config.run_options import RunOptions
+from agent_cli.cli.run_options import RunOptions
+from agent_cli.cli.session_config import session_config
 from agent_cli.core.run_environment import UsageError
 from agent_cli.git.patch import PatchCopy
 from agent_cli.headless.output import FAILED, print_notice
@@ -20,7 +21,7 @@ def run_in_copy(options: RunOptions, run: Callable[[RunOptions], int]) -> int:
     _check(options)
     check_target("--patch", file)
     run_env = find_environment(os.environ)
-    trusted = read_settings(options, run_env).trust.trusted
+    trusted = read_settings(session_config(options), run_env).trust.trusted
     options = with_absolute_paths(options)
     copy = PatchCopy(run_env, trusted)
     try:

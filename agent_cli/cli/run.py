@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_cli.cli import command_names
-from agent_cli.config.run_options import RunOptions
+from agent_cli.cli.run_options import PICK_SESSION, RunOptions
+from agent_cli.cli.session_config import session_config
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Approver, Asker, Defer, defer, is_approval
 from agent_cli.core.events import Event
@@ -74,6 +75,8 @@ def start(options: RunOptions, typed: list[str]) -> int:
         return patch_run.run_in_copy(options, _dispatch)
     if options.worktree is not None or (options.resume is not None and not options.print and not hosted):
         return choose_session.run_in_worktree(options, _dispatch)
+    if options.resume == PICK_SESSION:
+        raise UsageError("--resume needs a session's ID, name or text here. See: agent sessions list")
     return _dispatch(options)
 
 
@@ -90,31 +93,34 @@ def _dispatch(options: RunOptions) -> int:
 
 def run_repl(options: RunOptions) -> int:
     """Run a session until the user leaves; return the exit code. Raises UsageError before it begins."""
-    run_env = find_environment(os.environ)
-    layers = read_settings(options, run_env)
-    front_end = app_session.AppRepl if is_drawable(options, layers.settings(), os.environ) else repl.Repl
-    screen = repl.LineScreen(options, layers.settings(), run_env.home)
+    run_env, config = find_environment(os.environ), session_config(options)
+    layers = read_settings(config, run_env)
+    drawn = is_drawable(layers.settings(), os.environ, plain=options.plain)
+    front_end = app_session.AppRepl if drawn else repl.Repl
+    screen = repl.LineScreen(
+        layers.settings(), run_env.home, plain=options.plain, verbose=options.verbose, worktree=options.worktree or ""
+    )
     first = not state_folder(run_env.env).is_dir()
     keep = screen.keep_draft
-    layers = startup.ask_before_start(options, run_env, layers, screen.console, first=first, keep=keep)
+    layers = startup.ask_before_start(config, run_env, layers, screen.console, first=first, keep=keep)
     while True:
         try:
-            session = front_end(options, run_env, layers, screen, first=first)
+            session = front_end(config, run_env, layers, screen, first=first)
             break
         except NoAccessError as problem:
             dialogs = lines.LineDialogs(screen.console, line_input.read_line, keep=keep)
-            layers, chosen = startup.connect_model(dialogs, options, layers, run_env, problem)
-            options = options.replace(model=chosen or options.model)
+            layers, chosen = startup.connect_model(dialogs, config, layers, run_env, problem)
+            config = config.replace(model=chosen or config.model)
     try:
         return session.run(" ".join(options.prompt))
     finally:
         session.agent.close("prompt_input_exit")
 
 
-def is_drawable(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> bool:
+def is_drawable(settings: Settings, env: Mapping[str, str], *, plain: bool = False) -> bool:
     """Return True if a user is at a terminal that can draw the application, and wants it."""
     able = not is_dumb(env) and not env.get("CI") and sys.platform != "win32" and os.isatty(0) and os.isatty(1)
-    return able and not options.plain and not settings.terminal.plain
+    return able and not plain and not settings.terminal.plain
 
 
 def run_host_session(options: RunOptions) -> int:
@@ -128,8 +134,12 @@ def run_host_session(options: RunOptions) -> int:
         _reject_session_commands(agent)
 
     setup = control_table.HostSetup(
-        options=options,
+        config=session_config(options),
         run_env=run_env,
+        prompt=" ".join(options.prompt),
+        frames=options.output_format == "stream-json",
+        verbose=options.verbose,
+        prompt_tool=options.permission_prompt_tool or "",
         headless=lambda agent: headless_options(options, agent.settings).replace(
             fails=fails, structured=agent.structured
         ),
@@ -147,8 +157,8 @@ def run_host_session(options: RunOptions) -> int:
 
 def run_one_shot(options: RunOptions) -> int:
     """Run `agent -p` and return the exit code."""
-    run_env = find_environment(os.environ)
-    layers = read_settings(options, run_env)
+    run_env, config = find_environment(os.environ), session_config(options)
+    layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
     approver, asker, fails = headless_approver(options.on_ask)
     if options.on_ask == "suspend" and not layers.settings().save_sessions:
@@ -165,11 +175,11 @@ def run_one_shot(options: RunOptions) -> int:
     built: list[Agent] = []
 
     def begin() -> tuple[Agent, RunReport]:
-        opened = open_resumed(options, layers.settings(), run_env, layers, print_warning)
-        if options.fork_session and opened.restored is not None:
+        opened = open_resumed(config, layers.settings(), run_env, layers, print_warning)
+        if config.fork and opened.restored is not None:
             _refuse_copy_if_waiting(opened.restored)
         agent = build_agent(
-            options, run_env, layers, tool.approve if tool is not None else approver,
+            config, run_env, layers, tool.approve if tool is not None else approver,
             print_warning, asker=asker, embedded=embedded, opened=opened,
         )  # fmt: skip
         built.append(agent)
@@ -181,7 +191,7 @@ def run_one_shot(options: RunOptions) -> int:
         return agent, session_report(agent)
 
     try:
-        code = run_headless(asked, begin, _run_command, resumes=bool(options.continue_ or options.resume))
+        code = run_headless(asked, begin, _run_command, resumes=config.resumes)
         return code if run_reports is None or run_reports.write(print_notice) else code or FAILED
     except HeadlessUsageError as error:
         raise UsageError(str(error)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.config.run_options import RunOptions, flags
+from agent_cli.cli.run_options import RunOptions, flags
 from agent_cli.providers.resolve import SCRIPTED
 
 

@@ -17,7 +17,7 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from agent_cli.cli.commands.tools import ToolRun, one_shot_context, run_call
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.version import __version__
 from agent_cli.runtime.tools import choose_tools, tool_specs
@@ -72,9 +72,9 @@ def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: CallTool) -> N
     anyio.run(run)
 
 
-def serve_tools(options: RunOptions) -> int:
+def serve_tools(config: Config) -> int:
     """Serve until the client closes the connection; return the exit code. Raises UsageError."""
-    here = one_shot_context(options, extensions=False)
+    here = one_shot_context(config, extensions=False)
     context = here.context
     offered = choose_tools(here.settings, here.layers.rules, context, None)
     tools = [t for t in offered if not t.of_conversation]

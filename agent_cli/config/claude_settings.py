@@ -13,7 +13,6 @@ from typing import Any
 
 from agent_cli.config.layers import Layers, Origin, Where, Withheld
 from agent_cli.config.parsing import (
-    MAX_BYTES,
     MAX_RULES,
     SettingsError,
     as_ignored,
@@ -21,110 +20,16 @@ from agent_cli.config.parsing import (
     key_locations,
     nearest_key_hint,
 )
-from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
 from agent_cli.core.redact import shown_variable
-from agent_cli.core.rules import FOREIGN_TOOLS, KNOWN_TOOLS, RuleError, read_rule, split_rules
-from agent_cli.core.user_text import decode_user_text
-from agent_tools.fs.safe_files import read_regular
+from agent_cli.core.rules import FOREIGN_TOOLS, KNOWN_TOOLS, RuleError, read_rule
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import hints_of
 from agent_tools.text import shorten
 
 with lazy_imports():
     from agent_cli.config import claude_keys, hooks, rule_lists
-
-# Options of other agents without a counterpart here.
-_WITHOUT_EFFECT = ("project_config_root", "channels")
-
-
-def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
-    """Return the settings among the flags: the rules of each flag under its name, then all others.
-
-    Raises SettingsError for a file that cannot be read and for flags that exclude each other, RuleError for a rule.
-    """
-    data: dict[str, Any] = {}
-    for name, (flag, _) in flags().items():
-        value = getattr(options, name)
-        if flag.setting and value not in (None, ()) and value is not False:
-            data[flag.setting] = split_names(value) if isinstance(value, tuple) else value
-    if options.tools and options.tools != ("default",):
-        data["tools"] = split_names(options.tools)
-    if options.model == "default":
-        del data["model"]  # use that of the settings, or the first one found
-    if options.no_session_persistence:
-        data["save_sessions"] = False
-    data |= _prompts(options) | _thinking(options)
-    permissions: dict[str, Any] = {}
-    if options.dangerously_skip_permissions:
-        permissions["mode"] = "bypassPermissions"
-    elif options.permission_mode:
-        permissions["mode"] = MODE_ALIASES.get(options.permission_mode, options.permission_mode)
-    if options.add_dir:
-        permissions["additional_directories"] = [str(Path(os.path.expanduser(d)).resolve()) for d in options.add_dir]
-    parts = []
-    for kind, flag_name, texts in (
-        ("allow", "--allowedTools", options.allowed_tools),
-        ("ask", "--askTools", options.ask_tools),
-        ("deny", "--disallowedTools", options.disallowed_tools),
-    ):
-        listed = rule_lists.rule_list(texts) if texts else None
-        try:
-            rules = [rule for text in listed or () for rule in split_rules(text)]
-        except RuleError as error:
-            raise RuleError(f"{flag_name}: {error}") from None
-        if rules:
-            parts.append((flag_name, {"permissions": {kind: rules}}))
-    return [*parts, ("the command line", data | ({"permissions": permissions} if permissions else {}))]
-
-
-def notices(options: RunOptions) -> list[str]:
-    """Return a notice for each option that has another effect than in the agents it comes from."""
-    lines = [
-        f"{flags()[name][0].names[0]} has no effect here"
-        for name in _WITHOUT_EFFECT
-        if getattr(options, name) not in (None, (), False)
-    ]
-    if options.permission_mode == "auto" and not options.dangerously_skip_permissions:
-        lines.append("--permission-mode auto: no model decides about calls here, so acceptEdits is used")
-    return lines
-
-
-def _prompts(options: RunOptions) -> dict[str, Any]:
-    """Return the system prompts given as files."""
-    found = {}
-    for name in ("system_prompt", "append_system_prompt"):
-        path = getattr(options, f"{name}_file")
-        if path is None:
-            continue
-        flag = flags()[f"{name}_file"][0].names[0]
-        if getattr(options, name) is not None:
-            raise SettingsError(f"{flag} and {flag.removesuffix('-file')} exclude each other")
-        try:
-            found[name] = decode_user_text(read_regular(Path(os.path.expanduser(path)), MAX_BYTES))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{flag}: {path}: {getattr(error, 'strerror', None) or error}") from None
-    return found
-
-
-def _thinking(options: RunOptions) -> dict[str, Any]:
-    """Return the reasoning settings; "disabled" overrides a token budget."""
-    found: dict[str, Any] = {}
-    if options.thinking == "disabled" or options.max_thinking_tokens == 0:
-        if options.effort is None:
-            found["effort"] = "none"
-    elif options.max_thinking_tokens is not None:
-        found["thinking_tokens"] = options.max_thinking_tokens
-    if options.thinking_display == "summarized":
-        found["reasoning_summary"] = True
-    return found
-
-
-def split_names(values: tuple[str, ...]) -> list[str]:
-    """Split texts at commas and whitespace into names."""
-    return [name for value in values for name in value.replace(",", " ").split()]
-
 
 _LISTS = ("deny", "ask", "allow")
 # The other keys of permissions in Claude Code's settings.

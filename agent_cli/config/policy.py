@@ -94,10 +94,12 @@ def _matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
 NO_POLICY = ManagedPolicy()
 
 
-def read_policy(env: Mapping[str, str], given: str | None = None, file: str = FILE) -> ManagedPolicy:
+def read_policy(
+    env: Mapping[str, str], given: str | None = None, file: str = FILE, *, called: str = "managed"
+) -> ManagedPolicy:
     """Read the policy. Raises SettingsError: a policy that cannot be read stops the program.
 
-    given: the text of --managed-settings, or the path of a file with it.
+    given: a text of the caller, or the path of a file with it. called: what the caller calls it.
     """
     found = NO_POLICY
     if os.path.lexists(file):
@@ -107,7 +109,7 @@ def read_policy(env: Mapping[str, str], given: str | None = None, file: str = FI
         found = _merge(found, _read(Path(os.path.expanduser(named))), named)
     if given:
         text = given if begins_json_object(given) or "=" in given else _read(Path(os.path.expanduser(given)))
-        found = _merge(found, text, "--managed-settings")
+        found = _merge(found, text, called, from_caller=True)
     return found
 
 
@@ -130,7 +132,7 @@ def _read(path: Path) -> str:
         raise SettingsError(f"the policy {path} cannot be read, so nothing is run: {why}") from None
 
 
-def _merge(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
+def _merge(before: ManagedPolicy, text: str, source: str, *, from_caller: bool = False) -> ManagedPolicy:
     table = decode_settings(text, source)
     rules = table.pop("permissions", {})
     if not isinstance(rules, dict):
@@ -149,7 +151,7 @@ def _merge(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
             changed[name] = (*changed.get(name, getattr(before, name)), _patterns(raw, f"{source}: {key}"))
         elif key in ("denied_servers", "deniedMcpServers"):
             changed["denied_servers"] += _patterns(raw, f"{source}: {key}")
-        elif source == "--managed-settings" or key == "$schema":
+        elif from_caller or key == "$schema":
             notes.append(key)
         else:
             known = ", ".join(("permissions", "no_bypass", "denied_servers", *_LISTS))

@@ -22,10 +22,10 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN, tool_name, tool_traits
 from agent_tools.results import ToolError
-from agent_tools.task import common_type
 from agent_tools.text import escape_controls
 
 with lazy_imports():
+    from agent_tools import task  # few rules are about sub-agents
     from agent_tools.net import urls
 
 # Tools that rules may name: built-in ones, also by their Claude Code names, and those that a session creates.
@@ -136,7 +136,7 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     # As a glob, `Read(*)` is every file below the working directory; as a wildcard, every file there is. Each list uses
     # the safer reading.
     if names == "target":
-        spec = common_type(spec)
+        spec = task.common_type(spec)
     whole = spec == "*" and (names != "path" or kind == "deny")
     return Rule(kind, tool, None if whole else spec, source, str(base))
 

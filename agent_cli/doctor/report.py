@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
@@ -145,9 +145,9 @@ def _check_tool_packages(settings: Settings) -> tuple[list[Finding], set[str]]:
 
 def check_mcp(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
     """Return the number of declared servers, and a line for each that cannot be used as it is."""
-    if not declares_servers(RunOptions(), run_env, layers):
+    if not declares_servers(Config(), run_env, layers):
         return []
-    found, problems = find_servers(RunOptions(), run_env, layers)
+    found, problems = find_servers(Config(), run_env, layers)
     approvals, logins = approvals_of(run_env), LoginStore(logins_folder(run_env))
     states = [(f.name, server_state(f, layers, approvals, logins, run_env.env)) for f in found]
     waiting = [f"{name}: {state}" for name, state in states if state not in FINE_STATES]
@@ -259,7 +259,7 @@ def readable_layers(run_env: RunEnvironment) -> tuple[Layers, list[str]]:
         for where in (run_env, home_only, run_env.replace(home=None), None):
             try:
                 found: list[str] = []
-                layers = read_settings(RunOptions(bare=where is None), (where or run_env).replace(env=env), found)
+                layers = read_settings(Config(bare=where is None), (where or run_env).replace(env=env), found)
             except UsageError as mistake:
                 if str(mistake) not in mistakes:
                     mistakes.append(str(mistake))

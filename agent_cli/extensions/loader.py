@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.prompts import prompt_folder
-from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
@@ -198,29 +198,29 @@ def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def load_extensions(
-    options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
+    config: Config, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Extensions:
     """Load all extensions. Raises UsageError for an invalid package in the setting `tool_packages`."""
-    return read_project(run_env.root, lambda: _load(options, run_env, layers, settings, warn))
+    return read_project(run_env.root, lambda: _load(config, run_env, layers, settings, warn))
 
 
 def _load(
-    options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
+    config: Config, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Extensions:
     found = Extensions()
     if settings.tool_packages:
         found.tools = tool_packages.load_tools(settings.tool_packages)
-    if options.agents:
+    if config.agents:
         notes: list[str] = []
-        found.agents.update(_agents_from_option(options.agents, notes))
+        found.agents.update(_agents_from_option(config.agents, config.name_of("agents"), notes))
         for note in notes:
             warn(note)
-    if options.bare and not layers.plugins:
+    if config.bare and not layers.plugins:
         return found
     project = run_env.root if layers.trust.trusted and run_env.root != run_env.home else None
-    if not reads_source(options, "project"):
+    if not config.reads("project"):
         project = None
-    home = run_env.home if reads_source(options, "user") else None
+    home = run_env.home if config.reads("user") else None
     home, project = (base if has_folder(base) else None for base in (home, project))
     commands, problems = find_commands(home, project)
     if has_folder(home, "/skills") or has_folder(project, "/skills"):
@@ -250,34 +250,36 @@ def _load(
     return found
 
 
-def _agents_from_option(text: str, notes: list[str]) -> dict[str, AgentType]:
-    """Return the agent types of the option --agents, which is JSON or a file with it. Raises UsageError.
+def _agents_from_option(text: str, called: str, notes: list[str]) -> dict[str, AgentType]:
+    """Return the agent types of `Config.agents`, which is JSON or a file with it. Raises UsageError.
+
+    called: what the caller calls it.
 
     notes: collects what is ignored in their hooks.
     """
     try:
         if not begins_json_object(text):
             text = decode_user_text(read_regular(Path(os.path.expanduser(text)), extensions_agents.MAX_BYTES))
-        return extensions_agents.agent_types_from(decode_json(text, "--agents"), "--agents", notes)
+        return extensions_agents.agent_types_from(decode_json(text, called), called, notes)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--agents: {text}: {getattr(error, 'strerror', None) or error}.") from None
+        raise UsageError(f"{called}: {text}: {getattr(error, 'strerror', None) or error}.") from None
     except (extensions_agents.AgentTypeError, SettingsError) as error:
         raise UsageError(f"{error}.") from None
 
 
 def with_agent(
-    options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, embedded: Embedded
+    config: Config, run_env: RunEnvironment, layers: Layers, settings: Settings, embedded: Embedded
 ) -> Settings:
-    """Return the settings of a session that runs as the agent of the option --agent. Raises UsageError."""
-    found = load_extensions(options, run_env, layers, settings, lambda text: None)
+    """Return the settings of a session that runs as `Config.agent`. Raises UsageError."""
+    found = load_extensions(config, run_env, layers, settings, lambda text: None)
     found.agents.update(embedded.agents)
-    name = options.agent or ""
+    name = config.agent or ""
     kind = found.agent_types.get(name) or found.agent_types.get(_CLAUDE_NAMES.get(name, ""))
     if kind is None:
         names = ", ".join(sorted(found.agent_types))
-        raise UsageError(f"--agent: there is no agent {options.agent}. Available: {names}.")
+        raise UsageError(f"{config.name_of('agent')}: there is no agent {config.agent}. Available: {names}.")
     changed: dict[str, Any] = {}
-    if options.system_prompt is None and options.system_prompt_file is None:
+    if "system_prompt" not in config.overrides:
         changed["system_prompt"] = kind.prompt
     if kind.tools or kind.disallowed_tools:
         offered = kind.tools or tuple(tool.name for tool in (*BUILTIN, *found.tools))
@@ -285,28 +287,26 @@ def with_agent(
         changed["tools"] = tuple(n for n in offered if n not in kind.disallowed_tools and n in allowed)
     if kind.hooks:
         changed["hooks"] = (*settings.hooks, *front_hooks.hooks_from_plain(kind.hooks))
-    if kind.model and not options.model:
+    if kind.model and not config.model:
         changed["model"] = kind.model
     return settings.replace(**changed)
 
 
-def all_styles(
-    options: RunOptions, run_env: RunEnvironment, layers: Layers
-) -> tuple[dict[str, OutputStyle], list[str]]:
+def all_styles(config: Config, run_env: RunEnvironment, layers: Layers) -> tuple[dict[str, OutputStyle], list[str]]:
     """Return the output styles of a run by name, and problems with their files."""
     project = run_env.root if layers.trust.trusted and run_env.root != run_env.home else None
-    home = run_env.home if reads_source(options, "user") else None
-    project = project if reads_source(options, "project") else None
+    home = run_env.home if config.reads("user") else None
+    project = project if config.reads("project") else None
     return output_styles.find_output_styles(home, project, layers.plugins)
 
 
 def active_style(
-    options: RunOptions, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
+    config: Config, run_env: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> str:
     """Return the part of the system prompt for the chosen output style; "" for the default."""
     if settings.output_style.casefold() in ("", "default"):
         return ""
-    styles, problems = all_styles(options, run_env, layers)
+    styles, problems = all_styles(config, run_env, layers)
     style = output_styles.choose_style(settings.output_style, styles)
     if style is None:
         why = f"; {'; '.join(problems)}" if problems else ""

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.config.run_options import PICK_SESSION
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read, settings_without_filters, usable
 from agent_cli.permissions.trust import GIT, TrustStore, fingerprints, grant_trust
@@ -160,10 +159,11 @@ def run_git(folder: Path, use: Use, *words: str) -> str:
 def enter_worktree(wanted: str, run_env: RunEnvironment, trusted: bool) -> Worktree:
     """Create or find the worktree, and change to the same subfolder in it. Raises UsageError.
 
+    wanted: its name; "" for a new one with a name of ours.
     trusted: the project is trusted. An untrusted project can have worktrees if its git folder configures nothing that
         runs; filters of the user's own configuration do not run for it.
     """
-    name = f"w{os.urandom(3).hex()}" if wanted == PICK_SESSION else wanted
+    name = wanted or f"w{os.urandom(3).hex()}"
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
         raise UsageError(
             f"--worktree: {shorten(name, 60)} is not a valid name: use letters, digits, dots and dashes, 40 at most."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import RunEnvironment
@@ -22,13 +22,19 @@ from agent_tools.record import Value
 class HostSetup(Value):
     """What the command line determines about a host session.
 
+    prompt: the first message. frames: the host reads frames, not text. verbose: print more.
+    prompt_tool: who is asked about calls: "stdio" for the host, or a tool of a server. "" for nobody.
     report: returns the facts of an agent for frames and results.
     unattended: approver and asker if the host is not asked.
     on_open: called with each new agent, before its first message; it may raise UsageError.
     """
 
-    options: RunOptions
+    config: Config
     run_env: RunEnvironment
+    prompt: str
+    frames: bool
+    verbose: bool
+    prompt_tool: str
     headless: Callable[[Agent], HeadlessOptions]
     report: Callable[[Agent], RunReport]
     unattended: tuple[Approver, Asker]
@@ -85,9 +91,9 @@ class OpenSession(ABC):
         return self._agent
 
     @property
-    def options(self) -> RunOptions:
-        """The options of the command line."""
-        return self.setup.options
+    def config(self) -> Config:
+        """The configuration that the host began with."""
+        return self.setup.config
 
     @property
     def conversation(self) -> Conversation:
@@ -100,7 +106,7 @@ class OpenSession(ABC):
 
     def output_styles(self) -> list[str]:
         """Return the names of the output styles."""
-        return list(all_styles(self.setup.options, self.agent.run_env, self.agent.layers)[0])
+        return list(all_styles(self.setup.config, self.agent.run_env, self.agent.layers)[0])
 
     def commands(self) -> list[Fields]:
         """Return the slash commands that a message may name."""
@@ -137,7 +143,7 @@ class OpenSession(ABC):
     def reload(self) -> list[str]:
         """Reload commands, skills and types of sub-agents; return problems with them."""
         agent, problems = self.agent, list[str]()
-        found = load_extensions(self.setup.options, self.run_env, agent.layers, agent.settings, problems.append)
+        found = load_extensions(self.setup.config, self.run_env, agent.layers, agent.settings, problems.append)
         agent.reload(found)
         return problems
 

@@ -13,7 +13,6 @@ from typing import Any, cast, get_args
 
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.rule_lists import rule_list
-from agent_cli.config.run_options import reads_source
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
 from agent_cli.core.rules import RuleError, RuleList
@@ -247,8 +246,10 @@ def _update_settings(session: OpenSession, fields: Fields) -> Fields:
     if [*settings] != [name] or not isinstance(settings[name], str):
         raise ControlError(f"In {source} only {name} can be set, as text.")
     agent, run_env = session.agent, session.run_env
-    if not reads_source(session.options, source.removesuffix("Settings")):
-        raise ControlError(f"{source} are not read in this session (--setting-sources), so they are not written.")
+    if not session.config.reads(source.removesuffix("Settings")):
+        raise ControlError(
+            f"{source} are not read in this session ({session.config.name_of('sources')}), so they are not written."
+        )
     try:
         if source == "userSettings":
             if run_env.home is None:

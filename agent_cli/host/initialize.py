@@ -1,12 +1,12 @@
-"""The host's `initialize` request, translated to options and additions of ours."""
+"""The host's `initialize` request, translated to a configuration and additions of ours."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.rule_lists import rule_list
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.modes import AgentType
 from agent_cli.core.run_environment import UsageError
 from agent_cli.extensions.agents import agent_types_from
@@ -69,30 +69,30 @@ class Initialized(Value):
             f"{name}_applied": fields[key] == self.request.get(key) for name, key in _APPLIED.items() if fields.get(key)
         }
 
-    def change(self, options: RunOptions) -> RunOptions:
-        """Return the options with the request's changes."""
+    def change(self, config: Config) -> Config:
+        """Return the configuration with the request's changes."""
         changed: dict[str, Any] = {}
+        overrides: dict[str, Any] = {}
         if self.schema:
-            changed["json_schema"] = self.schema
+            changed["schema"] = self.schema
         if self.system_prompt is not None:
-            changed["system_prompt"] = self.system_prompt
+            overrides["system_prompt"] = self.system_prompt
         if self.append_system_prompt:
-            changed["append_system_prompt"] = "\n\n".join(
-                filter(None, [options.append_system_prompt, self.append_system_prompt])
-            )
+            given = config.overrides.get("append_system_prompt")
+            overrides["append_system_prompt"] = "\n\n".join(filter(None, [given, self.append_system_prompt]))
         if self.servers:
-            changed["mcp_config"] = (*options.mcp_config, json.dumps({"mcpServers": self.servers}))
+            changed["servers"] = (*config.servers, json.dumps({"mcpServers": self.servers}))
         if self.settings:
-            changed["settings"] = (*options.settings, self.settings)
+            changed["settings"] = (*config.settings, self.settings)
         if self.managed_settings:
-            changed["managed_settings"] = self.managed_settings
+            changed["managed"] = self.managed_settings
         if self.disallowed:
-            changed["disallowed_tools"] = (*options.disallowed_tools, *self.disallowed)
+            changed["deny"] = (*config.deny, *self.disallowed)
         if self.plugins_without_servers:
-            changed["plugin_dir_no_mcp"] = (*options.plugin_dir_no_mcp, *self.plugins_without_servers)
+            changed["plugins_without_servers"] = (*config.plugins_without_servers, *self.plugins_without_servers)
         if self.plugins:
-            changed["plugin_dir"] = (*options.plugin_dir, *self.plugins)
-        return options.replace(**changed)
+            changed["plugins"] = (*config.plugins, *self.plugins)
+        return config.replace(overrides={**config.overrides, **overrides}, **changed)
 
 
 def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import new_uuid, parse_media
 from agent_cli.core.results import Failed, Suspended, TurnResult, empty_end
@@ -82,7 +82,7 @@ class HostSession(OpenSession):
     """One connection with a host."""
 
     def __init__(self, setup: HostSetup) -> None:
-        self._frames = setup.options.output_format == "stream-json"
+        self._frames = setup.frames
         self._channel = HostChannel(lines_of(0), print_line if self._frames else lambda fields: None)
         super().__init__(setup, HostCallbacks(self._channel, self._report_state))
         self._queue: queue.SimpleQueue[Fields | ControlRequest | BadLine | _End] = queue.SimpleQueue()
@@ -97,8 +97,8 @@ class HostSession(OpenSession):
 
     def run(self) -> int:
         """Serve the host until it closes its input; return the exit code. Raises UsageError, OutputError."""
-        if self.setup.options.prompt:
-            self._on_line({"type": "user", "line": 0, "message": {"content": " ".join(self.setup.options.prompt)}})
+        if self.setup.prompt:
+            self._on_line({"type": "user", "line": 0, "message": {"content": self.setup.prompt}})
         threading.Thread(target=self._read, name="host", daemon=True).start()
         try:
             watch = Signals(self._interrupt)
@@ -226,16 +226,16 @@ class HostSession(OpenSession):
         """Build the agent if there is none yet. Raises UsageError."""
         if self._agent is not None:
             return
-        options = self._initialized.change(self.setup.options)
-        self._build(options)
+        self._build(self._initialized.change(self.setup.config))
         self.first_model = self.agent.model.name
 
-    def _build(self, options: RunOptions) -> None:
-        layers = read_settings(options, self.run_env)
+    def _build(self, config: Config) -> None:
+        layers = read_settings(config, self.run_env)
         print_ignored(layers.ignored)
-        asks_host = options.permission_prompt_tool == "stdio"
+        name = self.setup.prompt_tool
+        asks_host = name == "stdio"
         approver, asker = (self.callbacks.approve, self.callbacks.ask) if asks_host else self.setup.unattended
-        tool = PromptTool(options.permission_prompt_tool) if options.permission_prompt_tool and not asks_host else None
+        tool = PromptTool(name) if name and not asks_host else None
         if tool is not None:
             approver = tool.approve
         embedded = Embedded(
@@ -249,7 +249,7 @@ class HostSession(OpenSession):
             mirror=self._mirror,
         )  # fmt: skip
         agent = build_agent(
-            options, self.run_env, layers, approver, print_warning,
+            config, self.run_env, layers, approver, print_warning,
             asker=asker, embedded=embedded,
         )  # fmt: skip
         self._agent = agent
@@ -331,12 +331,12 @@ class HostSession(OpenSession):
             return without_model(str(error))
 
     def clear(self) -> None:
-        """Start a new conversation with the same options, in a new session."""
-        old, options = self.agent, self._initialized.change(self.setup.options)
+        """Start a new conversation with the same configuration, in a new session."""
+        old, config = self.agent, self._initialized.change(self.setup.config)
         model, mode = old.conversation.options.label, old.policy.mode
         old.close("clear")
         self.messages.clear()
-        self._build(options.replace(resume=None, continue_=False, fork_session=False, session_id=None, model=model))
+        self._build(config.replace(resume=None, latest=False, fork=False, session_id=None, model=model))
         self.agent.policy.mode = mode
         self.agent.conversation.mark_cleared()
         if self._stream is not None:

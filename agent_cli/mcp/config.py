@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json, nearest_key_hint
-from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import McpServer
 from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
 from agent_cli.core.user_text import begins_json_object, decode_user_text
@@ -90,27 +90,25 @@ class DeclaredServer(Value, tag="Found"):
         return f"{name}={shorten(str(value), 1_000)}" if self.scope == "project" else name
 
 
-def find_servers(
-    options: RunOptions, run_env: RunEnvironment, layers: Layers
-) -> tuple[list[DeclaredServer], list[str]]:
-    """Return the servers, and problems with declarations. Raises UsageError for an invalid --mcp-config."""
+def find_servers(config: Config, run_env: RunEnvironment, layers: Layers) -> tuple[list[DeclaredServer], list[str]]:
+    """Return the servers, and problems with declarations. Raises UsageError for invalid ones of `Config.servers`."""
     found: list[DeclaredServer] = []
     problems: list[str] = []
-    for text in options.mcp_config:
-        found += _servers_from_option(text, problems)
-    if not options.strict_mcp_config:
+    for text in config.servers:
+        found += _given_servers(text, config.name_of("servers"), problems)
+    if not config.only_these_servers:
         for from_user in (True, False):
             scope: Scope = "user" if from_user else "project"
             # If two layers declare a server, the later one wins, as with every setting.
             latest = {d.name: d for d in layers.servers if d.from_user == from_user}
             found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
-        if reads_source(options, "project") and layers.trust.trusted and run_env.root != run_env.home:
+        if config.reads("project") and layers.trust.trusted and run_env.root != run_env.home:
             found += read_project(run_env.root, lambda: _project_file(run_env.root, problems))
     servers: dict[str, DeclaredServer] = {}
     for server in found:
         if why := declaration_problem(server):
             if server.scope == "given":
-                raise UsageError(f"--mcp-config: {why}")
+                raise UsageError(f"{config.name_of('servers')}: {why}")
             problems.append(f"{server.source}: {why}; it was left out")
         elif why := layers.managed.refuses_server(server.name, server.line):
             problems.append(f"{server.source}: the MCP server {server.name} was left out: {why}")
@@ -133,9 +131,12 @@ def servers_of_host(names: Iterable[str], known: Iterable[str] = ()) -> list[Dec
     return found
 
 
-def _servers_from_option(text: str, notes: list[str]) -> list[DeclaredServer]:
-    """Return the servers of one --mcp-config. Raises UsageError. notes: receives what is ignored."""
-    source = "--mcp-config"
+def _given_servers(text: str, called: str, notes: list[str]) -> list[DeclaredServer]:
+    """Return the servers of a file or text of the caller. Raises UsageError.
+
+    called: what the caller calls it. notes: receives what is ignored.
+    """
+    source = called
     if not begins_json_object(text):
         path = Path(os.path.expanduser(text))
         source = str(path)
@@ -143,11 +144,11 @@ def _servers_from_option(text: str, notes: list[str]) -> list[DeclaredServer]:
             text = decode_user_text(read_regular(path, MAX_BYTES))
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise UsageError(f"--mcp-config: {path}: {why}") from None
+            raise UsageError(f"{called}: {path}: {why}") from None
     problems: list[str] = []
     found = read_json(text, source, "given", problems, notes)
     if problems:
-        raise UsageError(problems[0] if problems[0].startswith("--mcp-config") else f"--mcp-config: {problems[0]}")
+        raise UsageError(problems[0] if problems[0].startswith(called) else f"{called}: {problems[0]}")
     return found
 
 

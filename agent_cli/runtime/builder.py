@@ -1,4 +1,4 @@
-"""Build the object graph: options and settings in, a conversation ready to run out.
+"""Build the object graph: configuration and settings in, a conversation ready to run out.
 
 Nothing here prints or decides how a run looks; the front ends do. User errors are `UsageError`s: one sentence, exit 2.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings, TurnSettings
 from agent_cli.core.decisions import Approver, Asker, defer
 from agent_cli.core.events import SessionNamed
@@ -105,7 +105,7 @@ _PARALLEL_SUBAGENTS = 4
 
 
 def build_agent(
-    options: RunOptions,
+    config: Config,
     run_env: RunEnvironment,
     layers: Layers,
     approver: Approver,
@@ -119,15 +119,15 @@ def build_agent(
     """Build an agent for one run. Raises UsageError.
 
     attended: a user is present. embedded: additions of the embedding program.
-    opened: the session to resume; by default, that of the options is opened.
+    opened: the session to resume; by default, that of the configuration is opened.
     """
     settings = layers.settings()
     if layers.env:
         run_env = run_env.replace(env={**run_env.env, **layers.env})
     check_mode(settings.permissions.mode, run_env.env, layers.managed)
-    if options.agent:
-        settings = with_agent(options, run_env, layers, settings, embedded)
-    build = _Build(options, run_env, layers, settings, warn, embedded, attended=attended)
+    if config.agent:
+        settings = with_agent(config, run_env, layers, settings, embedded)
+    build = _Build(config, run_env, layers, settings, warn, embedded, attended=attended)
     build.open_session(opened)
     build.load_extensions()
     build.choose_tools()
@@ -147,7 +147,7 @@ class _Build:
 
     def __init__(
         self,
-        options: RunOptions,
+        config: Config,
         run_env: RunEnvironment,
         layers: Layers,
         settings: Settings,
@@ -156,11 +156,11 @@ class _Build:
         *,
         attended: bool,
     ) -> None:
-        self.options, self.run_env, self.layers, self.settings = options, run_env, layers, settings
+        self.config, self.run_env, self.layers, self.settings = config, run_env, layers, settings
         self.warn, self.embedded, self.attended = warn, embedded, attended
-        self.answered = attended or embedded.approves or options.on_ask == "suspend"
+        self.answered = attended or embedded.approves or config.on_ask == "suspend"
         self.can_ask = self.answered or embedded.answers
-        self.servers = make_servers(options, run_env, layers, settings, warn, embedded.host)
+        self.servers = make_servers(config, run_env, layers, settings, warn, embedded.host)
         self.store = SessionStore(state_folder(run_env.env), run_env.root)
         self.guards: list[Guard] = []
         self.transcript: SessionTranscript | None = None
@@ -169,14 +169,14 @@ class _Build:
     def open_session(self, opened: OpenedSession | None) -> None:
         """Read the session to resume, if there is one, and choose the model."""
         opened = opened or open_resumed(
-            self.options, self.settings, self.run_env, self.layers, self.warn, attended=self.attended
+            self.config, self.settings, self.run_env, self.layers, self.warn, attended=self.attended
         )
-        self.options, self.log, self.restored = opened.options, opened.log, opened.restored
-        if self.restored is not None and self.options.fork_session:
+        self.config, self.log, self.restored = opened.config, opened.log, opened.restored
+        if self.restored is not None and self.config.fork:
             self.restored = moved_project.with_new_paths(self.restored, self.run_env.root)
         known = self.restored is not None and not self.restored.rebuilt
         self.old = self.restored.header if self.restored is not None and known else None
-        name = model_name(self.options, self.settings, self.restored)
+        name = model_name(self.config, self.settings, self.restored)
         try:
             self.chosen = ChosenModel(name, self.settings, self.run_env)
         except UsageError:
@@ -191,7 +191,7 @@ class _Build:
         settings, layers, run_env = self.settings, self.layers, self.run_env
         # Git works meanwhile.
         self.repository = RepositoryState(run_env, layers) if self.old is None else None
-        self.added = load_extensions(self.options, run_env, layers, settings, self.warn)
+        self.added = load_extensions(self.config, run_env, layers, settings, self.warn)
         self.added.embed(self.embedded)
         workspace = make_workspace(run_env, settings, self.added.readable_folders())
         self.context, self.policy = make_context(
@@ -200,7 +200,7 @@ class _Build:
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
         )  # fmt: skip
         self.attached = attach_images(
-            self.options.image, workspace, self.chosen.resolved.name, self.context.input_modalities
+            self.config.images, workspace, self.chosen.resolved.name, self.context.input_modalities
         )
 
     def choose_tools(self) -> None:
@@ -211,11 +211,11 @@ class _Build:
         )  # fmt: skip
         warn_unknown_rules(self.layers.rules, [*self.added.tools, *self.embedded.tools], self.warn)
         self.tools = self.offered
-        if self.options.json_schema is not None:
-            self.tools = [*self.offered, structured_output.StructuredOutput(_schema(self.options.json_schema))]
+        if self.config.schema is not None:
+            self.tools = [*self.offered, structured_output.StructuredOutput(_schema(self.config))]
             self.guards.append(structured_output.answer_guard)
         self.table = ToolTable(self.tools, self.embedded.tool_aliases)
-        self.memory = _load_memory(self.options, self.run_env, self.layers, self.settings, self.context, self.warn)
+        self.memory = _load_memory(self.config, self.run_env, self.layers, self.settings, self.context, self.warn)
 
     def make_header(self) -> None:
         """Make the header of the session, open its log, and give the tools what they knew."""
@@ -227,16 +227,16 @@ class _Build:
             self.can_ask,
             lambda: (self.repository or RepositoryState(self.run_env, self.layers)).text(),
             lambda: working_files(context),
-            active_style(self.options, self.run_env, self.layers, settings, self.warn) if self.old is None else "",
+            active_style(self.config, self.run_env, self.layers, settings, self.warn) if self.old is None else "",
         )
         self.header = make_header(
-            self.options, self.run_env, self.chosen.resolved, self.offered, restored,
+            self.config, self.run_env, self.chosen.resolved, self.offered, restored,
             lambda: system_prompt(facts, settings, self.memory),  # made only where it is needed
             answered=self.can_ask, small=self.small,
         )  # fmt: skip
         if self.log is not None and restored is not None and restored.rebuilt:
             self.log.put_header(self.header)
-        self.log = self.log or new_log(settings, self.store, self.header, restored, self.warn)
+        self.log = self.log or new_log(self.config, settings, self.store, self.header, restored, self.warn)
         if self.log is not None:
             _keep_results(context, settings, self.store, self.header, self.log)
         if restored is not None:
@@ -246,12 +246,12 @@ class _Build:
         """Open the client of the model, or that of a recording."""
         chosen, settings, model = self.chosen, self.settings, self.chosen.resolved
         self.lazy: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
-        if self.options.record or model.recording:
-            exchange = recording.open_exchange(self.options.record, chosen, settings, self.run_env)
+        if self.config.record or model.recording:
+            exchange = recording.open_exchange(self.config.record, chosen, settings, self.run_env)
             client, self.lazy = exchange.client(), exchange.lazy_model
         else:
             client = open_client(model, settings, chosen.window)
-        self.debug_log = open_debug(model, self.run_env, self.options, self.header.session_id, self.warn)
+        self.debug_log = open_debug(model, self.run_env, self.config, self.header.session_id, self.warn)
         client = log_requests(client, self.debug_log)
         self.handle = model_handle(model, chosen.info, settings, client, chosen.window)
         self.state = _conversation_state(self.restored)
@@ -260,14 +260,14 @@ class _Build:
     def keep_transcript(self) -> None:
         """Begin the transcript that hooks and hosts read, and the IDs of messages, where they are wanted."""
         hooks = active_hooks(self.settings, self.layers) or self.embedded.hooks or self.added.has_hooks
-        wanted = hooks or self.settings.transcript == "claude" or self.options.hosted
+        wanted = hooks or self.settings.transcript == "claude" or self.config.hosted
         if self.log is not None and wanted:
             self.transcript = transcripts.make_transcript(
-                self.options, self.settings, self.run_env, self.header, self.log, self.warn, self.embedded.mirror
+                self.config, self.settings, self.run_env, self.header, self.log, self.warn, self.embedded.mirror
             )
             if self.transcript is not None:
                 self.state.agent_transcript = self.transcript.of_subagent
-        if self.options.output_format == "stream-json":
+        if self.config.message_ids:
             counts = transcripts.message_counts(self.header, self.restored, self.log)
             self.ids = message_ids.MessageIds(self.header.session_id, counts)
 
@@ -296,7 +296,7 @@ class _Build:
             verify=settings.verify,
             asker=asker,
             attended=self.attended,
-            save_rule=rule_saver(self.options, run_env, layers) if self.answered else None,
+            save_rule=rule_saver(self.config, run_env, layers) if self.answered else None,
             report=lambda error: write_crash_report(error, run_env.env),
             watch=checkpoint_keeper(run_env, settings, self.header.session_id),
             hooks=make_hooks(
@@ -313,7 +313,7 @@ class _Build:
         self.commands = commands = LiveMapping(self.added.commands)
         specs = tool_specs(self.tools, context, small=self.small)
         # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
-        resumed_by = self.options.replace(on_ask="suspend") if self.attended else self.options
+        resumed_by = self.config.replace(on_ask="suspend") if self.attended else self.config
         saved = resume_payload(resumed_by, self.run_env, settings, self.layers.trust)
         notes = (
             session_change.notes(header, restored, self.memory, self.run_env, self.layers, answered=self.can_ask)
@@ -329,7 +329,7 @@ class _Build:
             attached=self.attached,
             notes=[*notes],
             plans=restored.plans if restored is not None else (),
-            origin=session_origin(self.options, settings, restored),
+            origin=session_origin(self.config, settings, restored),
             plan_workflow=self.embedded.plan_workflow,
             command_source=lambda name: command_source(name, commands),
             **calls_left_open(restored),
@@ -347,7 +347,7 @@ class _Build:
             conversation, self.run_env, self.layers, self.settings, self.chosen, self.header, self.log, self.restored,
             self.added, self.commands, self.memory, joined, self.transcript, self.ids,
         )  # fmt: skip
-        if self.options.name and (name := sanitize_title(self.options.name)):
+        if self.config.name and (name := sanitize_title(self.config.name)):
             agent.rename(SessionNamed(name))
         if joined is not None and not self.attended and self.embedded.waits:
             try:
@@ -359,7 +359,7 @@ class _Build:
 
 
 def open_resumed(
-    options: RunOptions,
+    config: Config,
     settings: Settings,
     run_env: RunEnvironment,
     layers: Layers,
@@ -367,16 +367,16 @@ def open_resumed(
     *,
     attended: bool = False,
 ) -> OpenedSession:
-    """Open the session that the options resume, if any. Raises UsageError. attended: a user is present."""
+    """Open the session that the configuration resumes, if any. Raises UsageError. attended: a user is present."""
     store = SessionStore(state_folder({**run_env.env, **layers.env}), run_env.root)
-    if options.continue_ or options.resume:
-        options = moved_project.follow_moved_project(options, store, run_env, layers, warn)
+    if config.latest or config.resume:
+        config = moved_project.follow_moved_project(config, store, run_env, layers, warn)
     patience = ATTENDED_LOCK_WAIT_SECONDS if attended else LOCK_WAIT_SECONDS
-    return OpenedSession(options, *open_session(options, settings, store, warn, patience, run_env))
+    return OpenedSession(config, *open_session(config, settings, store, warn, patience, run_env))
 
 
 def _load_memory(
-    options: RunOptions,
+    config: Config,
     run_env: RunEnvironment,
     layers: Layers,
     settings: Settings,
@@ -384,9 +384,9 @@ def _load_memory(
     warn: Callable[[str], None],
 ) -> Memory:
     """Load the memory files; those of subfolders are read when tools touch these."""
-    if options.bare:
+    if config.bare:
         return Memory()
-    sources = memory_sources(run_env, settings, layers.trust, context.readable, options)
+    sources = memory_sources(run_env, settings, layers.trust, context.readable, config)
     memory = load_memory(sources)
     context.nested_memory = NestedMemory(sources, memory) if sources.project else None
     for cut in memory.cuts:
@@ -436,11 +436,11 @@ def calls_left_open(restored: Restored | None) -> dict[str, Any]:
     return found
 
 
-def _schema(text: str) -> dict[str, Any]:
+def _schema(config: Config) -> dict[str, Any]:
     try:
-        return structured_output.read_schema(text)
+        return structured_output.read_schema(config.schema or "")
     except ValueError as error:
-        raise UsageError(f"--json-schema: {error}") from None
+        raise UsageError(f"{config.name_of('schema')}: {error}") from None
 
 
 def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs: tuple[ToolSpec, ...]) -> TurnOptions:
@@ -460,16 +460,16 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     return TurnOptions(**{**shared, **fixed})
 
 
-def resume_payload(options: RunOptions, run_env: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:
+def resume_payload(config: Config, run_env: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:
     """Return what a suspended turn is resumed with, as JSON data; the rules are added when the turn starts."""
     return {
         "settings": to_json(settings),
-        "mcp_config": [c for c in options.mcp_config if not c.lstrip().startswith("{")],
-        "strict_mcp_config": options.strict_mcp_config,
+        "mcp_config": [c for c in config.servers if not c.lstrip().startswith("{")],
+        "strict_mcp_config": config.only_these_servers,
         "cwd": str(run_env.cwd),
         "root": str(run_env.root),
-        "on_ask": options.on_ask,
-        "bare": options.bare,
-        "trust": options.trust and trust.trusted,
-        "json_schema": options.json_schema,
+        "on_ask": config.on_ask,
+        "bare": config.bare,
+        "trust": config.trust and trust.trusted,
+        "json_schema": config.schema,
     }

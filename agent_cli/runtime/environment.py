@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file, add_json_settings, notices, overrides
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Declared, Layers, Origin, home_folder
 from agent_cli.config.parsing import SettingsError, as_ignored, from_environment
 from agent_cli.config.policy import NO_POLICY, ManagedPolicy, read_policy
 from agent_cli.config.prompts import workspace_root
-from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
 from agent_cli.config.schema import Settings
-from agent_cli.core.rules import RuleError, Trust
+from agent_cli.core.rules import RuleError, RuleList, Trust, split_rules
 from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
 from agent_cli.core.user_text import begins_json_object
 from agent_cli.memory.files import Sources, user_folders
@@ -29,6 +28,10 @@ if TYPE_CHECKING:
     from agent_cli.plugins.manifest import Plugin
 
 with lazy_imports():
+    from agent_cli.config import (
+        claude_settings,  # only if there are files
+        rule_lists,  # only for rules of the caller
+    )
     from agent_cli.extensions import front_hooks  # of a project that is not trusted
     from agent_cli.permissions import (
         command_rules,  # few rules have examples
@@ -59,7 +62,7 @@ def find_environment(env: Mapping[str, str], folder: str | os.PathLike[str] | No
     return RunEnvironment(cwd, workspace_root(cwd, home), home, env)
 
 
-def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[str] | None = None) -> Layers:
+def read_settings(config: Config, run_env: RunEnvironment, mistakes: list[str] | None = None) -> Layers:
     """Read all layers in order, the project's as far as it is trusted. Raises UsageError.
 
     mistakes: collects errors in files and variables instead of raising them; the rest is read.
@@ -69,36 +72,35 @@ def read_settings(options: RunOptions, run_env: RunEnvironment, mistakes: list[s
     def read() -> Layers:
         if mistakes is not None:
             del mistakes[earlier:]
-        return _read_layers(options, run_env, mistakes)
+        return _read_layers(config, run_env, mistakes)
 
-    return read() if options.bare else read_project(run_env.root, read)
+    return read() if config.bare else read_project(run_env.root, read)
 
 
-def _read_layers(options: RunOptions, run_env: RunEnvironment, mistakes: list[str] | None) -> Layers:
+def _read_layers(config: Config, run_env: RunEnvironment, mistakes: list[str] | None) -> Layers:
     layers = Layers(mistakes)
     try:
-        _check_sources(options)
-        layers.managed = read_policy(run_env.env, options.managed_settings)
-        if not options.bare:
-            if reads_source(options, "user"):
+        layers.managed = read_policy(run_env.env, config.managed, called=config.name_of("managed"))
+        if not config.bare:
+            if config.reads("user"):
                 _add_user_files(layers, run_env)
-            by_flag = options.trust or (options.setting_sources is not None and reads_source(options, "project"))
-            evaluate_project_trust(layers, run_env, _trusted(layers, options, run_env), by_flag=by_flag)
+            by_flag = config.trust or (config.sources is not None and config.reads("project"))
+            evaluate_project_trust(layers, run_env, _trusted(layers, config, run_env), by_flag=by_flag)
             if run_env.root != run_env.home:
-                _add_project(layers, options, run_env)
+                _add_project(layers, config, run_env)
         if layers.project_env:
             addresses.withhold_addresses(layers, layers.project_env)
-        for text in options.settings:
-            _add_settings_option(layers, text, run_env)
-        if options.profile is not None:
-            layers.use_profile(options.profile)
+        for given in config.settings:
+            _add_given(layers, given, config.name_of("settings"), run_env)
+        if config.profile is not None:
+            layers.use_profile(config.profile)
         if from_env := from_environment(run_env.env, mistakes):
             layers.add(from_env, "the environment", run_env.root)
-        add_flags(layers, options, run_env)
-        if options.managed_settings and layers.managed.notes:
+        add_overrides(layers, config, run_env)
+        if config.managed and layers.managed.notes:
             keys = shorten(", ".join(layers.managed.notes), 200)
-            layers.ignored.append(f"--managed-settings can only restrict, so this has no effect: {keys}")
-        layers.ignored += notices(options)
+            layers.ignored.append(f"{config.name_of('managed')} can only restrict, so this has no effect: {keys}")
+        layers.ignored += config.notices
         if layers.addresses:
             addresses.report_addresses(layers, run_env)
         _use_key_helper(layers)
@@ -106,27 +108,37 @@ def _read_layers(options: RunOptions, run_env: RunEnvironment, mistakes: list[st
             layers.add({"save_sessions": False}, "the missing home folder", run_env.root)
             layers.ignored.append("There is no home folder, so this session is not saved")
         _add_policy(layers, run_env)
-        _check_bypass(layers, options)
-        _add_plugins(layers, options, run_env)
+        _check_bypass(layers, config)
+        _add_plugins(layers, config, run_env)
         _check_examples(layers, run_env)
     except (SettingsError, RuleError) as error:
         raise UsageError(str(error)) from None
     return layers
 
 
-def _check_sources(options: RunOptions) -> None:
-    """Raise SettingsError for a name in --setting-sources that is not known."""
-    for name in (options.setting_sources or "").split(","):
-        if name.strip() not in ("", *SOURCES):
-            raise SettingsError(f"--setting-sources: {name.strip()} is not one of {', '.join(SOURCES)}")
-
-
 def _add_user_files(layers: Layers, run_env: RunEnvironment) -> None:
     if run_env.home is not None:
         folder = Path(run_env.env.get("CLAUDE_CONFIG_DIR") or run_env.home / ".claude")
-        add_claude_settings(layers, folder / "settings.json", "user", run_env.env)
-        add_hooks_file(layers, run_env.home / ".agent/hooks.json", "user")
+        if _may_exist(folder / "settings.json"):
+            claude_settings.add_claude_settings(layers, folder / "settings.json", "user", run_env.env)
+        _add_hooks_file(layers, run_env.home, "user")
         layers.add_file(run_env.home / ".agentrc", "user")
+
+
+def _add_hooks_file(layers: Layers, base: Path, origin: Origin) -> None:
+    if _may_exist(base / ".agent/hooks.json"):
+        claude_settings.add_hooks_file(layers, base / ".agent/hooks.json", origin)
+
+
+def _may_exist(path: Path) -> bool:
+    """Return True if there is a file, or that cannot be seen."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def evaluate_project_trust(layers: Layers, run_env: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
@@ -144,7 +156,7 @@ def evaluate_project_trust(layers: Layers, run_env: RunEnvironment, patterns: It
         layers.ignored.append(problem)
 
 
-def _add_project(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> None:
+def _add_project(layers: Layers, config: Config, run_env: RunEnvironment) -> None:
     """Read the project's files with the rights that its trust gives them.
 
     Errors in files of an untrusted project do not keep the program from starting: they are reported, the rest is read.
@@ -153,13 +165,14 @@ def _add_project(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
     collected = layers.mistakes
     if voice == "project" and collected is None:
         layers.mistakes = []
-    sources = [source for source in ("project", "local") if reads_source(options, source)]
+    sources = [source for source in ("project", "local") if config.reads(source)]
     for source in sources:
         name = "settings.json" if source == "project" else "settings.local.json"
-        add_claude_settings(layers, run_env.root / ".claude" / name, voice, run_env.env)
+        if _may_exist(run_env.root / ".claude" / name):
+            claude_settings.add_claude_settings(layers, run_env.root / ".claude" / name, voice, run_env.env)
     if "project" in sources:
-        add_hooks_file(layers, run_env.root / ".agent/hooks.json", voice)
-    named = {os.path.realpath(os.path.expanduser(text)) for text in options.settings}
+        _add_hooks_file(layers, run_env.root, voice)
+    named = {os.path.realpath(os.path.expanduser(text)) for text in config.settings if isinstance(text, str)}
     for source in sources:
         name = ".agentrc" if source == "project" else ".agentrc.local"
         # A file that the caller names is the caller's own, and is read below.
@@ -183,13 +196,13 @@ def _add_project(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
         layers.ignored.append(untrusted_notice(layers))
 
 
-def _trusted(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> tuple[str, ...]:
+def _trusted(layers: Layers, config: Config, run_env: RunEnvironment) -> tuple[str, ...]:
     """Return the patterns of trusted folders from the user's own layers, before the project is read."""
     own = list(layers.settings().trusted)
-    if options.settings:
+    if config.settings:
         named = Layers()
-        for text in options.settings:
-            _add_settings_option(named, text, run_env)
+        for given in config.settings:
+            _add_given(named, given, config.name_of("settings"), run_env)
         own += named.settings().trusted
     return (*own, *from_environment(run_env.env, []).get("trusted", ()))
 
@@ -199,12 +212,12 @@ def memory_sources(
     settings: Settings,
     trust: Trust,
     readable: Callable[[Path], bool] | None,
-    options: RunOptions | None = None,
+    config: Config | None = None,
 ) -> Sources:
     """Return where memory files are searched. readable: returns True if a file may be shown without a question."""
-    options = options or RunOptions()
-    own = user_folders(run_env.home, run_env.env.get("XDG_CONFIG_HOME", "")) if reads_source(options, "user") else ()
-    project = reads_source(options, "project")
+    config = config or Config()
+    own = user_folders(run_env.home, run_env.env.get("XDG_CONFIG_HOME", "")) if config.reads("user") else ()
+    project = config.reads("project")
     return Sources(
         run_env.cwd, run_env.root, settings.memory_files, run_env.home, own, trust.outside, readable, project
     )
@@ -258,22 +271,22 @@ def _add_policy(layers: Layers, run_env: RunEnvironment) -> None:
             layers.add({"permissions": {name: list(rules)}}, f"the policy ({managed.origin})", run_env.root)
 
 
-def _add_plugins(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> None:
+def _add_plugins(layers: Layers, config: Config, run_env: RunEnvironment) -> None:
     """Load the plugins of the user and of the command line: their hooks and servers count as the user's own."""
     found: list[Plugin] = []
     settings = layers.settings()
-    if not options.bare and run_env.home is not None and os.path.lexists(run_env.home / _PLUGINS):
+    if not config.bare and run_env.home is not None and os.path.lexists(run_env.home / _PLUGINS):
         enabled = {**layers.claude_plugins, **settings.enabled_plugins}
         found = store.load_plugins(run_env.home, enabled, layers.managed.refuses_plugin, layers.ignored)
-    if options.plugin_dir or options.plugin_dir_no_mcp:
-        given = [obtain.load_given(text, run_env) for text in options.plugin_dir]
-        given += [obtain.load_given(text, run_env).replace(servers={}) for text in options.plugin_dir_no_mcp]
+    if config.plugins or config.plugins_without_servers:
+        given = [obtain.load_given(text, run_env) for text in config.plugins]
+        given += [obtain.load_given(text, run_env).replace(servers={}) for text in config.plugins_without_servers]
         for plugin in given:
             if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
-                raise UsageError(f"--plugin-dir: {plugin.name}: {why}.")
+                raise UsageError(f"{config.name_of('plugins')}: {plugin.name}: {why}.")
         names = {plugin.name for plugin in given}
         found = [*(plugin for plugin in found if plugin.name not in names), *given]
-    if not options.bare:
+    if not config.bare:
         wanted = [name for name, on in settings.enabled_plugins.items() if on]
         names = {plugin.source for plugin in found} | {plugin.name for plugin in found}
         for name in wanted:
@@ -295,18 +308,18 @@ def _missing_plugin(name: str, markets: Mapping[str, str]) -> str:
     return one_line(f"The settings want the plugin {name}, which was not added: {first}agent plugin add {name}")
 
 
-def _check_bypass(layers: Layers, options: RunOptions) -> None:
+def _check_bypass(layers: Layers, config: Config) -> None:
     """Raise SettingsError for bypassPermissions from anywhere but this very command line; note if it is allowed."""
     origin = layers.origins.get("permissions.mode", "")
-    asked = {"the command line", "--settings", *(str(Path(os.path.expanduser(text))) for text in options.settings)}
+    files = (str(Path(os.path.expanduser(text))) for text in config.settings if isinstance(text, str))
+    asked = {config.origin, config.name_of("settings"), *files}
     if layers.settings().permissions.mode == "bypassPermissions" and origin not in asked:
         raise SettingsError(
             f"{origin}: permissions.mode: bypassPermissions is taken from the command line only, as in "
             "--permission-mode bypassPermissions"
         )
     permissions = layers.settings().permissions
-    flagged = options.dangerously_skip_permissions or options.allow_dangerously_skip_permissions
-    layers.may_bypass = flagged or permissions.allow_bypass or permissions.mode == "bypassPermissions"
+    layers.may_bypass = config.allow_bypass or permissions.allow_bypass or permissions.mode == "bypassPermissions"
 
 
 def _check_examples(layers: Layers, run_env: RunEnvironment) -> None:
@@ -317,22 +330,26 @@ def _check_examples(layers: Layers, run_env: RunEnvironment) -> None:
         raise SettingsError("; ".join(mistakes))
 
 
-def _add_settings_option(layers: Layers, text: str, run_env: RunEnvironment) -> None:
+def _add_given(layers: Layers, text: str | dict[str, Any], called: str, run_env: RunEnvironment) -> None:
+    """Add what the caller gave as settings. called: what the caller calls it. Raises SettingsError."""
+    if isinstance(text, dict):
+        layers.add(text, called, run_env.root)
+        return
     if begins_json_object(text):
-        add_json_settings(layers, text, "--settings", run_env.root)
+        claude_settings.add_json_settings(layers, text, called, run_env.root)
         return
     if "\n" in text or "=" in text:
-        layers.add_text(text, "--settings", run_env.root)
+        layers.add_text(text, called, run_env.root)
         return
     path = Path(os.path.expanduser(text))
     if not os.path.isfile(path):  # noqa: PTH113 - the method raises where a parent is closed
-        raise SettingsError(f"--settings: there is no file {text}")
+        raise SettingsError(f"{called}: there is no file {text}")
     if path.suffix == ".json":
         try:
             found = layers.text_of(path, "user")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        add_json_settings(layers, found or "{}", str(path), path.parent)
+        claude_settings.add_json_settings(layers, found or "{}", str(path), path.parent)
         return
     layers.add_file(path, "user")
 
@@ -346,13 +363,36 @@ def _use_key_helper(layers: Layers) -> None:
         layers.add({"key_command": command}, source, Path())
 
 
-def add_flags(layers: Layers, options: RunOptions, run_env: RunEnvironment) -> None:
-    """Add the settings and rules of the command line. Raises UsageError."""
+def add_overrides(layers: Layers, config: Config, run_env: RunEnvironment) -> None:
+    """Add the settings and rules that the caller set. Raises UsageError."""
     try:
-        for flag, data in overrides(options):
-            layers.add(data, flag, run_env.root)
+        for kind in ("allow", "ask", "deny"):
+            if rules := _rules(config, kind):
+                layers.add({"permissions": {kind: rules}}, config.name_of(kind), run_env.root)
+        layers.add(_overrides(config), config.origin, run_env.root)
     except (SettingsError, RuleError) as error:
         raise UsageError(str(error)) from None
+
+
+def _rules(config: Config, kind: RuleList) -> list[str]:
+    """Return the rules of a kind that the caller set, one by one. Raises RuleError."""
+    texts = getattr(config, kind)
+    listed = rule_lists.rule_list(texts) if texts else None
+    try:
+        return [rule for text in listed or () for rule in split_rules(text)]
+    except RuleError as error:
+        raise RuleError(f"{config.name_of(kind)}: {error}") from None
+
+
+def _overrides(config: Config) -> dict[str, Any]:
+    """Return the settings that the caller set, without rules."""
+    data = dict(config.overrides)
+    if config.model and config.model != "default":  # else that of the settings, or the first one found
+        data["model"] = config.model
+    permissions: dict[str, Any] = {"mode": config.mode} if config.mode else {}
+    if config.folders:
+        permissions["additional_directories"] = [str(Path(os.path.expanduser(d)).resolve()) for d in config.folders]
+    return data | ({"permissions": permissions} if permissions else {})
 
 
 def check_mode(

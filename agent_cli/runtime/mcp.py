@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.rules import Rule, names_tool
 from agent_cli.core.run_environment import RunEnvironment
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.mcp import approvals as mcp_approvals
-    from agent_cli.mcp import config, manager, server_state, tools
+    from agent_cli.mcp import config as mcp_config
+    from agent_cli.mcp import manager, server_state, tools
     from agent_tools import secret_patterns
     from agent_tools.shell import state as shell_env  # with the shell
 
@@ -39,16 +40,16 @@ STATUS_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending
          "login": "needs-auth"}  # fmt: skip
 
 
-def declares_servers(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> bool:
+def declares_servers(config: Config, run_env: RunEnvironment, layers: Layers) -> bool:
     """Return True if any server may be declared; for a run without servers this is the only cost."""
-    if options.mcp_config or (layers.servers and not options.strict_mcp_config):
+    if config.servers or (layers.servers and not config.only_these_servers):
         return True
-    user_only = not reads_source(options, "project") or options.strict_mcp_config or not layers.trust.trusted
+    user_only = not config.reads("project") or config.only_these_servers or not layers.trust.trusted
     return not user_only and os.path.lexists(run_env.root / ".mcp.json")
 
 
 def make_servers(
-    options: RunOptions,
+    config: Config,
     run_env: RunEnvironment,
     layers: Layers,
     settings: Settings,
@@ -59,20 +60,20 @@ def make_servers(
 
     host: the host process, which may have servers, or add some later.
     """
-    if host is None and not declares_servers(options, run_env, layers):
+    if host is None and not declares_servers(config, run_env, layers):
         return None
-    found, problems = config.find_servers(options, run_env, layers)
+    found, problems = mcp_config.find_servers(config, run_env, layers)
     for problem in problems:
         warn(problem)
     if host is not None:
-        found = [*found, *config.servers_of_host(host.names, {server.name for server in found})]
+        found = [*found, *mcp_config.servers_of_host(host.names, {server.name for server in found})]
     elif not found:
         return None
-    return manager.Servers(found, make_setup(options, run_env, settings, warn, host), settings.mcp.disabled)
+    return manager.Servers(found, make_setup(config, run_env, settings, warn, host), settings.mcp.disabled)
 
 
 def make_setup(
-    options: RunOptions,
+    config: Config,
     run_env: RunEnvironment,
     settings: Settings,
     warn: Callable[[str], None],
@@ -87,7 +88,7 @@ def make_setup(
         roots=(run_env.root, *extra),
         logs=state_folder(run_env.env) / "mcp-logs" if settings.save_sessions else None,
         approvals=lambda: approvals_of(run_env, warn),
-        trusted_for_run=options.trust,
+        trusted_for_run=config.trust,
         start_timeout=settings.mcp.start_timeout,
         call_timeout=settings.mcp.call_timeout,
         logins=logins_folder(run_env),
@@ -111,11 +112,11 @@ def server_environment(run_env: RunEnvironment, settings: Settings) -> dict[str,
     return {name: value for name, value in env.items() if name not in shell_env.STARTUP_VARIABLES}
 
 
-def unapproved(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
+def unapproved(config: Config, run_env: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
     """Return the project's servers that need the user's approval, each with why. Raises UsageError."""
-    if options.trust or not declares_servers(options, run_env, layers):
+    if config.trust or not declares_servers(config, run_env, layers):
         return []
-    found, _ = config.find_servers(options, run_env, layers)
+    found, _ = mcp_config.find_servers(config, run_env, layers)
     off = layers.settings().mcp.disabled
     approvals = approvals_of(run_env)
     active = [f for f in found if f.name not in off and not f.server.disabled]

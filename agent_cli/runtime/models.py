@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.config.schema import ProviderSettings, Settings
 from agent_cli.core.modes import Effort
 from agent_cli.core.results import Failure, Usage
@@ -364,26 +364,28 @@ def _betas(model: ResolvedModel, settings: Settings) -> dict[str, str]:
 
 
 def open_debug(
-    model: ResolvedModel, run_env: RunEnvironment, options: RunOptions, session_id: str, warn: Callable[[str], None]
+    model: ResolvedModel, run_env: RunEnvironment, config: Config, session_id: str, warn: Callable[[str], None]
 ) -> debug.DebugLog | None:
-    """Return the log of --debug, without secrets; None if it is not requested."""
-    if not (options.debug or options.debug_filter or options.debug_file or options.debug_to_stderr):
+    """Return the log of `Config.debug`, without secrets; None if it is not requested."""
+    options = config.debug
+    if options is None:
         return None
-    categories = debug.debug_categories(options.debug_filter)
+    categories = debug.debug_categories(options.categories)
     if not categories:
-        warn(f"--debug {options.debug_filter}: nothing is written; choose from {', '.join(debug.CATEGORIES)}")
+        known = ", ".join(debug.CATEGORIES)
+        warn(f"{config.name_of('debug')} {options.categories}: nothing is written; choose from {known}")
         return None
     secrets = redact.Redactor(run_env.env, model.api_key.reveal() if model.api_key else "")
-    if options.debug_to_stderr and not options.debug_file:
+    if options.to_stderr and not options.file:
         return debug.DebugLog(None, secrets, categories)
     folder = state_folder(run_env.env) / "debug"
-    path = Path(os.path.expanduser(options.debug_file)) if options.debug_file else folder / f"{session_id}.jsonl"
+    path = Path(os.path.expanduser(options.file)) if options.file else folder / f"{session_id}.jsonl"
     try:
-        if not options.debug_file:
+        if not options.file:
             private_folder(folder)
         os.close(debug.open_debug_log(path))
     except OSError as error:
-        raise UsageError(f"--debug: cannot write to {path}: {error.strerror or error}.") from None
+        raise UsageError(f"{config.name_of('debug')}: cannot write to {path}: {error.strerror or error}.") from None
     what = "requests, responses, calls and hooks"
     if categories != {*debug.CATEGORIES}:
         what = " and ".join({"api": "requests and responses", "tools": "calls"}.get(c, c) for c in sorted(categories))

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.permissions import git_use
@@ -25,16 +25,16 @@ _NOT_RUN = "Not run: the folder of the project was renamed. Call it again if it 
 
 
 def follow_moved_project(
-    options: RunOptions, store: SessionStore, run_env: RunEnvironment, layers: Layers, warn: Callable[[str], None]
-) -> RunOptions:
-    """Return options that continue here, as a copy, a session of this repository from a folder that is gone.
+    config: Config, store: SessionStore, run_env: RunEnvironment, layers: Layers, warn: Callable[[str], None]
+) -> Config:
+    """Return a configuration that continues here, as a copy, a session of this repository from a folder that is gone.
 
-    Other options are returned unchanged: those that resume nothing, or a session of this project. The copy has neither
+    Any other is returned unchanged: one that resumes nothing, or a session of this project. The copy has neither
     the trust nor the grants of the old folder, and calls that waited for approval are closed.
     """
-    wanted = options.resume or ""
-    if options.fork_session or wanted == PICK_SESSION or not (wanted or options.continue_) or _is_here(options, store):
-        return options
+    wanted = config.resume or ""
+    if config.fork or not config.resumes or _is_here(config, store):
+        return config
     for path in _candidates(store, wanted):
         header = header_of(path)
         root = str(header.get("root", ""))
@@ -45,14 +45,14 @@ def follow_moved_project(
         ):
             continue
         if copy := next((p for p in session_files(store.folder) if header_of(p).get("forked_from") == path.stem), None):
-            return options.replace(continue_=False, resume=copy.stem)
+            return config.replace(latest=False, resume=copy.stem)
         old = SessionStore.at(path.parent)
         for call in pending_calls(old.load(path.stem).history):
             close_stored_call(old, path.stem, call.id, _NOT_RUN)
         how = "another name of this folder" if Path(root).exists() else "a folder that no longer exists"
         warn(f"Continuing session {path.stem[:8]} of {one_line(root)}, {how}.")
-        return options.replace(continue_=False, resume=path.stem, fork_session=True)
-    return options
+        return config.replace(latest=False, resume=path.stem, fork=True)
+    return config
 
 
 def with_new_paths(restored: Restored, root: Path) -> Restored:
@@ -73,10 +73,10 @@ def _is_gone(old: str, root: Path) -> bool:
     return not Path(old).exists() or os.path.realpath(old) == os.path.realpath(root)
 
 
-def _is_here(options: RunOptions, store: SessionStore) -> bool:
+def _is_here(config: Config, store: SessionStore) -> bool:
     try:
-        if options.resume:
-            find_session(store, options.resume)
+        if config.resume:
+            find_session(store, config.resume)
         else:
             store.latest()
     except SessionNotFoundError as error:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import (
     Answer,
@@ -39,7 +39,7 @@ from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.agent import Agent, switch_mode
 from agent_cli.runtime.builder import build_agent, open_resumed
-from agent_cli.runtime.environment import add_flags, check_mode, evaluate_project_trust, read_settings
+from agent_cli.runtime.environment import add_overrides, check_mode, evaluate_project_trust, read_settings
 from agent_cli.runtime.session import OpenedSession, SessionInUseError
 from agent_cli.runtime.user_decision import UserDecision, take_decision
 from agent_cli.session.files import holder, is_open
@@ -141,7 +141,7 @@ class RecordedApprover:
 
 
 def open_session_agent(
-    options: RunOptions,
+    config: Config,
     run_env: RunEnvironment,
     layers: Layers,
     answerers: Callable[[str], tuple[Approver, Asker]],
@@ -157,16 +157,16 @@ def open_session_agent(
     answerers: returns the approver and the asker, given the saved `--on-ask`; "" if the session does not wait.
     attended, embedded: as in `build_agent`.
     """
-    opened = open_resumed(options, layers.settings(), run_env, layers, warn, attended=attended)
+    opened = open_resumed(config, layers.settings(), run_env, layers, warn, attended=attended)
     try:
         waiting = opened.restored.waiting if opened.restored is not None else None
-        if opened.restored is not None and waiting is not None and options.fork_session:
+        if opened.restored is not None and waiting is not None and config.fork:
             raise _no_copy(opened.restored, run_env)
-        if waiting is not None and waiting.saved and not opened.options.fork_session:
-            return _reopen(opened, run_env, options, answerers, warn, attended, embedded)
+        if waiting is not None and waiting.saved and not opened.config.fork:
+            return _reopen(opened, run_env, config, answerers, warn, attended, embedded)
         approver, asker = answerers("")
         return build_agent(
-            options, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded, opened=opened
+            config, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded, opened=opened
         )
     except BaseException:  # the caller reports the error
         opened.close()
@@ -176,7 +176,7 @@ def open_session_agent(
 def reopen(
     session_id: str,
     run_env: RunEnvironment,
-    options: RunOptions,
+    config: Config,
     answerers: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
     *,
@@ -190,7 +190,7 @@ def reopen(
     answerers: returns the approver and the asker for further questions, given the saved `--on-ask`.
     attended, embedded: as in `build_agent`.
     """
-    resumed = options.replace(resume=session_id, continue_=False)
+    resumed = config.replace(resume=session_id, latest=False)
     try:
         opened = open_resumed(resumed, Settings(), run_env, Layers(), warn, attended=attended)
     except SessionInUseError as busy:
@@ -200,7 +200,7 @@ def reopen(
             f"{busy.where} If a question is open there, answer it there; otherwise try again later."
         ) from None
     try:
-        return _reopen(opened, run_env, options, answerers, warn, attended, embedded)
+        return _reopen(opened, run_env, config, answerers, warn, attended, embedded)
     except BaseException:  # the caller reports the error
         opened.close()
         raise
@@ -209,7 +209,7 @@ def reopen(
 def _reopen(
     opened: OpenedSession,
     run_env: RunEnvironment,
-    options: RunOptions,
+    config: Config,
     answerers: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
     attended: bool,
@@ -221,35 +221,35 @@ def _reopen(
         check_mode(restored.waiting.mode, run_env.env)
     turn = restored.waiting or restored.interrupted
     saved = turn.saved if turn is not None else {}
-    chosen = options.replace(
+    chosen = config.replace(
         resume=restored.header.session_id,
-        continue_=False,
+        latest=False,
         bare=bool(saved.get("bare", False)),
         trust=bool(saved.get("trust", False)),
-        json_schema=saved.get("json_schema"),
-        on_ask=str(saved.get("on_ask", "deny")) if options.on_ask == RunOptions.on_ask else options.on_ask,
-        mcp_config=tuple(saved.get("mcp_config", ())),
-        strict_mcp_config=bool(saved.get("strict_mcp_config", False)),
+        schema=saved.get("json_schema"),
+        on_ask=str(saved.get("on_ask", "deny")) if config.on_ask == Config.on_ask else config.on_ask,
+        servers=tuple(saved.get("mcp_config", ())),
+        only_these_servers=bool(saved.get("strict_mcp_config", False)),
     )
     approver, asker = answerers(chosen.on_ask)
     run_env = saved_environment(saved, run_env)
     layers = saved_layers(saved, run_env)
     if saved:
-        current = read_settings(chosen.replace(managed_settings=options.managed_settings), run_env)
+        current = read_settings(chosen.replace(managed=config.managed), run_env)
         layers.managed, layers.plugins = current.managed, current.plugins
         # Server declarations contain secrets, which are not saved with a turn.
         layers.servers = current.servers
         # Of the rules added since then, only deny rules apply.
         layers.rules += [rule for rule in current.rules if rule.list == "deny" and rule not in layers.rules]
         # The turn keeps its mode: the user is asked under the mode in which the call was made.
-        add_flags(layers, options.replace(permission_mode=None), run_env)
+        add_overrides(layers, config.replace(mode=None), run_env)
         layers.may_bypass = current.may_bypass
     if opened.log is None:
         # It is saved although sessions are not saved now.
         opened = open_resumed(chosen, layers.settings(), run_env, layers, warn, attended=attended)
     agent = build_agent(
         chosen, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded,
-        opened=opened.replace(options=chosen),
+        opened=opened.replace(config=chosen),
     )  # fmt: skip
     if turn is not None:
         restore_suspended(agent, turn, approver, asker)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.prompts import git_branch
-from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, Rewound, SessionNamed
 from agent_cli.core.messages import new_uuid
@@ -47,6 +47,8 @@ LOCK_WAIT_SECONDS = 5.0
 ATTENDED_LOCK_WAIT_SECONDS = 2.0
 
 MAX_TITLE_CHARS = 80
+# Settings that replace the prompt of a resumed session.
+_PROMPTS = {"system_prompt", "append_system_prompt"}
 
 
 class SessionInUseError(UsageError):
@@ -61,10 +63,10 @@ class OpenedSession(Value):
     """The session that a run resumes, read under its lock; without one, both are None.
 
     log: None also for a session that is not saved, or is copied.
-    options: of the run, which may copy the session although the user did not ask for it.
+    config: of the run, which may copy the session although the user did not ask for it.
     """
 
-    options: RunOptions
+    config: Config
     log: SessionLog | None = None
     restored: Restored | None = None
 
@@ -74,22 +76,22 @@ class OpenedSession(Value):
             self.log.close()
 
 
-def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:
+def model_name(config: Config, settings: Settings, restored: Restored | None) -> str | None:
     """Return the model of the command line, else the session's last one, else that of the settings."""
-    if options.model or restored is None:
+    if config.model or restored is None:
         return settings.model
     return restored.model or settings.model
 
 
 def open_session(
-    options: RunOptions,
+    config: Config,
     settings: Settings,
     store: SessionStore,
     warn: Callable[[str], None],
     patience: float = LOCK_WAIT_SECONDS,
     run_env: RunEnvironment | None = None,
 ) -> tuple[SessionLog | None, Restored | None]:
-    """Open the session that the options resume: lock it, then read it. Raises UsageError.
+    """Open the session that the configuration resumes: lock it, then read it. Raises UsageError.
 
     Without such a session, a transcript of Claude Code with that ID is read; it has no log yet.
 
@@ -97,33 +99,34 @@ def open_session(
     run_env: where to look for that transcript; None: nowhere.
     """
     log = None
-    if options.continue_ and options.resume:
-        raise UsageError("--continue resumes the latest session, --resume the one that it names: give one of them.")
-    if options.session_id and not options.fork_session and (options.continue_ or options.resume):
-        raise UsageError("--session-id is the ID of a new session: with --continue or --resume add --fork-session.")
-    if options.resume_session_at is not None and not (options.resume or options.continue_):
-        raise UsageError("--resume-session-at needs the session: give --resume and its ID.")
-    if options.resume_drops_turn is not None and options.resume_session_at is None:
-        raise UsageError("--resume-drops-turn needs --resume-session-at, after which the turn is dropped.")
+    named = config.name_of
+    if config.latest and config.resume:
+        latest, one = named("latest"), named("resume")
+        raise UsageError(f"{latest} resumes the latest session, {one} the one that it names: give one of them.")
+    if config.session_id and not config.fork and (config.latest or config.resume):
+        resumed, new = f"{named('latest')} or {named('resume')}", named("session_id")
+        raise UsageError(f"{new} is the ID of a new session: with {resumed} add {named('fork')}.")
+    if config.resume_at is not None and not (config.resumes):
+        raise UsageError(f"{named('resume_at')} needs the session: give {named('resume')} and its ID.")
+    if config.resume_without is not None and config.resume_at is None:
+        raise UsageError(f"{named('resume_without')} needs {named('resume_at')}, after which the turn is dropped.")
     try:
-        if options.resume == PICK_SESSION:
-            raise UsageError("--resume needs a session's ID, name or text here. See: agent sessions list")
-        if not options.resume and not options.continue_:
+        if not config.resume and not config.latest:
             return None, None
         try:
-            path = _resolve_session(options, store)
+            path = _resolve_session(config, store)
         except SessionNotFoundError:
-            foreign = transcripts.read_foreign(options, run_env) if run_env is not None and options.resume else None
+            foreign = transcripts.read_foreign(config, run_env) if run_env is not None and config.resume else None
             if foreign is None:
                 raise
-            return None, _cut(options, foreign, foreign.uuids)
+            return None, _cut(config, foreign, foreign.uuids)
         store, session_id = SessionStore.at(path.parent), path.stem
-        if settings.save_sessions and not options.fork_session:
+        if settings.save_sessions and not config.fork:
             log = SessionLog(store.path(session_id), warn, os.environ)
             log.acquire(patience)
         restored = store.load(session_id)
-        if options.resume_session_at is not None:
-            restored = _cut(options, restored, entries.uuids_in(path, session_id), store)
+        if config.resume_at is not None:
+            restored = _cut(config, restored, entries.uuids_in(path, session_id), store)
     except (SessionNotFoundError, SessionBusyError) as error:
         if log is not None:
             log.close()
@@ -132,7 +135,7 @@ def open_session(
         raise UsageError(str(error)) from None
     if log is not None:
         log.continue_from(restored.seq, restored.parent)
-        if options.resume_session_at is not None:
+        if config.resume_at is not None:
             log.record(Rewound(len(restored.history), restored.plan))
     if restored.bad:
         what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
@@ -142,29 +145,29 @@ def open_session(
 
 
 def _cut(
-    options: RunOptions, restored: Restored, uuids: Sequence[tuple[str, ...]], store: SessionStore | None = None
+    config: Config, restored: Restored, uuids: Sequence[tuple[str, ...]], store: SessionStore | None = None
 ) -> Restored:
-    """Return the session up to the message of --resume-session-at. Raises SessionNotFoundError.
+    """Return the session up to the message of `Config.resume_at`. Raises SessionNotFoundError.
 
     store: of its log, if it has one.
     """
-    if options.resume_session_at is None:
+    if config.resume_at is None:
         return restored
-    count = entries.messages_to_keep(restored.history, uuids, options.resume_session_at, options.resume_drops_turn)
+    count = entries.messages_to_keep(restored.history, uuids, config.resume_at, config.resume_without)
     if store is not None:
         return store.load(restored.header.session_id, count)
     return restored.replace(history=restored.history[:count], uuids=restored.uuids[:count])
 
 
-def _resolve_session(options: RunOptions, store: SessionStore) -> Path:
+def _resolve_session(config: Config, store: SessionStore) -> Path:
     """Return the log of the session to resume. Raises SessionNotFoundError."""
-    if not options.resume:
+    if not config.resume:
         return store.path(store.latest())
-    return search.find_session(store, options.resume, anywhere=options.fork_session)
+    return search.find_session(store, config.resume, anywhere=config.fork)
 
 
 def make_header(
-    options: RunOptions,
+    config: Config,
     run_env: RunEnvironment,
     model: ResolvedModel,
     tools: list[Tool[Any]],
@@ -180,13 +183,13 @@ def make_header(
     answered: somebody answers questions.
     small: the prompt and tools are those of small models.
     """
-    session_id = _session_id(options.session_id)
+    session_id = _session_id(config)
     if restored is not None and not restored.rebuilt:
         old = restored.header
         changed = {}
-        if options.system_prompt is not None or options.append_system_prompt is not None:
+        if not config.overrides.keys().isdisjoint(_PROMPTS):
             changed["system"] = system()
-        if options.fork_session:
+        if config.fork:
             changed |= {"session_id": session_id, "forked_from": old.session_id}
             if old.root != str(run_env.root):
                 # The session belongs to another project, so its environment does not apply.
@@ -195,7 +198,7 @@ def make_header(
         return old.replace(**changed)
     names = tuple(t.name for t in tools)
     origin = ""
-    if restored is not None and options.fork_session:
+    if restored is not None and config.fork:
         origin = restored.header.session_id
     elif restored is not None:
         session_id = restored.header.session_id
@@ -214,17 +217,23 @@ def make_header(
     )
 
 
-def _session_id(chosen: str | None) -> str:
+def _session_id(config: Config) -> str:
+    chosen = config.session_id
     if chosen is None:
         return new_uuid()
     bare = chosen.replace("-", "").lower()
     if len(bare) != 32 or any(c not in "0123456789abcdef" for c in bare):
-        raise UsageError(f"--session-id: {chosen} is not a UUID.")
+        raise UsageError(f"{config.name_of('session_id')}: {chosen} is not a UUID.")
     return f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
 
 
 def new_log(
-    settings: Settings, store: SessionStore, header: Header, restored: Restored | None, warn: Callable[[str], None]
+    config: Config,
+    settings: Settings,
+    store: SessionStore,
+    header: Header,
+    restored: Restored | None,
+    warn: Callable[[str], None],
 ) -> SessionLog | None:
     """Create the log of a new session or a fork; None if it is not saved. Raises UsageError."""
     if not settings.save_sessions:
@@ -235,20 +244,18 @@ def new_log(
         if restored is not None and restored.name:
             log.record(SessionNamed(f"{restored.name} (copy)" if header.forked_from else restored.name))
     except FileExistsError:
-        raise UsageError(
-            f"--session-id: session {header.session_id} exists already; resume it with --resume."
-        ) from None
+        new, resume = config.name_of("session_id"), config.name_of("resume")
+        raise UsageError(f"{new}: session {header.session_id} exists already; resume it with {resume}.") from None
     return log
 
 
-def session_origin(options: RunOptions, settings: Settings, restored: Restored | None) -> SessionOrigin:
+def session_origin(config: Config, settings: Settings, restored: Restored | None) -> SessionOrigin:
     """Return how the session begins, for its Setup and SessionStart hooks."""
-    setup = "init" if options.init else "maintenance" if options.maintenance else ""
     if restored is None:
-        return SessionOrigin("startup", setup)
-    source = "fork" if options.fork_session else "resume" if restored.history else "startup"
+        return SessionOrigin("startup", config.setup)
+    source = "fork" if config.fork else "resume" if restored.history else "startup"
     idle_since = pending_plans.seconds_of(restored.updated) if restored.updated else None
-    return SessionOrigin(source, setup, idle_since, 3600 if settings.cache_ttl == "1h" else 300)
+    return SessionOrigin(source, config.setup, idle_since, 3600 if settings.cache_ttl == "1h" else 300)
 
 
 def sanitize_title(text: str) -> str:

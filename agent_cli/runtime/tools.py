@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import prompt
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.rules import FOREIGN_TOOLS, KNOWN_TOOLS, Rule, RuleError, read_rule, rule_for
 from agent_cli.core.run_environment import RunEnvironment, UsageError
@@ -121,9 +121,9 @@ def _make_policy(
     )
 
 
-def rule_saver(options: RunOptions, run_env: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
+def rule_saver(config: Config, run_env: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
     """Return the function that saves a rule for the project; None if it would have no effect there."""
-    if options.bare or run_env.root == run_env.home:
+    if config.bare or run_env.root == run_env.home:
         return None
     return saved_settings.saver(layers.trust, state_folder(run_env.env))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.run_environment import RunEnvironment
@@ -82,7 +82,7 @@ class SessionTranscript:
 
 
 def make_transcript(
-    options: RunOptions,
+    config: Config,
     settings: Settings,
     run_env: RunEnvironment,
     header: Header,
@@ -94,19 +94,19 @@ def make_transcript(
 
     mirror: called with the path and the entries of each write, if the options want it.
     """
-    at_once = settings.transcript == "claude" or options.hosted
+    at_once = settings.transcript == "claude" or config.hosted
     if settings.transcript == "off" and not at_once:
         return None
-    mirror = mirror if options.session_mirror else None
+    mirror = mirror if config.mirror else None
     return SessionTranscript(log, header, run_env, warn, mirror, at_once=at_once)
 
 
-def read_foreign(options: RunOptions, run_env: RunEnvironment) -> Restored | None:
+def read_foreign(config: Config, run_env: RunEnvironment) -> Restored | None:
     """Return the session to resume, read from a transcript of Claude Code; None if there is none with that ID.
 
     Raises SessionNotFoundError if it cannot be read, or if it belongs to another folder and is not forked.
     """
-    path = find_foreign(options.resume or "", run_env, anywhere=options.fork_session)
+    path = find_foreign(config.resume or "", run_env, anywhere=config.fork)
     return reader.read_transcript(path, path.stem) if path is not None else None
 
 

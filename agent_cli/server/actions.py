@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import Any
 from starlette.requests import Request
 
 from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.messages import new_uuid
 from agent_cli.core.modes import MODES
@@ -52,20 +51,19 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
         raise RequestRefusedError(404, "project", why)
     folder = _folder_in(project.folder, body.folder)
     _check_mode(hub, body.mode or "")
-    options = RunOptions(
+    budget = {"max_cost": body.budget.cost, "max_rounds": body.budget.rounds, "max_seconds": body.budget.seconds}
+    config = Config(
         model=body.model or None,
-        permission_mode=body.mode or None,
-        allow_dangerously_skip_permissions=hub.options.bypass,
+        mode=body.mode or None,
+        allow_bypass=hub.options.bypass,
         name=one_line(body.name) if body.name else None,
-        max_budget_usd=body.budget.cost,
-        max_turns=body.budget.rounds,
-        settings=(json.dumps({"max_seconds": body.budget.seconds}),) if body.budget.seconds else (),
+        overrides={name: value for name, value in budget.items() if value},
         on_ask="suspend",
     )
     session_id = new_uuid()
     cwd = folder
     try:
-        await asyncio.to_thread(_check_model, hub, folder, options)
+        await asyncio.to_thread(_check_model, hub, folder, config)
         if body.worktree:
             cwd = await _make_worktree(hub, folder, f"s{session_id[:8]}")
         root = hub.run_env(cwd).root
@@ -73,7 +71,7 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
         raise RequestRefusedError(409, "settings", str(error)) from None
     title = first_words(body.prompt)
     spec = TaskSpec(
-        session_id, str(cwd), str(root), str(project.folder), title, utc_stamp(), user, options, body.worktree
+        session_id, str(cwd), str(root), str(project.folder), title, utc_stamp(), user, config, body.worktree
     )
     first = new_entry("message", user, body.prompt)
     try:
@@ -110,11 +108,11 @@ def _check_mode(hub: Hub, mode: str) -> None:
             raise RequestRefusedError(403, "mode", str(error)) from None
 
 
-def _check_model(hub: Hub, folder: Path, options: RunOptions) -> None:
+def _check_model(hub: Hub, folder: Path, config: Config) -> None:
     """Raise UsageError if a session there would have no model to work with."""
     run_env = hub.run_env(folder)
-    settings = read_settings(options, run_env).settings()
-    choose_model(options.model or settings.model, settings, run_env)
+    settings = read_settings(config, run_env).settings()
+    choose_model(config.model or settings.model, settings, run_env)
 
 
 async def _make_worktree(hub: Hub, folder: Path, name: str) -> Path:
@@ -164,7 +162,7 @@ def _find_task(hub: Hub, session_id: str, user: str) -> ServerTask:
     project = hub.views.project_of(Path(header.root))
     spec = TaskSpec(
         session_id, header.cwd, header.root, str(project.folder if project else header.root), entry["title"],
-        restored.created, user, RunOptions(on_ask="suspend"),
+        restored.created, user, Config(on_ask="suspend"),
     )  # fmt: skip
     return hub.tasks.create(spec)
 

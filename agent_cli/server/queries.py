@@ -15,8 +15,8 @@ from starlette.responses import Response, StreamingResponse
 
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.undo import UndoManager
+from agent_cli.config.config import Config
 from agent_cli.config.prompts import git_branch
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import user_text
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
@@ -76,7 +76,7 @@ async def list_projects(hub: Hub, request: Request) -> dict[str, Any]:
     def described(project: ServedProject) -> dict[str, Any]:
         model, mode, trusted = "", "default", False
         with suppress(UsageError):
-            layers = read_settings(RunOptions(), hub.run_env(project.folder), [])
+            layers = read_settings(Config(), hub.run_env(project.folder), [])
             settings = layers.settings()
             model, mode, trusted = settings.model or "", settings.permissions.mode, layers.trust.trusted
         return {
@@ -93,7 +93,7 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
     def listed() -> dict[str, Any]:
         project = hub.views.find_project(request.query_params.get("project", ""))
         run_env = hub.run_env(project.folder if project is not None else Path.home())
-        settings = read_settings(RunOptions(), run_env, []).settings()
+        settings = read_settings(Config(), run_env, []).settings()
         current = current_model_name(settings, run_env)
         logins = key_store(run_env, settings)
         usable = usable_models(run_env.env, current, served_models(run_env.env, logins), logins.names())
@@ -253,7 +253,7 @@ def checkpoints_of(hub: Hub, session_id: str) -> UndoManager:
     """Return the checkpoints of a session."""
     run_env = session_environment(hub, session_id)
     try:
-        return undo_manager(run_env, read_settings(RunOptions(), run_env, []).settings(), session_id)
+        return undo_manager(run_env, read_settings(Config(), run_env, []).settings(), session_id)
     except UsageError as error:
         raise RequestRefusedError(409, "undo", str(error)) from None
 

@@ -1,6 +1,6 @@
-"""The tasks of the server on disk: for each session that it runs, a folder with its options and its inbox.
+"""The tasks of the server on disk: for each session that it runs, a folder with its configuration and its inbox.
 
-`task.json` holds what never changes: folder, run options, who started it. `inbox.jsonl` holds the requests of users,
+`task.json` holds what never changes: folder, configuration, who started it. `inbox.jsonl` holds the requests of users,
 one per line, synced before a request is acknowledged; `taken` lists the entries that the worker has carried out. A
 running worker holds a lock on `lock` and writes the answer being streamed to `live.jsonl`.
 """
@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.messages import new_uuid
 from agent_cli.session.files import sync_folder
 from agent_cli.session.store import SessionStore
@@ -44,8 +44,18 @@ class TaskSpec(Value, tag="ServerTask"):
     title: str
     created: str
     user: str
-    options: RunOptions = RunOptions()
+    config: Config = Config()
     worktree: bool = False
+
+
+def _config_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a task of an earlier version, which stored options of the command line."""
+    names = {"model": "model", "permission_mode": "mode", "allow_dangerously_skip_permissions": "allow_bypass",
+             "name": "name", "settings": "settings", "on_ask": "on_ask"}  # fmt: skip
+    found = {new: options[old] for old, new in names.items() if old in options}
+    limits = {"max_budget_usd": "max_cost", "max_turns": "max_rounds"}
+    overrides = {new: options[old] for old, new in limits.items() if options.get(old) is not None}
+    return {**found, "overrides": overrides}
 
 
 class InboxEntry(Value, tag="Entry"):
@@ -95,7 +105,10 @@ class ServerTask:
     def spec(self) -> TaskSpec:
         """Raises OSError, DecodeError or ValueError if it cannot be read."""
         if self._spec is None:
-            spec: TaskSpec = from_json(TaskSpec, json.loads(read_regular(self.folder / "task.json", _MAX_FILE_BYTES)))
+            data = json.loads(read_regular(self.folder / "task.json", _MAX_FILE_BYTES))
+            if "options" in data:
+                data["config"] = _config_of(data.pop("options"))
+            spec: TaskSpec = from_json(TaskSpec, data)
             self._spec = spec
         return self._spec
 

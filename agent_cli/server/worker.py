@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.decisions import Answer, Defer, QuestionReply
 from agent_cli.core.events import (
     AnswerRestarted,
@@ -261,9 +261,9 @@ class TaskWorker:
             store = project_store(run_env)
             old = store.path(self.spec.session_id).is_file()
             chosen: dict[str, Any] = {"resume" if old else "session_id": self.spec.session_id}
-            options = self.spec.options.replace(prompt=(), on_ask="suspend", **chosen)
-            layers = read_settings(options, run_env)
-            self.agent = build_agent(options, run_env, layers, self._approve, print_warning, asker=self._answer)
+            config = self.spec.config.replace(on_ask="suspend", **chosen)
+            layers = read_settings(config, run_env)
+            self.agent = build_agent(config, run_env, layers, self._approve, print_warning, asker=self._answer)
         return self.agent
 
     def _reopen_agent(self) -> Agent:
@@ -272,9 +272,9 @@ class TaskWorker:
             self.agent.close()
             self.agent = None
         run_env = find_environment(self.env, self.spec.cwd)
-        options = self.spec.options.replace(prompt=(), model=None)
+        config = self.spec.config.replace(model=None)
         pair = self._approve, self._answer
-        self.agent = reopen(self.spec.session_id, run_env, options, lambda on_ask: pair, print_warning)
+        self.agent = reopen(self.spec.session_id, run_env, config, lambda on_ask: pair, print_warning)
         deps = self.agent.conversation.deps
         self.agent.conversation.deps = deps.replace(
             recorded=lambda asked: deps.recorded(asked) or self._find_decision(asked) is not None
@@ -322,7 +322,7 @@ def make_worktree(folder: str, name: str) -> int:
     """Make a worktree of the repository in a folder; print the folder in it; return the exit code."""
     try:
         run_env = find_environment(os.environ, folder)
-        trust = read_settings(RunOptions(), run_env).trust
+        trust = read_settings(Config(), run_env).trust
         worktree = enter_worktree(name, run_env, trust.trusted)
         by_setting = trust.by.startswith("the setting")
         apply_project_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)

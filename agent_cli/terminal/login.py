@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.providers.credentials import KeyStoreError, Secret, key_variable
@@ -71,14 +71,14 @@ class ModelLogin:
         asks: LoginQuestions,
         outside: Outside,
         run_env: RunEnvironment,
-        options: RunOptions,
+        config: Config,
         *,
         browser: bool = True,
     ) -> None:
         """Raises UsageError for the user's settings."""
         self._asks, self._outside, self._browser = asks, outside, browser
         self._run_env, self._home = run_env, run_env.home
-        self.env, self._settings = own_settings(run_env, options)
+        self.env, self._settings = own_settings(run_env, config)
         self._keys = key_store(run_env, self._settings)
 
     def connect(self, title: str, provider: str = "", more: Sequence[tuple[str, str]] = ()) -> str | int | None:
@@ -249,16 +249,16 @@ class ModelLogin:
         self._asks.ask("Start one of them, then press Enter to look for it", lambda line: True)
 
 
-def own_settings(run_env: RunEnvironment, options: RunOptions) -> tuple[Mapping[str, str], Settings]:
+def own_settings(run_env: RunEnvironment, config: Config) -> tuple[Mapping[str, str], Settings]:
     """Return the environment and the settings of the user alone, without the project's. Raises UsageError."""
-    own = RunOptions(bare=options.bare, settings=options.settings, setting_sources=None if options.bare else "user")
+    own = Config(bare=config.bare, settings=config.settings, sources=None if config.bare else ("user",))
     layers = read_settings(own, run_env)
     return {**run_env.env, **layers.env}, layers.settings()
 
 
-def log_out(run_env: RunEnvironment, options: RunOptions, name: str) -> str:
+def log_out(run_env: RunEnvironment, config: Config, name: str) -> str:
     """Remove a stored key; return what was done. Raises UsageError."""
-    env, settings = own_settings(run_env, options)
+    env, settings = own_settings(run_env, config)
     keys = key_store(run_env, settings)
     names = keys.names()
     if not name and len(names) > 1:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
@@ -90,9 +90,15 @@ _MAX_PANEL_ROWS = 20
 class LineScreen:
     """Standard output: a console on a stream with the theme applied."""
 
-    def __init__(self, options: RunOptions, settings: Settings, home: Path | None) -> None:
-        """Raises UsageError for an unknown theme."""
-        plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
+    def __init__(
+        self, settings: Settings, home: Path | None, *, plain: bool = False, verbose: bool = False, worktree: str = ""
+    ) -> None:
+        """plain: no colours, no redrawing. verbose: print more. worktree: the name of the one worked in.
+
+        Raises UsageError for an unknown theme.
+        """
+        self.verbose, self.worktree = verbose, worktree
+        plain = plain or settings.terminal.plain or is_dumb(os.environ)
         color = has_color(settings.color, os.environ, plain=plain)
         # What was typed where no message was read, or pasted: the draft of the next message.
         self.draft = ""
@@ -114,10 +120,10 @@ class Repl(Dialogs):
     """A session and its message loop."""
 
     def __init__(
-        self, options: RunOptions, run_env: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
+        self, config: Config, run_env: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
     ) -> None:
         """first: it is the user's first session. Raises UsageError."""
-        self.options, self.run_env, self.layers = options, run_env, layers
+        self.config, self.run_env, self.layers = config, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
         self._hinted = False
         self._folder = SessionStore(state_folder(os.environ), self.run_env.root).folder
@@ -126,7 +132,7 @@ class Repl(Dialogs):
         self.command_picks = Picks(state_folder(os.environ) / "picks.json" if saved else None, "command")
         self.subagents = AskingSubagents()
         self.show = self._open_screen()
-        self.agent = self._build(options)
+        self.agent = self._build(config)
         self._titles = Titles(self.add_usage)
         self._count_from_restored()
 
@@ -146,12 +152,12 @@ class Repl(Dialogs):
 
     def _open_screen(self) -> EventRenderer:
         """Return the event renderer."""
-        return EventRenderer(self._console, verbose=self.options.verbose)
+        return EventRenderer(self._console, verbose=self._screen.verbose)
 
-    def _build(self, options: RunOptions) -> Agent:
-        agent = open_session_agent(options, self.run_env, self.layers, self._make_approver, self._warn, attended=True)
+    def _build(self, config: Config) -> Agent:
+        agent = open_session_agent(config, self.run_env, self.layers, self._make_approver, self._warn, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
-        return restore_mode(agent, options) if waiting is None or not waiting.saved else agent
+        return restore_mode(agent, config) if waiting is None or not waiting.saved else agent
 
     def _make_approver(self, on_ask: str) -> tuple[Approver, Asker]:
         """Return approver and asker. A user is present, so `on_ask` is ignored."""
@@ -388,7 +394,7 @@ class Repl(Dialogs):
 
     def _farewell(self) -> None:
         self._titles.close()
-        for line in farewell(self.agent, self.options.worktree or ""):
+        for line in farewell(self.agent, self._screen.worktree):
             self.say(line)
 
     def say(self, text: str) -> None:
@@ -414,7 +420,7 @@ class Repl(Dialogs):
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_new_session(self) -> None:
-        """Start a new session with the same options and choices. Raises UsageError."""
+        """Start a new session with the same configuration and choices. Raises UsageError."""
         before = self.agent
         self._change_session("clear")
         self._keep_choices(before)
@@ -429,7 +435,7 @@ class Repl(Dialogs):
     def fork(self) -> str:
         """Continue in a copy of this session with the same choices; return the old ID. Raises UsageError."""
         before, old = self.agent, self.agent.header.session_id
-        self._change_session(resume=old, fork_session=True)
+        self._change_session(resume=old, fork=True)
         self._keep_choices(before)
         return old
 
@@ -443,12 +449,12 @@ class Repl(Dialogs):
         conversation.options = conversation.options.replace(effort=chosen.effort)
 
     def _change_session(self, why: str = "other", **changes: Any) -> None:
-        """Switch to another session with the same options, except those that select a session.
+        """Switch to another session with the same configuration, except what selects a session.
 
         Raises UsageError and then changes nothing.
         """
-        fresh = {"continue_": False, "resume": None, "session_id": None, "fork_session": False, "image": ()}
-        agent = self._build(self.options.replace(**fresh | changes))
+        fresh = {"latest": False, "resume": None, "session_id": None, "fork": False, "images": ()}
+        agent = self._build(self.config.replace(**fresh | changes))
         self.agent.close(why)
         self.agent = agent
         self._count_from_restored()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event
 from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import RunEnvironment
@@ -124,7 +124,7 @@ class SessionControl(Protocol):
         """Measure the context again."""
 
     def start_new_session(self) -> None:
-        """Start a new session with the same options."""
+        """Start a new session with the same configuration."""
 
     def resume(self, session_id: str) -> None:
         """Switch to another session."""
@@ -146,7 +146,7 @@ class SessionControl(Protocol):
 
 
 class SlashContext(UserOutput, UserQuestions, TerminalControl, SessionControl, Protocol):
-    """All that a slash command may use: the agent, its environment and options, and the four interfaces above."""
+    """All that a slash command may use: the agent, its environment and config, and the four interfaces above."""
 
     @property
     def agent(self) -> Agent: ...
@@ -158,7 +158,7 @@ class SlashContext(UserOutput, UserQuestions, TerminalControl, SessionControl, P
     def layers(self) -> Layers: ...
 
     @property
-    def options(self) -> RunOptions: ...
+    def config(self) -> Config: ...
 
 
 Handler = Callable[[SlashContext, str], None]

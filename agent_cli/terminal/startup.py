@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Warned
 from agent_cli.core.messages import is_user_message
 from agent_cli.core.modes import Mode
@@ -118,7 +118,7 @@ def first_approval_hint(*, sandboxed: bool, trusts: bool) -> str:
 
 
 def ask_before_start(
-    options: RunOptions,
+    config: Config,
     run_env: RunEnvironment,
     layers: Layers,
     console: Console,
@@ -132,19 +132,19 @@ def ask_before_start(
     """
     dialogs = LineDialogs(console, read_line, keep=keep)
     if os.isatty(0):
-        layers = ask_for_trust(options, run_env, layers, dialogs)
+        layers = ask_for_trust(config, run_env, layers, dialogs)
         ask_about_addresses(run_env, layers, dialogs)
-        ask_about_servers(options, run_env, layers, dialogs)
-        layers = _ask_about_plugins(options, run_env, layers, dialogs)
-    if first and not (options.resume or options.continue_):
-        choose_first_model(dialogs, options, layers, run_env)
+        ask_about_servers(config, run_env, layers, dialogs)
+        layers = _ask_about_plugins(config, run_env, layers, dialogs)
+    if first and not (config.resume or config.latest):
+        choose_first_model(dialogs, config, layers, run_env)
         # Without a model there is nothing more to ask.
-        layers, _ = connect_model(dialogs, options, layers, run_env)
+        layers, _ = connect_model(dialogs, config, layers, run_env)
         choose_sandbox(dialogs, layers, run_env)
     return layers
 
 
-def ask_for_trust(options: RunOptions, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
+def ask_for_trust(config: Config, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
     """Ask for trust in the project if it has anything that would take effect."""
     if layers.trust.state not in ("untrusted", "changed"):
         return layers
@@ -152,7 +152,7 @@ def ask_for_trust(options: RunOptions, run_env: RunEnvironment, layers: Layers, 
     files = project_files(run_env)
     if is_declined(run_env, files):
         return layers
-    layers = read_settings(options, run_env)
+    layers = read_settings(config, run_env)
     if not dialogs.put(trust_dialog(layers)):
         if not decline_trust(run_env, files):
             dialogs.say("Not trusted; you are asked again when it changes. To trust it later: agent trust")
@@ -161,7 +161,7 @@ def ask_for_trust(options: RunOptions, run_env: RunEnvironment, layers: Layers, 
         return layers
     if why := remember_trust(run_env, files):
         dialogs.say(f"warning: your answer was not saved, because {why}; --trust trusts for one session")
-    return read_settings(options, run_env)
+    return read_settings(config, run_env)
 
 
 def ask_about_addresses(run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
@@ -177,9 +177,9 @@ def ask_about_addresses(run_env: RunEnvironment, layers: Layers, dialogs: Dialog
             dialogs.say(f"warning: your answer was not saved, because it cannot be saved: {error.strerror or error}")
 
 
-def ask_about_servers(options: RunOptions, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
+def ask_about_servers(config: Config, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
     """Ask about project MCP servers that are not approved as declared: about several at once, or one by one."""
-    waiting = unapproved(options, run_env, layers)
+    waiting = unapproved(config, run_env, layers)
     all_or_some = dialogs.put(servers_dialog(waiting)) if len(waiting) > 1 else "some"
     for found, why in waiting if all_or_some in ("all", "some") else ():
         allowed = all_or_some == "all" or dialogs.put(server_dialog(found, why))
@@ -187,9 +187,9 @@ def ask_about_servers(options: RunOptions, run_env: RunEnvironment, layers: Laye
             dialogs.say(f"warning: your answer was not saved, because {problem}")
 
 
-def _ask_about_plugins(options: RunOptions, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
+def _ask_about_plugins(config: Config, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
     """Ask about plugins that changed since the user trusted them."""
-    if options.bare or run_env.home is None or not any("agent plugin trust" in text for text in layers.ignored):
+    if config.bare or run_env.home is None or not any("agent plugin trust" in text for text in layers.ignored):
         return layers
     for plugin, digest in install.changed_plugins(run_env.home):
         title = f"The plugin {plugin.name} has changed since you trusted it. It contains:"
@@ -200,13 +200,13 @@ def _ask_about_plugins(options: RunOptions, run_env: RunEnvironment, layers: Lay
             install.trust_plugin(store.PluginStore(run_env.home), plugin.name, digest)
         except (manifest.PluginError, OSError) as error:
             dialogs.say(f"warning: your answer was not saved, because {error}")
-        layers = read_settings(options, run_env)
+        layers = read_settings(config, run_env)
     return layers
 
 
-def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, run_env: RunEnvironment) -> None:
+def choose_first_model(dialogs: Dialogs, config: Config, layers: Layers, run_env: RunEnvironment) -> None:
     """Ask which model to use if none is configured and several are available; save the answer for the user."""
-    if options.model or layers.settings().model or not os.isatty(0):
+    if config.model or layers.settings().model or not os.isatty(0):
         return
     found = server_info.discover(run_env.env, logins=key_store(run_env, layers.settings()))
     if len(found) < 2:
@@ -225,7 +225,7 @@ _IMPORTED_FROM = {"Claude Code": ".claude", "Codex": ".codex", "Gemini CLI": ".g
 
 
 def connect_model(
-    dialogs: Dialogs, options: RunOptions, layers: Layers, run_env: RunEnvironment, problem: NoAccessError | None = None
+    dialogs: Dialogs, config: Config, layers: Layers, run_env: RunEnvironment, problem: NoAccessError | None = None
 ) -> tuple[Layers, str]:
     """Let the user connect a model if none can be used; return the updated settings, and the model if one was chosen.
 
@@ -250,26 +250,26 @@ def connect_model(
         if others:
             more.insert(0, ("Import settings of another agent", f"of {', '.join(others)}; never its login", "import"))
         reason = str(problem) if problem.provider or "none was found" not in str(problem) else _NOTHING_FOUND
-        setup = ModelLogin(dialogs, run_interruptible, run_env, options)
+        setup = ModelLogin(dialogs, run_interruptible, run_env, config)
         ways = tuple((label, text) for label, text, _ in more)
         name = setup.connect(f"{reason} How do you want to connect a model?", problem.provider, ways)
         if name is None:
             raise problem
         if isinstance(name, int):
-            layers = _run_first(more[name][2], dialogs, options, layers, run_env)
+            layers = _run_first(more[name][2], dialogs, config, layers, run_env)
         else:
             chosen = _use_model(name, setup, layers, run_env)
         problem = None
 
 
-def _run_first(command: str, dialogs: Dialogs, options: RunOptions, layers: Layers, run_env: RunEnvironment) -> Layers:
+def _run_first(command: str, dialogs: Dialogs, config: Config, layers: Layers, run_env: RunEnvironment) -> Layers:
     """Run a command of this program before the session; return the settings, which it may have changed."""
     program = [sys.executable, "-P", "-m", "agent_cli", command]
     run_interruptible(lambda: subprocess.call(program))
     if command != "import" or not dialogs.put(confirm_dialog("Import these?")):
         return layers
     run_interruptible(lambda: subprocess.call([*program, "--apply"]))
-    layers = read_settings(options, run_env)
+    layers = read_settings(config, run_env)
     ask_about_addresses(run_env, layers, dialogs)
     return layers
 
@@ -428,13 +428,13 @@ def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence
         writer.release_all()
 
 
-def restore_mode(agent: Agent, options: RunOptions) -> Agent:
+def restore_mode(agent: Agent, config: Config) -> Agent:
     """Set the mode in which the user left a resumed session, unless a flag or a setting names one; return the agent.
 
     Never bypassPermissions, which only a flag sets, nor the mode of a run without a user.
     """
     restored = agent.restored
-    if restored is None or not restored.header.answered or options.permission_mode:
+    if restored is None or not restored.header.answered or config.mode:
         return agent
     mode = next((mode for mode in _RESTORED_MODES if mode == restored.mode), None)
     if mode is not None and agent.settings.permissions.mode == "default":

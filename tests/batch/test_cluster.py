@@ -16,7 +16,7 @@ import pytest
 
 from agent_cli.batch.host import WorkOrder
 from agent_cli.cli.commands import batch as command
-from agent_cli.config.run_options import RunOptions
+from agent_cli.cli.run_options import RunOptions
 from agent_cli.core.run_environment import UsageError
 from tests.support.batches import ANSWER, WRITE, Batches
 from tests.support.imported_modules import loaded

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.cli import app, run
-from agent_cli.config.option_parser import normalize_argv, parse_options
-from agent_cli.config.run_options import RunOptions, flags
+from agent_cli.cli.option_parser import normalize_argv, parse_options
+from agent_cli.cli.run_options import RunOptions, flags
 from agent_tools.record import Value
 from tests.support.hypothesis_examples import examples
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.claude_settings import add_claude_settings, overrides
+from agent_cli.config.claude_settings import add_claude_settings
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers, Origin
-from agent_cli.config.run_options import RunOptions
+from agent_cli.core.run_environment import RunEnvironment
+from agent_cli.runtime.environment import add_overrides
 from tests.support.program import agent
 from tests.support.scripts import call, script
 
@@ -321,6 +323,7 @@ def test_the_question_about_trust_reads_the_same_files(work: Path) -> None:
     assert "OPENAI_BASE_URL=http://evil/" in agent(["trust", "--show"], work).stdout
 
 
-def test_rules_of_the_python_api_may_be_one_text(work: Path) -> None:
-    options = RunOptions(disallowed_tools="Read(plan.txt)")  # type: ignore[arg-type]
-    assert overrides(options)[0] == ("--disallowedTools", {"permissions": {"deny": ["Read(plan.txt)"]}})
+def test_rules_of_a_caller_may_be_one_text() -> None:
+    layers = Layers()
+    add_overrides(layers, Config(deny="Read(plan.txt)"), RunEnvironment(Path("/w"), Path("/w"), None, {}))  # type: ignore[arg-type]
+    assert [(rule.list, rule.text) for rule in layers.rules] == [("deny", "Read(plan.txt)")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.option_parser import parse_options
+from agent_cli.cli.option_parser import parse_options
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from agent_cli.cli import decide_calls
-from agent_cli.config.run_options import RunOptions
+from agent_cli.cli.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.decisions import defer
 from agent_cli.headless.run import deny
 from agent_cli.runtime import builder
@@ -291,9 +292,9 @@ def test_a_waiting_session_is_read_once_and_built_once(work: Path, monkeypatch: 
 
     monkeypatch.setattr(SessionStore, "load", counting("read", SessionStore.load))
     monkeypatch.setattr(builder, "make_context", counting("built", builder.make_context))
-    run_env, options = find_environment(os.environ), RunOptions(continue_=True)
-    layers = read_settings(options, run_env)
-    agent = open_session_agent(options, run_env, layers, lambda on_ask: (deny, defer), print, attended=True)
+    run_env, config = find_environment(os.environ), Config(latest=True)
+    layers = read_settings(config, run_env)
+    agent = open_session_agent(config, run_env, layers, lambda on_ask: (deny, defer), print, attended=True)
     try:
         assert agent.restored is not None
         assert agent.restored.waiting is not None

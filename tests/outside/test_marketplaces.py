@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.extensions.loader import load_extensions
 from agent_cli.plugins.install import Marketplace, accept, add_marketplace, stage_plugin
@@ -60,9 +60,7 @@ def test_every_plugin_with_its_files_in_the_marketplace_loads(
         assert plugin.describe_contents() or any(WITHOUT_EFFECT in note for note in plugin.notes), plugin.name
     layers, problems = Layers(), list[str]()
     layers.plugins += loaded
-    found = load_extensions(
-        RunOptions(), find_environment({"HOME": str(home)}, work), layers, Settings(), problems.append
-    )
+    found = load_extensions(Config(), find_environment({"HOME": str(home)}, work), layers, Settings(), problems.append)
     print(*problems, sep="\n  ")
     assert not problems
     for plugin in loaded:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.redact import shown_variable
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.providers.registry import PROVIDERS
@@ -89,7 +89,7 @@ class Asked:
     def __init__(self, work: Path, answer: str, *, trust: bool = True, **env: str) -> None:
         out = io.StringIO()
         run_env = environment(work, **env)
-        self.layers: Layers = read_settings(RunOptions(trust=trust), run_env)
+        self.layers: Layers = read_settings(Config(trust=trust), run_env)
         self.prompts: list[str] = []
 
         def read(prompt: str) -> str:
@@ -169,7 +169,7 @@ def test_the_setting_base_url_of_a_project_is_asked_about_and_the_users_own_wins
 def test_the_users_own_settings_are_used_as_before(work: Path, home: Path) -> None:
     (home / ".claude").mkdir(parents=True)
     (home / ".claude/settings.json").write_text(json.dumps({"env": {"OPENAI_BASE_URL": "http://a/"}}))
-    layers = read_settings(RunOptions(settings=('{"env": {"HTTPS_PROXY": "http://b/"}}',)), environment(work))
+    layers = read_settings(Config(settings=('{"env": {"HTTPS_PROXY": "http://b/"}}',)), environment(work))
     assert layers.env == {"OPENAI_BASE_URL": "http://a/", "HTTPS_PROXY": "http://b/"}
     assert layers.ignored == []
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.extensions.agents import find_agent_types
 from agent_cli.extensions.commands import find_commands
@@ -48,9 +48,7 @@ def counted(root: Path) -> set[str]:
 def layers(root: Path) -> Layers:
     home = root.parent / "home"
     home.mkdir(exist_ok=True)
-    return read_settings(
-        RunOptions(trust=True), RunEnvironment(root, root, home, {"AGENT_STATE_DIR": str(home / "state")})
-    )
+    return read_settings(Config(trust=True), RunEnvironment(root, root, home, {"AGENT_STATE_DIR": str(home / "state")}))
 
 
 @pytest.mark.parametrize("base", [".claude", ".agent"])

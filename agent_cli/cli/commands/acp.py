@@ -10,7 +10,7 @@ import typer
 from agent_cli.acp.server import serve_editor
 from agent_cli.cli.app import with_run_options
 from agent_cli.cli.help import examples
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 
 app = typer.Typer(add_completion=False)
 
@@ -22,5 +22,5 @@ app = typer.Typer(add_completion=False)
     "add_dir", "tools", "settings", "bare", "system_prompt", "append_system_prompt", "mcp_config", "strict_mcp_config",
     "max_turns", "max_budget_usd", "allow_unknown_cost", "no_session_persistence",
 )  # fmt: skip
-def acp(options: RunOptions) -> int:
-    return serve_editor(options)
+def acp(config: Config) -> int:
+    return serve_editor(config)

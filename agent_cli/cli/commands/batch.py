@@ -18,7 +18,8 @@ from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, to_flags
-from agent_cli.config.run_options import RunOptions
+from agent_cli.cli.run_options import RunOptions
+from agent_cli.cli.session_config import session_config
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, print_warning
 from agent_cli.runtime.environment import find_environment, read_settings
@@ -91,7 +92,7 @@ def batch(
     if options.permission_mode == "plan":
         raise UsageError("--permission-mode plan: nobody would be there to approve the plans; use another mode.")
     common = options.replace(permission_mode=None)
-    host = TaskHost(os.environ, common)
+    host = TaskHost(os.environ, session_config(common))
     try:
         orders, unusable = make_orders(found, host, shipped=bool(scheduler))
         if wrong := wrong | unusable:
@@ -160,7 +161,7 @@ def _check_models(tasks: list[BatchTask], options: RunOptions, model: str | None
     """Raise UsageError for a model that no task could start with."""
     run_env = find_environment(os.environ)
     for name in dict.fromkeys(task.model or model or "" for task in tasks):
-        asked = read_settings(options.replace(model=absolute_file(name) or None), run_env).settings()
+        asked = read_settings(session_config(options.replace(model=absolute_file(name) or None)), run_env).settings()
         ChosenModel(asked.model, asked, run_env)
 
 

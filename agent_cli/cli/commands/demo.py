@@ -22,8 +22,8 @@ import typer
 
 from agent_cli.cli.help import examples
 from agent_cli.cli.run import is_drawable
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.messages import ToolMessage
@@ -181,7 +181,7 @@ class _Demo:
             raise UsageError(f"The demo's project cannot be written: {error.strerror}.") from None
         layers = self._settings()
         run_env = RunEnvironment(cwd=self._project, root=self._project, home=None, env=self._env)
-        play = self._run_interface if is_drawable(RunOptions(), layers.settings(), self._env) else self._run_lines
+        play = self._run_interface if is_drawable(layers.settings(), self._env) else self._run_lines
         result, stopped = play(run_env, layers)
         if keep:
             self._echo(f"The project stays in {self._project}")
@@ -213,7 +213,7 @@ class _Demo:
         lines = LineDialogs(self._console, read_line)
         files = Workspace(run_env.cwd)
         approver: Approver = (lambda request: ask_approval(request, lines.put, files)) if self._interactive else deny
-        agent = build_agent(RunOptions(bare=True), run_env, layers, actor.observe(approver), self._echo)
+        agent = build_agent(Config(bare=True), run_env, layers, actor.observe(approver), self._echo)
         agent.use_client(actor)
         self._check(agent.tools)
         watch = Signals(agent.conversation.interrupt)

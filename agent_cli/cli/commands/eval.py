@@ -14,8 +14,9 @@ from agent_cli.cli import completion
 from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_flags import absolute_file, is_file, to_flags
+from agent_cli.cli.run_options import RunOptions
+from agent_cli.cli.session_config import session_config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.evaluation.results import TaskRun, format_progress, format_runs, run_to_json, summarize_runs
 from agent_cli.evaluation.runs import Evaluation, EvaluationOptions, Variant
@@ -72,7 +73,7 @@ def evaluate(
     tasks = read_tasks(Path(folder), only or ())
     # Runs happen elsewhere, so settings of the current project do not apply.
     run_env = find_environment(os.environ, tempfile.gettempdir())
-    layers = read_settings(options, run_env)
+    layers = read_settings(session_config(options), run_env)
     variants = _variants(model or [], compare or [], options, run_env)
     argv, sandbox, how = _unattended(options, layers, run_env)
     eval_options = EvaluationOptions(
@@ -113,7 +114,9 @@ def _variants(
         for text in dict.fromkeys(compare) or [""]:
             settings = (*options.settings, *((text,) if text else ()))
             try:
-                asked = read_settings(options.replace(model=name or None, settings=settings), run_env).settings()
+                asked = read_settings(
+                    session_config(options.replace(model=name or None, settings=settings)), run_env
+                ).settings()
             except UsageError as error:
                 raise UsageError(str(error).replace("--settings", "--compare", 1) if text else str(error)) from None
             chosen = ChosenModel(asked.model, asked, run_env)

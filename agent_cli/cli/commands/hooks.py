@@ -12,8 +12,8 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookFinished, Warned
 from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEventRow, HookResult, hook_line
 from agent_cli.core.run_environment import RunEnvironment, UsageError
@@ -60,12 +60,12 @@ def front_matter_rows(found: Extensions) -> list[HookListEntry]:
 
 @app.command("list", epilog=examples("agent hooks list"))
 @with_run_options("settings", "trust")
-def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
+def list_hooks(config: Config, as_json: AsJson = False) -> int:
     """List the hooks in the order they run, with their source, and whether they run."""
     run_env = find_environment(os.environ)
-    layers = _layers(options, run_env)
+    layers = _layers(config, run_env)
     rows = hook_rows(layers) + front_matter_rows(
-        load_extensions(options, run_env, layers, layers.settings(), print_notice)
+        load_extensions(config, run_env, layers, layers.settings(), print_notice)
     )
     if as_json:
         print_json([_to_json(row) for row in rows])
@@ -112,7 +112,7 @@ def _to_json(row: HookListEntry) -> dict[str, Any]:
 )
 @with_run_options("settings", "trust")
 def test_hooks(
-    options: RunOptions,
+    config: Config,
     event: Annotated[
         str, typer.Argument(help="Event, e.g. PreToolUse.", metavar="EVENT", autocompletion=completion.complete_events)
     ],
@@ -134,7 +134,7 @@ def test_hooks(
     name = row.name
     data = _event_data(row, given, tool)
     run_env = find_environment(os.environ)
-    layers = _layers(options, run_env)
+    layers = _layers(config, run_env)
     held = [h for h in layers.held_hooks if h.event == name]
     context = ToolContext(Workspace(run_env.root, (), run_env.cwd), env=dict(run_env.env))
     if row.about_call:
@@ -215,8 +215,8 @@ def describe_result(event: HookEventRow, result: HookResult) -> list[str]:
     return [f"=> {line}" for line in lines or ["nothing would change"]]
 
 
-def _layers(options: RunOptions, run_env: RunEnvironment) -> Layers:
-    layers = read_settings(options, run_env)
+def _layers(config: Config, run_env: RunEnvironment) -> Layers:
+    layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
     return layers
 

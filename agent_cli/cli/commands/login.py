@@ -10,7 +10,7 @@ import typer
 
 from agent_cli.cli import completion
 from agent_cli.cli.help import examples
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_warning
 from agent_cli.providers.credentials import Secret
@@ -46,9 +46,7 @@ def login(
     run_env = find_environment(os.environ)
     chosen = provider_with_key(provider) if provider else None
     console = make_console("auto", os.environ, plain=False)
-    setup = ModelLogin(
-        LineDialogs(console, read_line), run_interruptible, run_env, RunOptions(), browser=not no_browser
-    )
+    setup = ModelLogin(LineDialogs(console, read_line), run_interruptible, run_env, Config(), browser=not no_browser)
     had_model = setup.has_model()
     name: str | int | None
     if not sys.stdin.isatty():
@@ -86,5 +84,5 @@ def _store_from_input(setup: ModelLogin, provider: Provider | None) -> str | Non
 @shared.command(epilog=examples("agent logout", "agent logout openai"))
 def logout(provider: Annotated[str, _OTHER_PROVIDER] = "") -> int:
     run_env = find_environment(os.environ)
-    echo(log_out(run_env, RunOptions(), provider))
+    echo(log_out(run_env, Config(), provider))
     return 0

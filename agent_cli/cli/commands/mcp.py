@@ -12,8 +12,8 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup, check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_ignored, print_json, print_notice, print_warning, table
@@ -60,18 +60,18 @@ Scope = Annotated[
                  autocompletion=completion.one_of_choices(_SCOPES),
                  help="Where to declare it: user (~/.agentrc) or project (.mcp.json)."),
 ]  # fmt: skip
-Config = Annotated[
+ServerFiles = Annotated[
     list[str] | None,
     typer.Option("--mcp-config", metavar="FILE|JSON", help="Add servers from a file or JSON text."),
 ]
 
 
-def load_servers(options: RunOptions | None = None) -> tuple[RunEnvironment, Layers, dict[str, DeclaredServer]]:
+def load_servers(config: Config | None = None) -> tuple[RunEnvironment, Layers, dict[str, DeclaredServer]]:
     """Return the servers in effect by name, and report problems of declarations. Raises UsageError."""
-    options = options or RunOptions()
+    config = config or Config()
     run_env = find_environment(os.environ)
-    layers = read_settings(options, run_env)
-    found, problems = find_servers(options, run_env, layers)
+    layers = read_settings(config, run_env)
+    found, problems = find_servers(config, run_env, layers)
     print_ignored((*layers.ignored, *problems))
     return run_env, layers, {f.name: f for f in found}
 
@@ -195,7 +195,7 @@ def remove_server(name: Name, scope: Scope = "user") -> int:
     run_env = find_environment(os.environ)
     path = run_env.root / PROJECT_FILE if scope == "project" else (run_env.home or run_env.root) / ".agentrc"
     found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "user")
-    declared, _ = find_servers(RunOptions(), run_env, read_settings(RunOptions(), run_env))
+    declared, _ = find_servers(Config(), run_env, read_settings(Config(), run_env))
     if scope == "user" and [f.source for f in declared if f.name == name] == [str(run_env.root / PROJECT_FILE)]:
         raise UsageError(
             f"Nothing was changed: {path} has no MCP server {name}. This project's .mcp.json has one: "
@@ -235,7 +235,7 @@ def _change(run_env: RunEnvironment, found: DeclaredServer, server: McpServer | 
             change_toml(run_env.home / ".agentrc", found.name, server)
         elif run_env.root == run_env.home:
             raise UsageError("Your home folder is not a project; use --scope user.")
-        elif read_settings(RunOptions(), run_env).trust.state == "plain":
+        elif read_settings(Config(), run_env).trust.state == "plain":
             change_json(root / PROJECT_FILE, found.name, server)
             # The project had no settings before, so trusting it covers only this change.
             grant_trust(root, state, fingerprints(root))
@@ -264,7 +264,7 @@ def _start_server(
 ) -> tuple[Servers, Server, float]:
     """Start a server and wait for it; the caller closes it."""
     settings = layers.settings()
-    setup = make_setup(RunOptions(trust=trusted), run_env, settings, print_notice)
+    setup = make_setup(Config(trust=trusted), run_env, settings, print_notice)
     # Also if it is disabled.
     servers = manager.Servers([found.replace(server=found.server.replace(disabled=False))], setup)
     started = time.monotonic()
@@ -340,20 +340,20 @@ def approve_server(name: Name) -> int:
 @app.command("login", epilog=examples("agent mcp login docs", "agent mcp login docs --no-browser"))
 def login_to_server(
     name: Name,
-    mcp_config: Config = None,
+    mcp_config: ServerFiles = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the browser, or only print the address.")
     ] = True,
 ) -> int:
     """Log in to a server with OAuth: sign in in the browser within 5 minutes. The address is also printed."""
-    run_env, layers, found = load_servers(RunOptions(mcp_config=tuple(mcp_config or ())))
+    run_env, layers, found = load_servers(Config(servers=tuple(mcp_config or ())))
     return mcp_login.log_in_to(find_server(name, found, layers), run_env, browser=browser)
 
 
 @app.command("logout", epilog=examples("agent mcp logout docs"))
-def logout_of_server(name: Name, mcp_config: Config = None) -> int:
+def logout_of_server(name: Name, mcp_config: ServerFiles = None) -> int:
     """Log out of a server and delete the stored login."""
-    run_env, layers, found = load_servers(RunOptions(mcp_config=tuple(mcp_config or ())))
+    run_env, layers, found = load_servers(Config(servers=tuple(mcp_config or ())))
     return mcp_login.log_out_of(find_server(name, found, layers), run_env)
 
 
@@ -362,6 +362,6 @@ def logout_of_server(name: Name, mcp_config: Config = None) -> int:
     "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "tools", "add_dir",
     "settings", "trust", "bare", print=True,
 )  # fmt: skip
-def mcp_serve(options: RunOptions) -> int:
+def mcp_serve(config: Config) -> int:
     """Serve the tools of this program over standard input and output. Calls that need approval are refused."""
-    return serve_tools.serve_tools(options)
+    return serve_tools.serve_tools(config)

@@ -9,8 +9,8 @@ import typer
 
 from agent_cli.cli.app import AsJsonObject, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.headless.output import echo, print_ignored, print_json
 from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_data
@@ -29,13 +29,13 @@ def _group() -> None:
 @app.command("show", epilog=examples("agent memory show", "agent memory show --text"))
 @with_run_options("settings", "trust")
 def show_memory(
-    options: RunOptions,
+    config: Config,
     as_json: AsJsonObject = False,
     as_text: Annotated[bool, typer.Option("--text", help="Print the text that the model gets.")] = False,
 ) -> int:
     """Show which memory files are loaded and why, their size, and what was cut or left out."""
     run_env = find_environment(os.environ)
-    layers = read_settings(options, run_env)
+    layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
     found = memory_in_effect(run_env, layers)
     if as_text:

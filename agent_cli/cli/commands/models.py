@@ -10,7 +10,7 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, print_warning, table
@@ -106,7 +106,7 @@ def _legend(shown: list[ModelInfo], current: CurrentModel) -> str:
 def _settings(run_env: RunEnvironment) -> Settings:
     """Return the settings here. An error in them is reported, but does not prevent the list."""
     try:
-        return read_settings(RunOptions(), run_env).settings()
+        return read_settings(Config(), run_env).settings()
     except UsageError as mistake:
         print_warning(f"{escape_controls(str(mistake))}")
         return Settings()

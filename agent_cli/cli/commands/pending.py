@@ -17,7 +17,8 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
 from agent_cli.cli.help import examples, one_of
-from agent_cli.config.run_options import RunOptions
+from agent_cli.cli.run_options import RunOptions
+from agent_cli.cli.session_config import session_config
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError
@@ -262,7 +263,7 @@ def resume_session(session: Session = "", output_format: OutputFormat = "text", 
         return approver, asker
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
-    agent = reopen(session_id, run_env, options, answering, print_warning)
+    agent = reopen(session_id, run_env, session_config(options), answering, print_warning)
     asked = run.headless_options(options, agent.settings).replace(structured=agent.structured, fails=fails[-1])
     try:
         waiting = agent.restored.waiting if agent.restored else None

@@ -16,7 +16,7 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, AsJsonObject, ListingGroup, with_run_options
 from agent_cli.cli.help import examples, one_of
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import MODES, Mode
@@ -93,10 +93,10 @@ def check_call(
 
 @app.command("list", epilog=examples("agent permissions list"))
 @with_run_options("permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "settings", "trust", "bare")
-def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
+def list_rules(config: Config, as_json: AsJsonObject = False) -> int:
     """List the rules of a run with these options, and where each comes from."""
     run_env = find_environment(os.environ)
-    layers = read_settings(options, run_env)
+    layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
     mode = layers.settings().permissions.mode
     origin = layers.origins.get("permissions.mode", "default")
@@ -144,7 +144,7 @@ class CallChecker:
         self._mode: Mode = "default"
         self._extra: tuple[str, ...] = ()
         if not isolated:
-            layers = read_settings(RunOptions(settings=settings), self._run_env)
+            layers = read_settings(Config(settings=settings), self._run_env)
             found = layers.settings().permissions
             self._rules, self._mode, self._extra = list(layers.rules), found.mode, found.additional_directories
 
@@ -306,7 +306,7 @@ def learn_rules(
 ) -> int:
     """Suggest the narrowest rules that would have allowed the calls you approved."""
     run_env = find_environment(os.environ)
-    rules = read_settings(RunOptions(), run_env).rules
+    rules = read_settings(Config(), run_env).rules
     since = time.time() - days * 86_400
     approved = [r for r in _approved_requests(project_store(run_env), since) if not _is_allowed(r, run_env, rules)]
     counts: Counter[str] = Counter()

@@ -10,8 +10,8 @@ import typer
 from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_json, table
 from agent_cli.plugins.install import (
@@ -143,7 +143,7 @@ def _describe(plugin: Plugin, source: str) -> None:
 def list_plugins(as_json: AsJson = False) -> int:
     """List the plugins that were added, and whether they are used."""
     run_env, store = _open_store()
-    layers = read_settings(RunOptions(), run_env, [])
+    layers = read_settings(Config(), run_env, [])
     used = {plugin.name: plugin for plugin in layers.plugins}
     rows = []
     for name, entry in store.plugins.items():
@@ -350,7 +350,7 @@ def remove_market(name: Market) -> int:
 
 def _check_policy(run_env: RunEnvironment, source: str, *, market: bool = False) -> None:
     """Raise UsageError if the managed policy does not allow the source."""
-    managed = read_settings(RunOptions(bare=True), run_env).managed
+    managed = read_settings(Config(bare=True), run_env).managed
     name, _, at = source.partition("@")
     why = managed.refuses_marketplace(source) if market else managed.refuses_plugin(name if at else "", source)
     if why:

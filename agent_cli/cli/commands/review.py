@@ -12,8 +12,9 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
+from agent_cli.cli.run_options import RunOptions
+from agent_cli.cli.session_config import session_config
 from agent_cli.config.prompts import prompt
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event
 from agent_cli.core.results import Complete
 from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
@@ -96,8 +97,8 @@ def review(
                           autocompletion=completion.one_of_choices(_FORMATS), callback=check_choice(_FORMATS))
     ] = "text",
 ) -> int:  # fmt: skip
-    run_env = find_environment(os.environ)
-    layers = read_settings(options, run_env)
+    run_env, config = find_environment(os.environ), session_config(options)
+    layers = read_settings(config, run_env)
     if comments:
         check_target("--comments", comments)
     reports = RunReports(options.report, run_env.env, str(run_env.root))
@@ -109,7 +110,7 @@ def review(
     diff = DiffLines(target.diff)
     code = 0
     if diff.files:
-        agent = build_agent(options, run_env, layers, deny, print_warning, asker=answer_unattended)
+        agent = build_agent(config, run_env, layers, deny, print_warning, asker=answer_unattended)
         try:
             code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
         finally:

@@ -14,7 +14,7 @@ import typer
 
 from agent_cli.cli.app import AsJson, ListingGroup, check_choice
 from agent_cli.cli.help import examples, one_of
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.config.schema import ServeSettings
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, table
@@ -122,7 +122,7 @@ def serve_sessions(
 def _settings() -> ServeSettings:
     """Return the user's own settings; those of a project do not count."""
     run_env = find_environment(os.environ)
-    return read_settings(RunOptions(), run_env).settings().serve
+    return read_settings(Config(), run_env).settings().serve
 
 
 def _folders(names: tuple[str, ...]) -> list[Path]:

@@ -17,8 +17,8 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import ListingGroup, with_run_options
 from agent_cli.cli.help import examples
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event, Warned
 from agent_cli.core.hooks import Hooks
@@ -67,7 +67,7 @@ def list_tools(
     "settings", "trust", "bare", print=True,
 )  # fmt: skip
 def run_tool(
-    options: RunOptions,
+    config: Config,
     name: Annotated[
         str, typer.Argument(help="Tool, e.g. Grep.", metavar="NAME", autocompletion=completion.complete_tools)
     ],
@@ -79,7 +79,7 @@ def run_tool(
     """Run one tool with the permissions of a session. Exits with 0, 1 on an error or a denial, 2 on wrong usage."""
     _check_name(name)
     call = ToolCall("call", name, _decode(_read_arguments(arguments)))
-    here = one_shot_context(options, extensions=True)
+    here = one_shot_context(config, extensions=True)
     context = here.context
     # Long output is truncated here: a file with all of it would be deleted with this process.
     context.workspace.scratch.close()
@@ -171,19 +171,19 @@ class OneShotContext(Value):
     hooks: Hooks
 
 
-def one_shot_context(options: RunOptions, *, extensions: bool) -> OneShotContext:
+def one_shot_context(config: Config, *, extensions: bool) -> OneShotContext:
     """Build the context from the environment and its settings. Raises UsageError.
 
     extensions: with the user's commands, skills and types of sub-agents.
     """
     run_env = find_environment(os.environ)
-    layers = read_settings(options, run_env)
+    layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
     settings = layers.settings()
     check_mode(settings.permissions.mode, run_env.env)
     added = Extensions()
     if extensions:
-        added = load_extensions(options, run_env, layers, settings, print_warning)
+        added = load_extensions(config, run_env, layers, settings, print_warning)
     workspace = make_workspace(run_env, settings, added.readable_folders())
     context, policy = make_context(
         workspace, settings, layers, run_env, answered=False, require_read_first=False, extensions=added.offered(),

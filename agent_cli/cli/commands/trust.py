@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from agent_cli.cli.help import examples
+from agent_cli.config.config import Config
 from agent_cli.config.prompts import workspace_root
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_warning, table
 from agent_cli.permissions.trust import TrustStore
@@ -39,7 +39,7 @@ def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
     if revoke:
         return _revoke(run_env)
     files = project_files(run_env)
-    layers = read_settings(RunOptions(), run_env)
+    layers = read_settings(Config(), run_env)
     trust = layers.trust
     echo(f"{one_line(str(run_env.root))}: {trust.label}")
     phrases = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]

@@ -14,7 +14,7 @@ from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.cli.app import Session
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_notice
 from agent_cli.runtime.checkpoints import undo_manager
@@ -64,7 +64,7 @@ def open_undo(start: str, run_env: RunEnvironment) -> UndoManager:
         session = store.find(start) if start else store.latest()
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
-    return undo_manager(run_env, read_settings(RunOptions(), run_env).settings(), session)
+    return undo_manager(run_env, read_settings(Config(), run_env).settings(), session)
 
 
 def _list(work: UndoManager) -> int:

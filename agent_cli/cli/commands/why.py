@@ -10,7 +10,7 @@ import typer
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.undo import blame_line
 from agent_cli.cli.help import examples
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.config import Config
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo
 from agent_cli.runtime.checkpoints import undo_manager
@@ -36,7 +36,7 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
     if int(number) > len(lines):
         raise UsageError(f"{escape_controls(name)} has {counted(len(lines), 'line')}.")
     try:
-        store = undo_manager(run_env, read_settings(RunOptions(), run_env).settings(), "none").store
+        store = undo_manager(run_env, read_settings(Config(), run_env).settings(), "none").store
         found = blame_line(store, path, int(number), lines)
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None

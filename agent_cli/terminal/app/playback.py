@@ -15,8 +15,8 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.run_environment import RunEnvironment
@@ -86,15 +86,15 @@ class PlayedSession(AppRepl):
         self._is_over = False
         # The timer of the next automatic step, and the step.
         self._scheduled: tuple[Any, Callable[[], None]] | None = None
-        options = RunOptions(bare=True)
-        super().__init__(options, run_env, layers, LineScreen(options, layers.settings(), run_env.home), first=False)
+        config = Config(bare=True)
+        super().__init__(config, run_env, layers, LineScreen(layers.settings(), run_env.home), first=False)
         app = self.live.app
         assert app.key_bindings is not None
         app.key_bindings = merge_key_bindings([app.key_bindings, self._keys()])
         app.pre_run_callables.append(self._type_message)
 
-    def _build(self, options: RunOptions) -> Agent:
-        agent = super()._build(options)
+    def _build(self, config: Config) -> Agent:
+        agent = super()._build(config)
         agent.use_client(self._model)
         return agent
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
@@ -70,11 +70,11 @@ class AppRepl(Repl):
     show: Transcript
 
     def __init__(
-        self, options: RunOptions, run_env: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
+        self, config: Config, run_env: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
     ) -> None:
         settings = layers.settings()
         self._key_map = KeyMap(settings.terminal.keys, NEWLINE)
-        super().__init__(options, run_env, layers, screen, first=first)
+        super().__init__(config, run_env, layers, screen, first=first)
         # True once the application has the terminal; until then output is printed.
         self._drawing = False
         self._files: FileNames | None = None
@@ -122,15 +122,15 @@ class AppRepl(Repl):
     def mode_key(self) -> str:
         return self._key_map.format_keys("mode") or "/mode"
 
-    def _build(self, options: RunOptions) -> Agent:
-        agent = super()._build(options)
+    def _build(self, config: Config) -> Agent:
+        agent = super()._build(config)
         agent.tool_context.supply(Jobs(self._job_ended))
         return agent
 
     def _open_screen(self) -> Transcript:
         kept = io.StringIO()
         console = make_console(self.layers.settings().color, os.environ, plain=False, file=kept)
-        return Transcript(console, kept, self.plan, verbose=self.options.verbose)
+        return Transcript(console, kept, self.plan, verbose=self._screen.verbose)
 
     def run(self, first: str) -> int:
         """Greet, run the application until the user leaves, and print how to resume."""

@@ -37,7 +37,7 @@ def _reload(ctx: SlashContext) -> tuple[Layers, str]:
     """Return the current settings and ""; if they have a mistake, those of the start, and the mistake."""
     mistakes: list[str] = []
     try:
-        layers = read_settings(ctx.options, ctx.run_env, mistakes)
+        layers = read_settings(ctx.config, ctx.run_env, mistakes)
     except UsageError as error:
         mistakes.append(str(error))
     if mistakes:

@@ -108,7 +108,7 @@ def _output_style(ctx: SlashContext, words: str) -> None:
 
 
 def _styles(ctx: SlashContext) -> dict[str, OutputStyle]:
-    return all_styles(ctx.options, ctx.run_env, ctx.layers)[0]
+    return all_styles(ctx.config, ctx.run_env, ctx.layers)[0]
 
 
 VERBS = ("reconnect", "disable", "approve")

@@ -22,7 +22,7 @@ def _stored(ctx: SlashContext) -> Iterable[str]:
 @slash("login", "log in to a model provider", "[PROVIDER]", values=_providers)
 def _login(ctx: SlashContext, words: str) -> None:
     chosen = provider_with_key(words) if words else None
-    setup = ModelLogin(ctx, ctx.outside, ctx.run_env, ctx.options)
+    setup = ModelLogin(ctx, ctx.outside, ctx.run_env, ctx.config)
     name = setup.log_in(chosen) if chosen is not None else setup.connect("What do you want to use?")
     if not isinstance(name, str):
         return
@@ -36,7 +36,7 @@ def _login(ctx: SlashContext, words: str) -> None:
 
 @slash("logout", "remove a stored API key", "[PROVIDER]", values=_stored)
 def _logout(ctx: SlashContext, words: str) -> None:
-    for line in log_out(ctx.run_env, ctx.options, words).splitlines():
+    for line in log_out(ctx.run_env, ctx.config, words).splitlines():
         ctx.say(line)
 
 
@@ -55,7 +55,7 @@ def offer_login(ctx: SlashContext) -> None:
     while (provider := refused_by(ctx, conversation.last)) is not None:
         if not ctx.confirm(f"Log in to {provider.name} with another key, and try again?"):
             return
-        if ModelLogin(ctx, ctx.outside, ctx.run_env, ctx.options).log_in(provider) is None:
+        if ModelLogin(ctx, ctx.outside, ctx.run_env, ctx.config).log_in(provider) is None:
             return
         ctx.switch_model(conversation.options.label)
         conversation.pick_up()

@@ -119,10 +119,10 @@ def _memory(ctx: SlashContext, words: str) -> None:
 def _load_current(ctx: SlashContext) -> Memory:
     """Return the current memory, which may have grown since the session began."""
     agent = ctx.agent
-    if ctx.options.bare:
+    if ctx.config.bare:
         return Memory()
     readable = agent.policy.readable
-    return load_memory(memory_sources(ctx.run_env, agent.settings, ctx.layers.trust, readable, ctx.options))
+    return load_memory(memory_sources(ctx.run_env, agent.settings, ctx.layers.trust, readable, ctx.config))
 
 
 def _nested_files(ctx: SlashContext) -> tuple[MemoryFile, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, get_args
 
-from agent_cli.config.run_options import PICK_SESSION, Flag, RunOptions, flags
+from agent_cli.cli.run_options import PICK_SESSION, Flag, RunOptions, flags
 from agent_cli.core.rules import KNOWN_TOOLS
 
 

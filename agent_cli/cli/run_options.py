@@ -330,22 +330,6 @@ class RunOptions(Value):
         _flag("--channels", HOST, "Accepted for the Agent SDK; has no effect.", metavar="NAMES"),
     ] = ()
 
-    @property
-    def hosted(self) -> bool:
-        """True if a host program drives the run; it reads the transcript where Claude Code has its own."""
-        streams = "stream-json" in (self.input_format, self.output_format)
-        return self.session_mirror or (streams and not self.print)
-
-
-SOURCES = ("user", "project", "local")
-
-
-def reads_source(options: RunOptions, source: str) -> bool:
-    """Return True if a run reads these files: "user", "project" or "local" (the project's that are not shared)."""
-    if options.setting_sources is None:
-        return not options.bare
-    return not options.bare and source in (name.strip() for name in options.setting_sources.split(","))
-
 
 def flags() -> dict[str, tuple[Flag, Any]]:
     """Return the flag and bare type of each field except the prompt, in the order of the table."""
