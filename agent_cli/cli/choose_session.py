@@ -6,8 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from agent_cli.cli.run_options import PICK_SESSION, RunOptions
-from agent_cli.cli.session_config import session_config
+from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.git.worktree import Worktree, apply_project_settings, enter_worktree
 from agent_cli.headless.output import print_notice

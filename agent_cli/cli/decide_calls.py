@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.cli.run import headless_approver, headless_options, session_report
-from agent_cli.cli.run_options import RunOptions
-from agent_cli.cli.session_config import session_config
+from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.core.decisions import Approver, Asker, Level, is_approval
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import RunEnvironment, UsageError

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 
 from agent_cli.cli.choose_session import copy_settings, with_absolute_paths
-from agent_cli.cli.run_options import RunOptions
-from agent_cli.cli.session_config import session_config
+from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.core.run_environment import UsageError
 from agent_cli.git.patch import PatchCopy
 from agent_cli.headless.output import FAILED, print_notice

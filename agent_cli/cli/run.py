@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_cli.cli import command_names
-from agent_cli.cli.run_options import PICK_SESSION, RunOptions
-from agent_cli.cli.session_config import session_config
+from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Approver, Asker, Defer, defer, is_approval
 from agent_cli.core.events import Event

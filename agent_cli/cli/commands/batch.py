@@ -18,8 +18,7 @@ from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, to_flags
-from agent_cli.cli.run_options import RunOptions
-from agent_cli.cli.session_config import session_config
+from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json, print_notice, print_warning
 from agent_cli.runtime.environment import find_environment, read_settings

@@ -14,8 +14,7 @@ from agent_cli.cli import completion
 from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_flags import absolute_file, is_file, to_flags
-from agent_cli.cli.run_options import RunOptions
-from agent_cli.cli.session_config import session_config
+from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.config.layers import Layers
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.evaluation.results import TaskRun, format_progress, format_runs, run_to_json, summarize_runs

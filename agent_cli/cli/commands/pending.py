@@ -17,8 +17,7 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
 from agent_cli.cli.help import examples, one_of
-from agent_cli.cli.run_options import RunOptions
-from agent_cli.cli.session_config import session_config
+from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.modes import MODES
 from agent_cli.core.run_environment import UsageError

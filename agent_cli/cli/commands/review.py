@@ -12,8 +12,7 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
-from agent_cli.cli.run_options import RunOptions
-from agent_cli.cli.session_config import session_config
+from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event
 from agent_cli.core.results import Complete
