@@ -36,9 +36,9 @@ from agent_cli.embedding import (
 from agent_cli.extensions.loader import Embedded
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import BROKEN_OFF
+from agent_cli.runtime.builder import BROKEN_OFF, open_session
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.pending import decide, open_session_agent, project_store, restore_suspended
+from agent_cli.runtime.pending import decide, project_store, refuse_copy, restore_suspended
 from agent_cli.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError
@@ -153,7 +153,10 @@ class AgentSession:
         layers = read_settings(self._config, self._run_env)
         self.warnings += layers.ignored
         warn, embedded = self.warnings.append, self._embedded.replace(record=self._record)
-        agent = open_session_agent(self._config, self._run_env, layers, self._callbacks.pair, warn, embedded=embedded)
+        agent = open_session(
+            self._config, self._run_env, self._callbacks.pair, warn,
+            layers=layers, as_saved="waiting", check=refuse_copy, embedded=embedded,
+        )  # fmt: skip
         restored, saves = agent.restored, layers.settings().save_sessions
         if restored is not None and restored.waiting is not None and restored.waiting.saved and not saves:
             agent.close()

@@ -24,8 +24,9 @@ from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.runtime.agent import Agent, switch_mode, switch_model
+from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import read_settings
-from agent_cli.runtime.pending import open_session_agent
+from agent_cli.runtime.pending import refuse_copy
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import exchanges_of, last_exchanges
 from agent_cli.session.pending_plans import claim_plan
@@ -72,7 +73,10 @@ class EditorSession(Dialogs):
 
     def _build(self, config: Config) -> Agent:
         """Build the agent. Raises UsageError."""
-        return open_session_agent(config, self.run_env, self.layers, self._answerers, self._warn, attended=True)
+        return open_session(
+            config, self.run_env, self._answerers, self._warn,
+            layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
+        )  # fmt: skip
 
     def _connect_editor(self) -> None:
         """Connect the agent to the editor: updates, questions, files."""

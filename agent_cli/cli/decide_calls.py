@@ -17,6 +17,7 @@ from agent_cli.headless.output import SUSPENDED, USAGE, print_notice, print_warn
 from agent_cli.headless.pending import decide_commands, headline, print_pending, report_expired
 from agent_cli.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
 from agent_cli.runtime.agent import Agent
+from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import check_mode, find_environment
 from agent_cli.runtime.pending import (
     decide,
@@ -24,7 +25,6 @@ from agent_cli.runtime.pending import (
     pending_of,
     pending_sessions,
     project_store,
-    reopen,
 )
 from agent_cli.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
@@ -89,7 +89,8 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         fails.append(failing)
         return approver, asker
 
-    agent = reopen(target.session_id, target.run_env, session_config(options), answering, print_warning)
+    config = session_config(options).replace(resume=target.session_id)
+    agent = open_session(config, target.run_env, answering, print_warning, as_saved="always")
     asked = headless_options(options, agent.settings).replace(
         structured=agent.structured, fails=fails[-1], progress=True
     )

@@ -29,7 +29,7 @@ from agent_cli.headless.run import (
     run_headless,
 )
 from agent_cli.runtime.agent import Agent
-from agent_cli.runtime.builder import build_agent, open_resumed
+from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_cli.runtime.models import NoAccessError
 from agent_cli.session.records import Restored, SessionNotFoundError
@@ -174,12 +174,9 @@ def run_one_shot(options: RunOptions) -> int:
     built: list[Agent] = []
 
     def begin() -> tuple[Agent, RunReport]:
-        opened = open_resumed(config, layers.settings(), run_env, layers, print_warning)
-        if config.fork and opened.restored is not None:
-            _refuse_copy_if_waiting(opened.restored)
-        agent = build_agent(
-            config, run_env, layers, tool.approve if tool is not None else approver,
-            print_warning, asker=asker, embedded=embedded, opened=opened,
+        agent = open_session(
+            config, run_env, lambda on_ask: (tool.approve if tool is not None else approver, asker), print_warning,
+            layers=layers, check=_refuse_copy_if_waiting, embedded=embedded,
         )  # fmt: skip
         built.append(agent)
         if tool is not None:

@@ -40,7 +40,7 @@ from agent_cli.host.initialize import Initialized, read_initialize
 from agent_cli.host.session_commands import run_session_command
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import build_agent
+from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.pending import deferred_step
 from agent_tools.base import ToolError
@@ -248,10 +248,9 @@ class HostSession(OpenSession):
             waits=False,
             mirror=self._mirror,
         )  # fmt: skip
-        agent = build_agent(
-            config, self.run_env, layers, approver, print_warning,
-            asker=asker, embedded=embedded,
-        )  # fmt: skip
+        agent = open_session(
+            config, self.run_env, lambda on_ask: (approver, asker), print_warning, layers=layers, embedded=embedded
+        )
         self._agent = agent
         if tool is not None:
             tool.attach(agent)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings, TurnSettings
-from agent_cli.core.decisions import Approver, Asker, defer
+from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.results import Limits
@@ -38,7 +38,7 @@ from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.checkpoints import checkpoint_keeper
-from agent_cli.runtime.environment import check_mode, memory_sources
+from agent_cli.runtime.environment import check_mode, memory_sources, read_settings
 from agent_cli.runtime.hooks import active_hooks, make_hooks
 from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
@@ -56,10 +56,11 @@ from agent_cli.runtime.session import (
     ATTENDED_LOCK_WAIT_SECONDS,
     LOCK_WAIT_SECONDS,
     OpenedSession,
+    SessionInUseError,
     make_header,
     model_name,
     new_log,
-    open_session,
+    read_session,
     sanitize_title,
     session_origin,
     session_recorder,
@@ -92,6 +93,7 @@ with lazy_imports():
     from agent_cli.engine import structured_output
     from agent_cli.runtime import (
         moved_project,  # only to resume a session
+        pending,  # only for a turn that goes on
         recording,  # only for runs that are recorded or replayed
         session_change,  # only to resume a session
         transcripts,  # only with hooks or a host
@@ -104,37 +106,90 @@ NOT_STARTED = "Interrupted: the program ended before this finished. It had not b
 _PARALLEL_SUBAGENTS = 4
 
 
-def build_agent(
+# Returns who approves calls and who answers questions, given what becomes of those that nobody is asked about.
+Answerers = Callable[[str], tuple[Approver, Asker]]
+
+
+def open_session(
     config: Config,
     run_env: RunEnvironment,
-    layers: Layers,
-    approver: Approver,
+    answerers: Answerers,
     warn: Callable[[str], None],
     *,
-    asker: Asker = defer,
+    layers: Layers | None = None,
+    as_saved: Literal["never", "waiting", "always"] = "never",
+    check: Callable[[Restored], None] | None = None,
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
-    opened: OpenedSession | None = None,
 ) -> Agent:
-    """Build an agent for one run. Raises UsageError.
+    """Open the session that a configuration describes, a new one or an earlier one. Raises UsageError.
 
+    An earlier session is locked, read once, and then built.
+
+    layers: the settings; by default they are read.
+    as_saved: when an open turn goes on with what was saved with it: never, as a message follows; if it waits for
+        decisions; or also if it was interrupted.
+    check: called with the session that is copied; may raise UsageError.
     attended: a user is present. embedded: additions of the embedding program.
-    opened: the session to resume; by default, that of the configuration is opened.
     """
-    settings = layers.settings()
+    layers = layers or (Layers() if as_saved == "always" else read_settings(config, run_env))
+    try:
+        opened = _open_resumed(config, layers.settings(), run_env, layers, warn, attended=attended)
+    except SessionInUseError as busy:
+        if attended or as_saved != "always":
+            raise
+        raise UsageError(
+            f"{busy.where} If a question is open there, answer it there; otherwise try again later."
+        ) from None
+    try:
+        restored = opened.restored
+        if restored is not None and config.fork and check is not None:
+            check(restored)
+        waits = restored is not None and restored.waiting is not None and bool(restored.waiting.saved)
+        if restored is None or not (
+            as_saved == "always" or (as_saved == "waiting" and waits and not opened.config.fork)
+        ):
+            return _build(opened, run_env, layers, answerers(""), warn, attended, embedded)
+        saved = pending.read_saved_turn(restored, config, run_env)
+        if opened.log is None:
+            # It is saved although sessions are not saved now.
+            settings = saved.layers.settings()
+            opened = _open_resumed(saved.config, settings, saved.run_env, saved.layers, warn, attended=attended)
+        answered = answerers(saved.config.on_ask)
+        opened = opened.replace(config=saved.config)
+        agent = _build(opened, saved.run_env, saved.layers, answered, warn, attended, embedded)
+        if saved.turn is not None:
+            pending.restore_suspended(agent, saved.turn, *answered)
+        return agent
+    except BaseException:  # the caller reports the error
+        opened.close()
+        raise
+
+
+def _build(
+    opened: OpenedSession,
+    run_env: RunEnvironment,
+    layers: Layers,
+    answered: tuple[Approver, Asker],
+    warn: Callable[[str], None],
+    attended: bool,
+    embedded: Embedded,
+) -> Agent:
+    """Build the agent of a session that has been read. Raises UsageError."""
+    config, settings = opened.config, layers.settings()
     if layers.env:
         run_env = run_env.replace(env={**run_env.env, **layers.env})
     check_mode(settings.permissions.mode, run_env.env, layers.managed)
     if config.agent:
         settings = with_agent(config, run_env, layers, settings, embedded)
-    build = _Build(config, run_env, layers, settings, warn, embedded, attended=attended)
-    build.open_session(opened)
+    build = _Build(opened, run_env, layers, settings, warn, embedded, attended=attended)
+    build.choose_model()
     build.load_extensions()
     build.choose_tools()
     build.make_header()
     build.open_model()
     build.keep_transcript()
-    conversation = build.converse(build.turn_deps(approver, asker))
+    conversation = build.converse(build.turn_deps(*answered))
     return build.agent(conversation)
 
 
@@ -147,7 +202,7 @@ class _Build:
 
     def __init__(
         self,
-        config: Config,
+        opened: OpenedSession,
         run_env: RunEnvironment,
         layers: Layers,
         settings: Settings,
@@ -156,22 +211,19 @@ class _Build:
         *,
         attended: bool,
     ) -> None:
-        self.config, self.run_env, self.layers, self.settings = config, run_env, layers, settings
+        self.config, self.log, self.restored = opened.config, opened.log, opened.restored
+        self.run_env, self.layers, self.settings = run_env, layers, settings
         self.warn, self.embedded, self.attended = warn, embedded, attended
-        self.answered = attended or embedded.approves or config.on_ask == "suspend"
+        self.answered = attended or embedded.approves or self.config.on_ask == "suspend"
         self.can_ask = self.answered or embedded.answers
-        self.servers = make_servers(config, run_env, layers, settings, warn, embedded.host)
+        self.servers = make_servers(self.config, run_env, layers, settings, warn, embedded.host)
         self.store = SessionStore(state_folder(run_env.env), run_env.root)
         self.guards: list[Guard] = []
         self.transcript: SessionTranscript | None = None
         self.ids: MessageIds | None = None
 
-    def open_session(self, opened: OpenedSession | None) -> None:
-        """Read the session to resume, if there is one, and choose the model."""
-        opened = opened or open_resumed(
-            self.config, self.settings, self.run_env, self.layers, self.warn, attended=self.attended
-        )
-        self.config, self.log, self.restored = opened.config, opened.log, opened.restored
+    def choose_model(self) -> None:
+        """Choose the model; of a session that is copied, name its files as they are called here."""
         if self.restored is not None and self.config.fork:
             self.restored = moved_project.with_new_paths(self.restored, self.run_env.root)
         known = self.restored is not None and not self.restored.rebuilt
@@ -358,7 +410,7 @@ class _Build:
         return agent
 
 
-def open_resumed(
+def _open_resumed(
     config: Config,
     settings: Settings,
     run_env: RunEnvironment,
@@ -372,7 +424,7 @@ def open_resumed(
     if config.latest or config.resume:
         config = moved_project.follow_moved_project(config, store, run_env, layers, warn)
     patience = ATTENDED_LOCK_WAIT_SECONDS if attended else LOCK_WAIT_SECONDS
-    return OpenedSession(config, *open_session(config, settings, store, warn, patience, run_env))
+    return OpenedSession(config, *read_session(config, settings, store, warn, patience, run_env))
 
 
 def _load_memory(

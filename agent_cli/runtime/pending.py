@@ -35,18 +35,15 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import NestedState
-from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.agent import Agent, switch_mode
-from agent_cli.runtime.builder import build_agent, open_resumed
 from agent_cli.runtime.environment import add_overrides, check_mode, evaluate_project_trust, read_settings
-from agent_cli.runtime.session import OpenedSession, SessionInUseError
 from agent_cli.runtime.user_decision import UserDecision, take_decision
 from agent_cli.session.files import holder, is_open
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import summarize_sessions
-from agent_tools.record import from_json
+from agent_tools.record import Value, from_json
 
 _DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
 _DECISION_WORDS |= {"undo": "undone", "cancel": "cancelled"}
@@ -140,83 +137,23 @@ class RecordedApprover:
         return recorded_reply(self._waiting.answers[asked.call_id])
 
 
-def open_session_agent(
-    config: Config,
-    run_env: RunEnvironment,
-    layers: Layers,
-    answerers: Callable[[str], tuple[Approver, Asker]],
-    warn: Callable[[str], None],
-    *,
-    attended: bool = False,
-    embedded: Embedded = Embedded(),  # noqa: B008 - frozen
-) -> Agent:
-    """Build the agent of a run; that of a session that waits, as it was saved. Raises UsageError.
+class SavedTurn(Value):
+    """What the turn of a session goes on with: as it was saved, but for what has become stricter since.
 
-    The session is read once, under its lock.
-
-    answerers: returns the approver and the asker, given the saved `--on-ask`; "" if the session does not wait.
-    attended, embedded: as in `build_agent`.
+    turn: the one that waits or was interrupted; None if the session has none.
     """
-    opened = open_resumed(config, layers.settings(), run_env, layers, warn, attended=attended)
-    try:
-        waiting = opened.restored.waiting if opened.restored is not None else None
-        if opened.restored is not None and waiting is not None and config.fork:
-            raise _no_copy(opened.restored, run_env)
-        if waiting is not None and waiting.saved and not opened.config.fork:
-            return _reopen(opened, run_env, config, answerers, warn, attended, embedded)
-        approver, asker = answerers("")
-        return build_agent(
-            config, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded, opened=opened
-        )
-    except BaseException:  # the caller reports the error
-        opened.close()
-        raise
+
+    config: Config
+    run_env: RunEnvironment
+    layers: Layers
+    turn: WaitingTurn | None
 
 
-def reopen(
-    session_id: str,
-    run_env: RunEnvironment,
-    config: Config,
-    answerers: Callable[[str], tuple[Approver, Asker]],
-    warn: Callable[[str], None],
-    *,
-    attended: bool = False,
-    embedded: Embedded = Embedded(),  # noqa: B008 - frozen
-) -> Agent:
-    """Rebuild the agent of a suspended or interrupted session as it was saved. Raises UsageError.
+def read_saved_turn(restored: Restored, config: Config, run_env: RunEnvironment) -> SavedTurn:
+    """Return what the open turn of a session goes on with. Raises UsageError.
 
-    The session is locked on return; its `restored.waiting` was read under the lock.
-
-    answerers: returns the approver and the asker for further questions, given the saved `--on-ask`.
-    attended, embedded: as in `build_agent`.
+    config: of the caller; what it sets above all files counts for the rest of the turn.
     """
-    resumed = config.replace(resume=session_id, latest=False)
-    try:
-        opened = open_resumed(resumed, Settings(), run_env, Layers(), warn, attended=attended)
-    except SessionInUseError as busy:
-        if attended:
-            raise
-        raise UsageError(
-            f"{busy.where} If a question is open there, answer it there; otherwise try again later."
-        ) from None
-    try:
-        return _reopen(opened, run_env, config, answerers, warn, attended, embedded)
-    except BaseException:  # the caller reports the error
-        opened.close()
-        raise
-
-
-def _reopen(
-    opened: OpenedSession,
-    run_env: RunEnvironment,
-    config: Config,
-    answerers: Callable[[str], tuple[Approver, Asker]],
-    warn: Callable[[str], None],
-    attended: bool,
-    embedded: Embedded,
-) -> Agent:
-    restored = opened.restored
-    assert restored is not None
     if restored.waiting is not None:
         check_mode(restored.waiting.mode, run_env.env)
     turn = restored.waiting or restored.interrupted
@@ -231,7 +168,6 @@ def _reopen(
         servers=tuple(saved.get("mcp_config", ())),
         only_these_servers=bool(saved.get("strict_mcp_config", False)),
     )
-    approver, asker = answerers(chosen.on_ask)
     run_env = saved_environment(saved, run_env)
     layers = saved_layers(saved, run_env)
     if saved:
@@ -244,16 +180,7 @@ def _reopen(
         # The turn keeps its mode: the user is asked under the mode in which the call was made.
         add_overrides(layers, config.replace(mode=None), run_env)
         layers.may_bypass = current.may_bypass
-    if opened.log is None:
-        # It is saved although sessions are not saved now.
-        opened = open_resumed(chosen, layers.settings(), run_env, layers, warn, attended=attended)
-    agent = build_agent(
-        chosen, run_env, layers, approver, warn, asker=asker, attended=attended, embedded=embedded,
-        opened=opened.replace(config=chosen),
-    )  # fmt: skip
-    if turn is not None:
-        restore_suspended(agent, turn, approver, asker)
-    return agent
+    return SavedTurn(chosen, run_env, layers, turn)
 
 
 def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
@@ -296,12 +223,13 @@ def deferred_step(agent: Agent) -> Callable[[Listener], TurnResult] | None:
     return lambda show: agent.conversation.resume(show, waiting.spent)
 
 
-def _no_copy(restored: Restored, run_env: RunEnvironment) -> UsageError:
-    """Return the error for the copy of a suspended session: its question must be asked in one place only."""
-    short = project_store(run_env).short(restored.header.session_id)
-    return UsageError(
-        f"Session {short} waits for your decision and cannot be copied. To decide: agent --resume {short}"
-    )
+def refuse_copy(restored: Restored) -> None:
+    """Raise UsageError for the copy of a suspended session: its question must be asked in one place only."""
+    if restored.waiting is not None:
+        short = restored.header.session_id[:8]
+        raise UsageError(
+            f"Session {short} waits for your decision and cannot be copied. To decide: agent --resume {short}"
+        )
 
 
 def load(session_id: str, run_env: RunEnvironment) -> Restored:

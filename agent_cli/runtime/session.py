@@ -83,7 +83,7 @@ def model_name(config: Config, settings: Settings, restored: Restored | None) ->
     return restored.model or settings.model
 
 
-def open_session(
+def read_session(
     config: Config,
     settings: Settings,
     store: SessionStore,

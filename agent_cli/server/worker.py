@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agent_cli.config.config import Config
-from agent_cli.core.decisions import Answer, Defer, QuestionReply
+from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -36,9 +36,9 @@ from agent_cli.git.worktree import apply_project_settings, enter_worktree
 from agent_cli.headless.output import echo, print_notice, print_warning
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import build_agent
+from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.pending import project_store, reopen
+from agent_cli.runtime.pending import project_store
 from agent_cli.runtime.user_decision import DecisionRefusedError, UserDecision, take_decision
 from agent_cli.server.decisions import find_decision
 from agent_cli.server.tasks import InboxEntry, ServerTask
@@ -262,8 +262,7 @@ class TaskWorker:
             old = store.path(self.spec.session_id).is_file()
             chosen: dict[str, Any] = {"resume" if old else "session_id": self.spec.session_id}
             config = self.spec.config.replace(on_ask="suspend", **chosen)
-            layers = read_settings(config, run_env)
-            self.agent = build_agent(config, run_env, layers, self._approve, print_warning, asker=self._answer)
+            self.agent = open_session(config, run_env, self._answerers, print_warning)
         return self.agent
 
     def _reopen_agent(self) -> Agent:
@@ -272,14 +271,16 @@ class TaskWorker:
             self.agent.close()
             self.agent = None
         run_env = find_environment(self.env, self.spec.cwd)
-        config = self.spec.config.replace(model=None)
-        pair = self._approve, self._answer
-        self.agent = reopen(self.spec.session_id, run_env, config, lambda on_ask: pair, print_warning)
+        config = self.spec.config.replace(model=None, resume=self.spec.session_id)
+        self.agent = open_session(config, run_env, self._answerers, print_warning, as_saved="always")
         deps = self.agent.conversation.deps
         self.agent.conversation.deps = deps.replace(
             recorded=lambda asked: deps.recorded(asked) or self._find_decision(asked) is not None
         )
         return self.agent
+
+    def _answerers(self, on_ask: str) -> tuple[Approver, Asker]:
+        return self._approve, self._answer
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         found = self._find_decision(request) or self._find_earlier_edit(request)

@@ -25,7 +25,8 @@ from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.runtime.attachments import attach_images
-from agent_cli.runtime.pending import open_session_agent
+from agent_cli.runtime.builder import open_session
+from agent_cli.runtime.pending import refuse_copy
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.history import Exchange
 from agent_cli.session.pending_plans import claim_plan
@@ -155,7 +156,10 @@ class Repl(Dialogs):
         return EventRenderer(self._console, verbose=self._screen.verbose)
 
     def _build(self, config: Config) -> Agent:
-        agent = open_session_agent(config, self.run_env, self.layers, self._make_approver, self._warn, attended=True)
+        agent = open_session(
+            config, self.run_env, self._make_approver, self._warn,
+            layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
+        )  # fmt: skip
         waiting = agent.restored.waiting if agent.restored else None
         return restore_mode(agent, config) if waiting is None or not waiting.saved else agent
 

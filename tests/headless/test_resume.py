@@ -16,8 +16,8 @@ from agent_cli.config.config import Config
 from agent_cli.core.decisions import defer
 from agent_cli.headless.run import deny
 from agent_cli.runtime import builder
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.pending import open_session_agent, reopen
+from agent_cli.runtime.environment import find_environment
+from agent_cli.runtime.pending import refuse_copy
 from agent_cli.session.files import encode_record
 from agent_cli.session.store import SessionStore
 from tests.support.fork_server import start
@@ -216,9 +216,9 @@ def test_what_came_up_while_a_decision_waited_for_the_lock_is_not_decided(
 
     def reopened_later(*args: Any, **more: Any) -> Any:
         assert agent(["approve"], work).returncode == 3
-        return reopen(*args, **more)
+        return builder.open_session(*args, **more)
 
-    monkeypatch.setattr(decide_calls, "reopen", reopened_later)
+    monkeypatch.setattr(decide_calls, "open_session", reopened_later)
     assert decide_calls.decide_calls((), decide_calls.PendingDecision(word="approve"), RunOptions()) == 3
     found = capsys.readouterr().err
     assert "Another process has decided this in the meantime" in found
@@ -293,8 +293,9 @@ def test_a_waiting_session_is_read_once_and_built_once(work: Path, monkeypatch: 
     monkeypatch.setattr(SessionStore, "load", counting("read", SessionStore.load))
     monkeypatch.setattr(builder, "make_context", counting("built", builder.make_context))
     run_env, config = find_environment(os.environ), Config(latest=True)
-    layers = read_settings(config, run_env)
-    agent = open_session_agent(config, run_env, layers, lambda on_ask: (deny, defer), print, attended=True)
+    agent = builder.open_session(
+        config, run_env, lambda on_ask: (deny, defer), print, as_saved="waiting", check=refuse_copy, attended=True
+    )
     try:
         assert agent.restored is not None
         assert agent.restored.waiting is not None

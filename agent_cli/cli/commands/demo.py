@@ -24,7 +24,7 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.run import is_drawable
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.core.decisions import Answer, Approver, Reject
+from agent_cli.core.decisions import Answer, Approver, Reject, defer
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Complete, TurnResult
@@ -34,7 +34,7 @@ from agent_cli.headless.input import Signals
 from agent_cli.headless.run import deny
 from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
 from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.runtime.builder import build_agent
+from agent_cli.runtime.builder import open_session
 from agent_cli.terminal.app.playback import LOOK_SECONDS, WORD_SECONDS, Pace, PlayedSession
 from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
@@ -213,7 +213,8 @@ class _Demo:
         lines = LineDialogs(self._console, read_line)
         files = Workspace(run_env.cwd)
         approver: Approver = (lambda request: ask_approval(request, lines.put, files)) if self._interactive else deny
-        agent = build_agent(Config(bare=True), run_env, layers, actor.observe(approver), self._echo)
+        answered = actor.observe(approver), defer
+        agent = open_session(Config(bare=True), run_env, lambda on_ask: answered, self._echo, layers=layers)
         agent.use_client(actor)
         self._check(agent.tools)
         watch = Signals(agent.conversation.interrupt)

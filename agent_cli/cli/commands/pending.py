@@ -29,8 +29,9 @@ from agent_cli.headless.pending import (
     pending_question_lines,
     print_pending,
 )
+from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import find_environment
-from agent_cli.runtime.pending import pending_of, pending_sessions, project_store, reopen, session_holder
+from agent_cli.runtime.pending import pending_of, pending_sessions, project_store, session_holder
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import root_of
 from agent_cli.session.store import SessionStore, state_folder
@@ -262,7 +263,8 @@ def resume_session(session: Session = "", output_format: OutputFormat = "text", 
         return approver, asker
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
-    agent = reopen(session_id, run_env, session_config(options), answering, print_warning)
+    config = session_config(options).replace(resume=session_id)
+    agent = open_session(config, run_env, answering, print_warning, as_saved="always")
     asked = run.headless_options(options, agent.settings).replace(structured=agent.structured, fails=fails[-1])
     try:
         waiting = agent.restored.waiting if agent.restored else None

@@ -45,7 +45,7 @@ from agent_cli.reports.findings import (
 )
 from agent_cli.reports.formats import comments_file
 from agent_cli.runtime.agent import Agent
-from agent_cli.runtime.builder import build_agent
+from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import find_environment, read_settings
 from agent_tools.record import to_json
 from agent_tools.text import counted, escape_controls, one_line
@@ -109,7 +109,7 @@ def review(
     diff = DiffLines(target.diff)
     code = 0
     if diff.files:
-        agent = build_agent(config, run_env, layers, deny, print_warning, asker=answer_unattended)
+        agent = open_session(config, run_env, lambda on_ask: (deny, answer_unattended), print_warning, layers=layers)
         try:
             code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
         finally:
