@@ -10,7 +10,7 @@ from typing import Any
 from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.config.schema import Settings
-from agent_cli.core.decisions import Approver, Asker, Defer, defer, is_approval
+from agent_cli.core.decisions import Approver, Asker, Defer, answer_unattended, defer, deny, is_approval
 from agent_cli.core.events import Event
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.results import Usage
@@ -24,8 +24,6 @@ from agent_cli.headless.run import (
     HeadlessOptions,
     HeadlessUsageError,
     RunReport,
-    answer_unattended,
-    deny,
     run_headless,
 )
 from agent_cli.runtime.agent import Agent

@@ -358,7 +358,7 @@ _CALLED = {
     "managed": "--managed-settings", "sources": "--setting-sources", "servers": "--mcp-config",
     "plugins": "--plugin-dir", "agent": "--agent", "agents": "--agents", "debug": "--debug",
     "mode": "--permission-mode", "allow_bypass": "--allow-dangerously-skip-permissions", "trust": "--trust",
-    "profile": "--profile",
+    "profile": "--profile", "record": "--record", "model": "--model", "images": "--image",
 }  # fmt: skip
 # Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage, empty_end
 from agent_cli.headless.input import NotTextError, Signals, compose_prompt, read_stdin
@@ -47,12 +46,8 @@ with lazy_imports():
     )
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.runtime import pending as runtime_pending
-    from agent_cli.session import pending_plans
+    from agent_cli.session import pending_items, pending_plans
     from agent_tools.shell import jobs  # for stream-json
-
-
-NO_APPROVER = "nobody can approve it here"
-UNATTENDED_ANSWER = "Nobody can answer. Decide for yourself, and state the assumption you made."
 
 
 TurnStep = Callable[[Callable[[Event], None]], TurnResult]
@@ -150,16 +145,6 @@ class HeadlessOptions(Value):
 
 class HeadlessUsageError(Exception):
     """Invalid options or input of a headless run; the exit code is 2."""
-
-
-def deny(request: ApprovalRequested) -> Answer:
-    """Deny the call (the approver if there is no user)."""
-    return Reject(f"{request.reason}, and {NO_APPROVER}", by="default")
-
-
-def answer_unattended(asked: QuestionAsked) -> QuestionReply | Defer:
-    """Let the model answer its own questions; defer plans and reviews (the asker if there is no user)."""
-    return QuestionReply("answer", UNATTENDED_ANSWER, by="default") if asked.kind == "questions" else Defer()
 
 
 class InputMessage(Value):
@@ -292,7 +277,7 @@ def run_and_report(
             return 128 + watch.caught
         pending: list[dict[str, Any]] = []
         if isinstance(result, Suspended):
-            pending = headless_pending.pending_items(
+            pending = pending_items.pending_items(
                 builder.asked.values(), conversation.history, agent.nested_histories, plan_ttl=report.plan_ttl
             )
         if agent.mcp is not None:

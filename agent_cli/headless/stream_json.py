@@ -49,9 +49,9 @@ from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, ToolMe
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
-from agent_cli.headless.pending import pending_item
 from agent_cli.headless.result_object import error_word, retry_fields
 from agent_cli.headless.stream_parts import PartialMessage, TaskLines
+from agent_cli.session.pending_items import pending_item
 from agent_cli.session.transcripts.entries import content_block
 from agent_tools.registry import tool_traits
 from agent_tools.results import TodoItem

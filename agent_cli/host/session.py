@@ -28,7 +28,6 @@ from agent_cli.headless.output import (
     print_notice,
     print_warning,
 )
-from agent_cli.headless.pending import pending_items
 from agent_cli.headless.result_object import result_object
 from agent_cli.headless.run import HeadlessOptions, InputMessage, announce_turn, finish, open_lines, without_model
 from agent_cli.headless.stream_json import StreamJson
@@ -43,6 +42,7 @@ from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.pending import deferred_step
+from agent_cli.session.pending_items import pending_items
 from agent_tools.base import ToolError
 from agent_tools.record import Value
 

@@ -252,7 +252,11 @@ class _Build:
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
         )  # fmt: skip
         self.attached = attach_images(
-            self.config.images, workspace, self.chosen.resolved.name, self.context.input_modalities
+            self.config.images,
+            workspace,
+            self.chosen.resolved.name,
+            self.context.input_modalities,
+            f"{self.config.name_of('images')}: ",
         )
 
     def choose_tools(self) -> None:
@@ -299,7 +303,7 @@ class _Build:
         chosen, settings, model = self.chosen, self.settings, self.chosen.resolved
         self.lazy: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
         if self.config.record or model.recording:
-            exchange = recording.open_exchange(self.config.record, chosen, settings, self.run_env)
+            exchange = recording.open_exchange(self.config, chosen, settings, self.run_env)
             client, self.lazy = exchange.client(), exchange.lazy_model
         else:
             client = open_client(model, settings, chosen.window)

@@ -279,8 +279,10 @@ def _add_plugins(layers: Layers, config: Config, run_env: RunEnvironment) -> Non
         enabled = {**layers.claude_plugins, **settings.enabled_plugins}
         found = store.load_plugins(run_env.home, enabled, layers.managed.refuses_plugin, layers.ignored)
     if config.plugins or config.plugins_without_servers:
-        given = [obtain.load_given(text, run_env) for text in config.plugins]
-        given += [obtain.load_given(text, run_env).replace(servers={}) for text in config.plugins_without_servers]
+        called = config.name_of("plugins")
+        given = [obtain.load_given(text, called, run_env) for text in config.plugins]
+        without = (obtain.load_given(text, called, run_env) for text in config.plugins_without_servers)
+        given += [plugin.replace(servers={}) for plugin in without]
         for plugin in given:
             if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
                 raise UsageError(f"{config.name_of('plugins')}: {plugin.name}: {why}.")

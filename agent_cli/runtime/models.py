@@ -138,7 +138,8 @@ def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     if settings.max_cost and not known and not settings.allow_unknown_cost:
         raise UsageError(
             f"The price of {model.name} is not known, so a budget in dollars cannot be enforced. Leave out "
-            "--max-budget-usd (max_cost), or add --allow-unknown-cost and limit the turn with --max-turns."
+            "max_cost (--max-budget-usd), or set allow_unknown_cost (--allow-unknown-cost) and limit the turn with "
+            "max_rounds (--max-turns)."
         )
 
 

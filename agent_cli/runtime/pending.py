@@ -35,11 +35,11 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import NestedState
-from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.agent import Agent, switch_mode
 from agent_cli.runtime.environment import add_overrides, check_mode, evaluate_project_trust, read_settings
 from agent_cli.runtime.user_decision import UserDecision, take_decision
 from agent_cli.session.files import holder, is_open
+from agent_cli.session.pending_items import pending_items
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import summarize_sessions

@@ -203,7 +203,7 @@ def make_workspace(run_env: RunEnvironment, settings: Settings, skill_folders: t
     extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
-            raise UsageError(f"--add-dir: {folder} is not a folder.")
+            raise UsageError(f"The additional folder {folder} is not a folder.")
     return Workspace(run_env.root, extra, run_env.cwd, skill_folders=skill_folders)
 
 

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, TurnFinished
 from agent_cli.core.messages import UserMessage, user_text
 from agent_cli.core.run_environment import RunEnvironment
-from agent_cli.headless.pending import has_expired
 from agent_cli.providers.catalog import lookup
 from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.pending import pending_of, saved_environment, session_holder
@@ -24,6 +23,7 @@ from agent_cli.server.decisions import find_decision, question_binding
 from agent_cli.server.pool import Pool
 from agent_cli.server.tasks import ServerTask, TaskStore
 from agent_cli.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
+from agent_cli.session.pending_items import has_expired
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import SessionSummary, is_id, session_files, summarize_session

@@ -14,6 +14,7 @@ from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.config.prompts import prompt
+from agent_cli.core.decisions import answer_unattended, deny
 from agent_cli.core.events import Event
 from agent_cli.core.results import Complete
 from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
@@ -31,7 +32,6 @@ from agent_cli.headless.output import (
     print_warning,
 )
 from agent_cli.headless.result_object import result_object
-from agent_cli.headless.run import answer_unattended, deny
 from agent_cli.reports.collect import RunRecord
 from agent_cli.reports.files import RunReports, check_target, write_text
 from agent_cli.reports.findings import (

@@ -20,6 +20,7 @@ from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
+from agent_cli.core.decisions import deny
 from agent_cli.core.events import ApprovalRequested, Event, Warned
 from agent_cli.core.hooks import Hooks
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
@@ -31,7 +32,6 @@ from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.extensions.loader import Extensions, load_extensions
 from agent_cli.headless.input import Signals
 from agent_cli.headless.output import echo, print_ignored, print_json, print_warning
-from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.environment import check_mode, find_environment, read_settings
