@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
-from agent_cli.config.parsing import nearest_key_hint
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
@@ -44,7 +43,7 @@ from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
 from agent_tools.base import ToolError
 from agent_tools.record import hints_of
-from agent_tools.text import counted, utc_stamp
+from agent_tools.text import counted, nearest_key_hint, utc_stamp
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05

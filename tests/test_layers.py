@@ -15,31 +15,31 @@ from tests.support.program_files import MODULES, nodes, tree
 # those in functions and for type checking too.
 MAY_IMPORT: dict[str, str] = {
     "core": "",
-    "config": "core",
+    "hooks": "core",
+    "config": "core hooks",
     "providers": "core",
-    "session": "core",
+    "session": "core hooks",
     "memory": "core config",
     "permissions": "core memory",
-    "plugins": "core config",
+    "plugins": "core hooks config",
     "checkpoints": "core permissions",
-    "engine": "core config permissions providers",
-    "hooks": "core config providers engine",
-    "extensions": "core config permissions plugins providers engine hooks",
+    "engine": "core hooks config permissions providers",
+    "extensions": "core hooks config permissions plugins providers engine",
     "mcp": "core config",
     "git": "core config permissions checkpoints providers engine session",
     "runtime": "core config providers session memory permissions plugins checkpoints engine hooks extensions mcp",
-    "headless": "core session engine runtime",
+    "headless": "core hooks session engine runtime",
     "host": "core config permissions engine hooks extensions mcp runtime headless providers",
     "reports": "core session checkpoints engine",
     "evaluation": "core config session runtime headless",
     "batch": "core config session permissions runtime headless evaluation",
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory plugins checkpoints extensions mcp runtime headless",
-    "terminal": "core config providers session memory plugins checkpoints engine extensions git runtime doctor",
+    "terminal": "core hooks config providers session memory plugins checkpoints engine extensions git runtime doctor",
     "acp": "core config session engine runtime terminal",
     "server": "core config providers session checkpoints git runtime headless",
-    "cli": "core config providers session memory permissions plugins checkpoints engine extensions mcp git runtime "
-    "headless host reports evaluation batch terminal doctor acp server",
+    "cli": "core hooks config providers session memory permissions plugins checkpoints engine extensions mcp git "
+    "runtime headless host reports evaluation batch terminal doctor acp server",
 }
 # What goes upwards all the same, each with its reason.
 UPWARDS = {

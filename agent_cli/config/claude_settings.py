@@ -19,7 +19,6 @@ from agent_cli.config.parsing import (
     as_ignored,
     decode_json,
     key_locations,
-    nearest_key_hint,
 )
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
@@ -30,10 +29,11 @@ from agent_cli.core.user_text import decode_user_text
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import hints_of
-from agent_tools.text import shorten
+from agent_tools.text import nearest_key_hint, shorten
 
 with lazy_imports():
-    from agent_cli.config import claude_keys, hooks, rule_lists
+    from agent_cli.config import claude_keys, rule_lists
+    from agent_cli.hooks import reader as hook_reader
 
 # Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")
@@ -346,10 +346,10 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin,
     if not isinstance(given, dict):
         layers.ignored.append(f"{where('hooks')}: hooks: expected a table of events; they do not run")
         return
-    if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
+    if elsewhere := [event for event in given if event in hook_reader.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")
-    given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
-    parsed = hooks.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
+    given = {event: groups for event, groups in given.items() if event not in hook_reader.UNSUPPORTED_EVENTS}
+    parsed = hook_reader.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
     lines = parsed.lines()
     layers.ignored += [f"{path}: {line}" for line in lines[:_MAX_REPORTED]]
     if len(lines) > _MAX_REPORTED:

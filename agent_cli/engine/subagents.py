@@ -94,7 +94,7 @@ class NestedTurn:
             self._history = [UserMessage(self._item.args.prompt)]
             yield MessageAdded(self._history[0])
             if deps.hooks.wants("SubagentStart"):
-                for text in (yield from hook_points.subagent_start(deps)):
+                for text in (yield from hook_points.begin_subagent(deps)):
                     self._history.append(UserMessage(text))
                     yield MessageAdded(self._history[-1])
         return (yield from turn.start(self._history, deps, options))

@@ -31,6 +31,7 @@ from agent_cli.extensions.loader import (
     load_extensions,
     with_agent,
 )
+from agent_cli.hooks import HookRegistry, HookSession
 from agent_cli.memory.files import Memory, NestedMemory, load_memory
 from agent_cli.providers.base import ToolSpec
 from agent_cli.providers.registry import is_loopback_url
@@ -39,7 +40,6 @@ from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.checkpoints import checkpoint_keeper
 from agent_cli.runtime.environment import check_mode, memory_sources
-from agent_cli.runtime.hooks import active_hooks, make_hooks
 from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
     ChosenModel,
@@ -91,6 +91,7 @@ with lazy_imports():
     from agent_cli.core import message_ids  # only for frames
     from agent_cli.engine import structured_output
     from agent_cli.runtime import (
+        hooks,  # only with hooks
         moved_project,  # only to resume a session
         recording,  # only for runs that are recorded or replayed
         session_change,  # only to resume a session
@@ -259,8 +260,8 @@ class _Build:
 
     def keep_transcript(self) -> None:
         """Begin the transcript that hooks and hosts read, and the IDs of messages, where they are wanted."""
-        hooks = active_hooks(self.settings, self.layers) or self.embedded.hooks or self.added.has_hooks
-        wanted = hooks or self.settings.transcript == "claude" or self.options.hosted
+        wanted = self.layers.active_hooks(self.settings) or self.embedded.hooks or self.added.has_hooks
+        wanted = wanted or self.settings.transcript == "claude" or self.options.hosted
         if self.log is not None and wanted:
             self.transcript = transcripts.make_transcript(
                 self.options, self.settings, self.run_env, self.header, self.log, self.warn, self.embedded.mirror
@@ -275,7 +276,8 @@ class _Build:
         """Return what a turn uses."""
         settings, run_env, layers, handle = self.settings, self.run_env, self.layers, self.handle
         transcript, log = self.transcript, self.log
-        known = self.header.session_id, transcript.wanted if transcript else lambda: log.path if log else None
+        wanted = transcript.wanted if transcript else lambda: log.path if log else None
+        known = HookSession(self.header.session_id, wanted, run_env.root)
 
         def lazy(name: str) -> Callable[[], ModelHandle]:
             return self.lazy(name, settings, run_env)
@@ -299,9 +301,12 @@ class _Build:
             save_rule=rule_saver(self.options, run_env, layers) if self.answered else None,
             report=lambda error: write_crash_report(error, run_env.env),
             watch=checkpoint_keeper(run_env, settings, self.header.session_id),
-            hooks=make_hooks(
-                settings, layers, run_env, self.context, known, self.chosen.label, self.embedded.hooks, self.state,
-                self.servers,
+            hooks=HookRegistry(
+                layers.active_hooks(settings), self.embedded.hooks,
+                lambda: hooks.hook_surroundings(
+                    settings, run_env, self.context, known, self.chosen.label, self.state, self.servers
+                ),
+                disabled=settings.disable_hooks and not self.embedded.hooks,
             ),
             agents=self.added.agent_types if any(tool.nested for tool in self.tools) else {},
             workflows=WORKFLOWS,

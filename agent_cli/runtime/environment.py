@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent_cli.plugins.manifest import Plugin
 
 with lazy_imports():
-    from agent_cli.extensions import front_hooks  # of a project that is not trusted
+    from agent_cli.extensions import withheld  # of a project that is not trusted
     from agent_cli.permissions import (
         command_rules,  # few rules have examples
         git_inspection,
@@ -171,7 +171,7 @@ def _add_project(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
         layers.ignored += map(as_ignored, layers.mistakes or ())
         layers.mistakes = None
     if layers.trust.needs_trust and "project" in sources:
-        for source, hooks in front_hooks.withheld_hooks(run_env.root, fingerprints(run_env.root) or ()):
+        for source, hooks in withheld.withheld_hooks(run_env.root, fingerprints(run_env.root) or ()):
             layers.add_hooks(hooks, source, voice)
     state = layers.trust.state
     if state == "plain" and layers.held:

@@ -17,7 +17,6 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
 from tests.support.hooked_turns import HookedTurns, Said
@@ -188,7 +187,7 @@ def test_what_a_hook_says_about_a_result_goes_to_the_model(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
-def test_a_hook_ends_the_turn(tmp_path: Path, event: HookEvent) -> None:
+def test_a_hook_ends_the_turn(tmp_path: Path, event: str) -> None:
     calls = [call("Bash", command="touch made"), call("Bash", command="touch second")]
     world = HookedTurns(tmp_path, [{"calls": calls}], allow=("Bash",))
     result = world.hook(event, {"continue": False, "stopReason": "Lunch"}).turn()
