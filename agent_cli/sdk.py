@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
+from agent_cli.config.removed import REMOVED
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
@@ -120,7 +121,7 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     """Raise UsageError for an unknown setting, of which the command line would only warn."""
     known = hints_of(Settings)
     for key in settings:
-        if key not in known:
+        if key not in known and key not in REMOVED:
             raise UsageError(f"settings: {key}: unknown setting{nearest_key_hint(key, list(known))}")
 
 

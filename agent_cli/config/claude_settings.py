@@ -20,6 +20,7 @@ from agent_cli.config.parsing import (
     decode_json,
     key_locations,
 )
+from agent_cli.config.removed import REMOVED
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
@@ -238,7 +239,7 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     if isinstance(table.get("hooks"), dict):
         add_hooks(layers, {"hooks": table.pop("hooks")}, base / "settings" / source, "user", where)
     hints = hints_of(Settings)
-    found = claude_keys.translate(table, hints.__contains__)
+    found = claude_keys.translate(table, lambda key: key in hints or key in REMOVED)
     for key, value in found.settings.items():
         if key in table:  # one of our names, so it is meant for this program
             layers.add({key: value}, source, base, "user", where)

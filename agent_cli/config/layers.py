@@ -23,6 +23,7 @@ from agent_cli.config.parsing import (
     nearest_setting_hint,
 )
 from agent_cli.config.policy import NO_POLICY
+from agent_cli.config.removed import REMOVED
 from agent_cli.config.schema import (
     Mcp,
     McpServer,
@@ -301,6 +302,11 @@ class _Layer:
         def location() -> str:  # called only for an error
             return self.where(spelled or key, table)
 
+        if name in REMOVED:
+            notice = f"{name} was removed: {REMOVED[name]}"
+            if not any(line.endswith(notice) for line in layers.ignored):
+                layers.ignored.append(f"{location()}: {notice}")
+            return
         if key not in hints or (cls is Settings and key in tables()):
             hint = (nearest_setting_hint(key) if not table else "") or nearest_key_hint(key, list(hints))
             raise SettingsError(f"{location()}: {name}: unknown setting{hint}")

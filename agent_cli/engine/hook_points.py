@@ -35,6 +35,8 @@ from agent_tools.task import COMMON_NAMES
 
 # How many times PermissionRequest hooks may change one call.
 _MAX_CHANGES = 3
+# How often Stop hooks may continue a turn.
+MAX_CONTINUES = 50
 _PATH_ARGUMENTS = ("file_path", "notebook_path")
 
 
@@ -271,9 +273,9 @@ def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
         step = events.subagent_stop(text, bool(times), running, _agent(deps), transcript)
     else:
         step = events.stop(text, bool(times), running)
-    if times >= turn.options.hook_continues and deps.hooks.wants(step.event, step.subject):
+    if times >= MAX_CONTINUES and deps.hooks.wants(step.event, step.subject):
         if times:
-            yield Warned(f"{step.event} hooks continued this turn {times} times, the limit of hook_continues.")
+            yield Warned(f"{step.event} hooks continued this turn {times} times, which is the limit.")
         return None
     result = yield from fire(turn, step)
     if result.verdict != "deny" or result.stop is not None:

@@ -79,7 +79,6 @@ class NestedTurn:
             read_only=turn.read_only,
             after_turn="",
             saved={},
-            prefill="",
             review="off",
             overrides=TurnOverrides(),
             suspended_state={},

@@ -103,6 +103,10 @@ NOT_STARTED = "Interrupted: the program ended before this finished. It had not b
 
 
 _PARALLEL_SUBAGENTS = 4
+# Shares of the window (of 128,000 tokens at most) at which old results are cleared: output and searches, then files.
+_CLEAR_AT = (0.5, 0.75)
+# The most that the long results of a session may take on disk; the oldest are deleted first.
+_MAX_RESULTS_BYTES = 200_000_000
 
 
 def build_agent(
@@ -404,8 +408,7 @@ def _keep_results(
 ) -> None:
     """Save long results of tools with the session, and find those of the sessions that it was copied from."""
     copies = tuple(results_folder(store.path(session_id)) for session_id in store.copied_from(header))
-    most = round(settings.results.max_mb * 1_000_000)
-    context.workspace.scratch.keep_in(results_folder(log.path), lambda: log.redact, most, copies)
+    context.workspace.scratch.keep_in(results_folder(log.path), lambda: log.redact, _MAX_RESULTS_BYTES, copies)
 
 
 def _restore_context(context: ToolContext, restored: Restored) -> None:
@@ -453,15 +456,13 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     if not 0 <= settings.compact_at <= 1:
         raise UsageError("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
     shared = {name: getattr(settings, name) for name in TurnSettings._fields}
-    if not all(0 < share <= 1 for share in settings.results.clear_at):
-        raise UsageError("results.clear_at has shares of the model's window: numbers from 0 to 1, such as [0.5, 0.75].")
-    limits = Limits(**{name: getattr(settings, f"max_{name}") for name in Limits._fields})
+    bounded = [name for name in Limits._fields if name != "denials"]
+    limits = Limits(**{name: getattr(settings, f"max_{name}") for name in bounded})
     fixed = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
     fixed["cache_key"] = header.session_id
-    fixed["clear_at"] = settings.results.clear_at if settings.results.clear else ()
-    if not settings.max_parallel_subagents:
-        # A server on this machine answers one after another, and caches the prompt of one conversation.
-        fixed["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
+    fixed["clear_at"] = _CLEAR_AT if settings.results.clear else ()
+    # A server on this machine answers one after another, and caches the prompt of one conversation.
+    fixed["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
     return TurnOptions(**{**shared, **fixed})
 
 

@@ -92,7 +92,7 @@ def _ask_agent(
         system=f"{prompt('hook')}\n{prompt('hook_agent')}\n{parent_environment(options.system)}",
         tools=tuple(spec for spec in options.tools if spec.name in deps.tools),
         limits=options.limits.replace(rounds=_MAX_ROUNDS), spent=Spent(), plan_review="off", after_turn="",
-        saved={}, prefill="", review="off", overrides=TurnOverrides(), suspended_state={},
+        saved={}, review="off", overrides=TurnOverrides(), suspended_state={},
     )  # fmt: skip
     total = Usage()
 

@@ -278,7 +278,7 @@ def _add_plugins(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
         names = {plugin.source for plugin in found} | {plugin.name for plugin in found}
         for name in wanted:
             if name not in names and name.partition("@")[0] not in names:
-                layers.ignored.append(_missing_plugin(name, settings.extra_marketplaces))
+                layers.ignored.append(_missing_plugin(name))
     for plugin in found:
         layers.plugins.append(plugin)
         layers.ignored += [f"the plugin {plugin.name}: {note}" for note in plugin.hook_notes]
@@ -288,11 +288,9 @@ def _add_plugins(layers: Layers, options: RunOptions, run_env: RunEnvironment) -
         layers.servers += [Declared(name, server, where, from_user=True) for name, server in plugin.servers.items()]
 
 
-def _missing_plugin(name: str, markets: Mapping[str, str]) -> str:
+def _missing_plugin(name: str) -> str:
     """Return the message about a plugin that the settings switch on and that is not here."""
-    market = name.partition("@")[2]
-    first = f"agent plugin marketplace add {markets[market]}; " if market in markets else ""
-    return one_line(f"The settings want the plugin {name}, which was not added: {first}agent plugin add {name}")
+    return one_line(f"The settings want the plugin {name}, which was not added: agent plugin add {name}")
 
 
 def _check_bypass(layers: Layers, options: RunOptions) -> None:

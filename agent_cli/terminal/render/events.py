@@ -80,7 +80,7 @@ _LIMITS = {
     "max_tool_calls": ("tool calls per turn", "max_tool_calls"),
     "max_cost": ("dollars per turn", "max_cost"),
     "max_failures": ("failed rounds in a row", "max_failures"),
-    "max_denials": ("refusals of the same call", "max_denials"),
+    "max_denials": ("refusals of the same call", None),
     "max_output_tokens": ("tokens of an answer", "max_tokens"),
 }
 
@@ -90,6 +90,8 @@ def limit_message(reason: str) -> str:
     if reason not in _LIMITS:
         return "Stopped: the model repeated itself. Say what to do instead to continue."
     what, setting = _LIMITS[reason]
+    if setting is None:
+        return f'Stopped: the limit of {what} is reached. Say "continue" to continue.'
     text = f"Stopped: the limit of {what} is reached (setting: {setting})."
     return f'{text} Say "continue" to continue, or raise the limit.'
 
