@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
 from agent_cli.config.config import Config
-from agent_cli.config.parsing import nearest_key_hint
+from agent_cli.config.removed import REMOVED
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import Mode
@@ -45,7 +45,7 @@ from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
 from agent_tools.base import ToolError
 from agent_tools.record import hints_of
-from agent_tools.text import counted, utc_stamp
+from agent_tools.text import counted, nearest_key_hint, utc_stamp
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
@@ -119,7 +119,7 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     """Raise UsageError for an unknown setting, of which the command line would only warn."""
     known = hints_of(Settings)
     for key in settings:
-        if key not in known:
+        if key not in known and key not in REMOVED:
             raise UsageError(f"settings: {key}: unknown setting{nearest_key_hint(key, list(known))}")
 
 

@@ -80,7 +80,7 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
     assert not [path for path in sources if path.is_file() and slow.search(path.read_text())]
     assert not modules & {
         "agent_cli.engine.executor", "agent_cli.engine.tool_call", "agent_cli.session.restore",
-        "agent_cli.headless.stream_json", "agent_cli.hooks", "agent_cli.reports", "agent_cli.runtime.recording",
+        "agent_cli.headless.stream_json", "agent_cli.hooks.runner", "agent_cli.reports", "agent_cli.runtime.recording",
         "agent_cli.providers.recording", "agent_cli.cli.patch_run",
         "agent_cli.providers.server_info", "agent_cli.providers.media_limits", "agent_cli.engine.turn_end",
         "signal", "shlex",

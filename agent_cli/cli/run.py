@@ -304,8 +304,6 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         fail_on_denied=options.fail_on_denied,
         fail_on_degraded=options.fail_on_degraded,
         fail_on_unfinished=options.fail_on_unfinished,
-        stdin_limit=settings.stdin_limit,
-        stdin_wait=settings.stdin_wait,
         in_copy=options.patch is not None,
     )
 

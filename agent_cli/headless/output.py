@@ -32,13 +32,16 @@ from agent_cli.core.events import (
     Warned,
     unwrap,
 )
-from agent_cli.core.hooks import hook_line, should_display
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.run_environment import OutputError
 from agent_cli.core.window import compacted_line
+from agent_tools.lazy import lazy_imports
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, one_line, short_duration, tokens_used
+
+with lazy_imports():
+    from agent_cli.hooks import events as hook_events
 
 
 def echo(text: str) -> None:
@@ -172,8 +175,8 @@ class ProgressPrinter:
                     self._say(f"{summary} (not run)" if unrun else f"{summary}{_ending(event)}")
             case Compacted():
                 self._say(compacted_line(event))
-            case HookFinished() if self._verbose or should_display(event):
-                self._say(hook_line(event))
+            case HookFinished() if self._verbose or hook_events.should_display(event):
+                self._say(hook_events.hook_line(event))
             case Warned(text=text):
                 self._say(f"warning: {escape_controls(text)}")
             case Noted(text=text):

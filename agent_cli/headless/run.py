@@ -104,14 +104,17 @@ class RunReporter(Protocol):
     def finish(self, result: dict[str, Any]) -> None: ...
 
 
+# Bytes of standard input that are read, and how long a pipe may stay silent where there is a prompt.
+_MAX_STDIN_BYTES = 1_048_576
+_STDIN_WAIT_SECONDS = 30.0
+
+
 class HeadlessOptions(Value):
     """Options of a headless run.
 
     prompt: words of the prompt.
     partial: write answers while they stream.
     structured: a structured answer is requested.
-    stdin_limit: bytes of standard input to read.
-    stdin_wait: seconds that a pipe may stay silent.
     fails: set with `--on-ask fail`.
     last_message: a file to write the answer to as well.
     hook_events: also write lines about hooks.
@@ -131,8 +134,6 @@ class HeadlessOptions(Value):
     fail_on_denied: bool
     fail_on_degraded: bool
     fail_on_unfinished: bool
-    stdin_limit: int
-    stdin_wait: float
     fails: FailOnQuestion | None = None
     last_message: str = ""
     hook_events: bool = False
@@ -162,14 +163,14 @@ def read_message(options: HeadlessOptions) -> str:
     words = [w for w in options.prompt if w != "-"]
     to_the_end = not words or "-" in options.prompt
     try:
-        piped = read_stdin(0, options.stdin_limit, None if to_the_end else options.stdin_wait, print_notice)
+        piped = read_stdin(0, _MAX_STDIN_BYTES, None if to_the_end else _STDIN_WAIT_SECONDS, print_notice)
     except NotTextError as error:
         raise HeadlessUsageError(str(error)) from None
     if piped.cut:
-        print_notice(f"Standard input was cut after {options.stdin_limit} bytes (setting stdin_limit).")
+        print_notice(f"Standard input was cut after {_MAX_STDIN_BYTES} bytes; name a longer file instead.")
     if not (" ".join(words).strip() or piped.text.strip()):
         raise HeadlessUsageError("There is no prompt: give it as an argument or on standard input.")
-    return compose_prompt(" ".join(words), piped, options.stdin_limit)
+    return compose_prompt(" ".join(words), piped, _MAX_STDIN_BYTES)
 
 
 def run_headless(

@@ -44,7 +44,6 @@ from agent_cli.core.events import (
     Warned,
     decider_word,
 )
-from agent_cli.core.hooks import hook_line
 from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, ToolMessage, claude_blocks, new_uuid
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
@@ -53,10 +52,14 @@ from agent_cli.headless.result_object import error_word, retry_fields
 from agent_cli.headless.stream_parts import PartialMessage, TaskLines
 from agent_cli.session.pending_items import pending_item
 from agent_cli.session.transcripts.entries import content_block
+from agent_tools.lazy import lazy_imports
 from agent_tools.registry import tool_traits
 from agent_tools.results import TodoItem
 from agent_tools.shell.jobs import Job
 from agent_tools.text import utc_stamp
+
+with lazy_imports():
+    from agent_cli.hooks import events as hook_events
 
 
 class StreamJson:
@@ -320,7 +323,7 @@ class StreamJson:
         """
         if not self._hook_events and event.event != "SessionStart":
             if isinstance(event, HookFinished) and event.failed:
-                self._system("informational", level="warning", content=hook_line(event))
+                self._system("informational", level="warning", content=hook_events.hook_line(event))
             return
         known = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
         if isinstance(event, HookStarted):

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
+from agent_cli.config.removed import without_removed
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import (
     Answer,
@@ -244,7 +245,7 @@ def saved_layers(saved: Mapping[str, Any], run_env: RunEnvironment) -> Layers:
     """Return the settings and rules saved with a turn, with the current trust of its project. Raises UsageError."""
     layers = Layers()
     if saved:
-        settings = dict(saved["settings"])
+        settings = without_removed(saved["settings"])
         if "plugins" in settings:  # the name of `tool_packages` in older logs
             settings["tool_packages"] = settings.pop("plugins")
         layers.restore(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])

@@ -33,21 +33,23 @@ from agent_cli.core.events import (
     Warned,
     events_by_tag,
 )
-from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, is_synthetic, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Header
 from agent_cli.session.restore import records
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, from_json
 from agent_tools.results import Diff, Diffs, TodoItem
+
+with lazy_imports():
+    from agent_cli.hooks import events as hook_events
 
 KINDS = events_by_tag(
     "ApprovalRequested ApprovalResolved Compacted HookRan MessageAdded PlanChanged QuestionAnswered QuestionAsked "
     "Rewound RoundStarted SessionNamed SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished TurnStarted "
     "Uncompacted UsageAdded Warned"
 )
-_BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.before_message)
 # How a turn ended, where the reason's own name does not say it.
 _ENDS = {
     "await_approval": "waiting for approval",
@@ -254,7 +256,7 @@ class SessionView:
     def apply(self, event: Event, time: str = "") -> CallView | None:
         """Take the next event; return the call that it is about, if any. time: of its record."""
         idle = self.turn is None or not self.turn.running
-        if isinstance(event, HookFinished) and idle and event.event in _BEFORE_MESSAGE:
+        if isinstance(event, HookFinished) and idle and hook_events.runs_before_message(event.event):
             self._early.append(event)
             return None
         match event:

@@ -82,7 +82,7 @@ class AppRepl(Repl):
         self._drafts_by_session: dict[str, Drafts] = {}
         # Command, time and result of the latest listing of argument values.
         self._arguments: tuple[str, float, list[ArgumentValue]] = ("", 0.0, [])
-        links = {"on": True, "off": False}.get(settings.terminal.links, supports_links(os.environ))
+        links = supports_links(os.environ)
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self.live = TerminalApp(
             self,
@@ -91,9 +91,9 @@ class AppRepl(Repl):
             AtomicOutput(sys.stdout, terminal_size),
             screen.colors,
             look=Appearance(
-                reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
+                reflow=reflows(os.environ),
+                title=True,
                 vim=settings.terminal.vim,
-                title=settings.terminal.title,
                 notify=settings.terminal.notify,
                 ask_background=may_ask_background(os.environ),
                 # A multiplexer has a clipboard of its own, which it may paste without marks.

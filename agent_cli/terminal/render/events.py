@@ -42,7 +42,6 @@ from agent_cli.core.events import (
     Warned,
     unwrap,
 )
-from agent_cli.core.hooks import hook_line, should_display
 from agent_cli.core.messages import CONTINUE_CUT, AssistantMessage, ToolMessage, UserMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
@@ -50,8 +49,12 @@ from agent_cli.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT
 from agent_cli.terminal.render.code import display_lines, short_result
 from agent_cli.terminal.render.console import styled
 from agent_cli.terminal.render.writer import Outcome, Writer
+from agent_tools.lazy import lazy_imports
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
 from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
+
+with lazy_imports():
+    from agent_cli.hooks import events as hook_events
 
 _ADVICE_BY_KIND = {
     "auth": "/login stores another key; agent doctor shows which one is used.",
@@ -77,7 +80,7 @@ _LIMITS = {
     "max_tool_calls": ("tool calls per turn", "max_tool_calls"),
     "max_cost": ("dollars per turn", "max_cost"),
     "max_failures": ("failed rounds in a row", "max_failures"),
-    "max_denials": ("refusals of the same call", "max_denials"),
+    "max_denials": ("refusals of the same call", None),
     "max_output_tokens": ("tokens of an answer", "max_tokens"),
 }
 
@@ -87,6 +90,8 @@ def limit_message(reason: str) -> str:
     if reason not in _LIMITS:
         return "Stopped: the model repeated itself. Say what to do instead to continue."
     what, setting = _LIMITS[reason]
+    if setting is None:
+        return f'Stopped: the limit of {what} is reached. Say "continue" to continue.'
     text = f"Stopped: the limit of {what} is reached (setting: {setting})."
     return f'{text} Say "continue" to continue, or raise the limit.'
 
@@ -213,9 +218,9 @@ class EventRenderer:
             case Compacting() | Compacted() | Uncompacted() | Pinned():
                 self._compaction(event)
             case HookFinished(outcome=outcome):
-                if should_display(event) or self._verbose:
+                if hook_events.should_display(event) or self._verbose:
                     self._out.settle()
-                    self._say(f"  {hook_line(event)}", "dim" if outcome == "success" else "ask")
+                    self._say(f"  {hook_events.hook_line(event)}", "dim" if outcome == "success" else "ask")
             case Warned(text=text):
                 self._say(f"warning: {text}", "ask")
             case Noted(text=text):
@@ -252,8 +257,8 @@ class EventRenderer:
                 self._count(display)
             case Compacted():
                 self._say(f"  [{agent}] {compacted_line(event)}", "dim")
-            case HookFinished() if should_display(event):
-                self._say(f"  [{agent}] {hook_line(event)}", "ask")
+            case HookFinished() if hook_events.should_display(event):
+                self._say(f"  [{agent}] {hook_events.hook_line(event)}", "ask")
 
     def _compaction(self, event: Compacting | Compacted | Uncompacted | Pinned) -> None:
         self._out.settle()
