@@ -29,7 +29,15 @@ from agent_cli.runtime.models import current_model_name, key_store
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
-from agent_cli.server.streams import PING_SECONDS, SessionFeed, encode_event, session_events
+from agent_cli.server.live_view import FIRST_ENTRIES, MAX_ENTRIES, encode_event
+from agent_cli.server.streams import (
+    PING_SECONDS,
+    RecordEvents,
+    SessionFeed,
+    ViewEvents,
+    session_events,
+    state_changes,
+)
 from agent_cli.server.views import STATES, ServedProject, public_event, read_lines
 from agent_cli.session import export
 from agent_tools.text import shorten
@@ -177,19 +185,47 @@ async def get_history(hub: Hub, request: Request) -> dict[str, Any]:
     return await asyncio.to_thread(read)
 
 
+async def get_view(hub: Hub, request: Request) -> dict[str, Any]:
+    live = hub.views.live(session_log(hub, request.path_params["id"]))
+    before = query_number(request, "before", 1 << 53)
+    limit = max(1, query_number(request, "limit", FIRST_ENTRIES, MAX_ENTRIES))
+    first, changes = await asyncio.to_thread(live.page, before, limit)
+    return {"first": first, "changes": changes}
+
+
 async def stream_session(hub: Hub, request: Request) -> Response:
-    """Stream one session."""
-    session_id = request.path_params["id"]
-    log, task = session_log(hub, session_id), hub.views.task(session_id)
+    """Stream the records of one session."""
     last = request.headers.get("last-event-id", "")
     after = int(last) if last.isascii() and last.isdigit() and len(last) < 17 else query_number(request, "after", 0)
+    feed = _feed(hub, request)
+    return _stream_feed(
+        hub, request, feed, RecordEvents(feed, after).read, lambda now, _: [encode_event("session", now)]
+    )
+
+
+async def stream_view(hub: Hub, request: Request) -> Response:
+    """Stream the changes of one session's view."""
+    feed = _feed(hub, request)
+    events = ViewEvents(hub.views.live(feed.log), request.headers.get("last-event-id", ""))
+    return _stream_feed(hub, request, feed, events.read, state_changes)
+
+
+def _feed(hub: Hub, request: Request) -> SessionFeed:
+    session_id = request.path_params["id"]
+    log, task = session_log(hub, session_id), hub.views.task(session_id)
     live = task.live if task is not None else None
-    feed = SessionFeed(log, live, lambda: hub.detail(session_id), lambda: hub.version(session_id))
+    return SessionFeed(log, live, lambda: hub.detail(session_id), lambda: hub.version(session_id))
+
+
+def _stream_feed(
+    hub: Hub, request: Request, feed: SessionFeed, read: Callable[[], list[bytes]], tell: Callable[..., list[bytes]]
+) -> Response:
+    session_id = request.path_params["id"]
 
     async def stream() -> AsyncGenerator[bytes]:
         hub.follow(session_id, feed.changed)
         try:
-            async for piece in session_events(hub.watch, feed, after):
+            async for piece in session_events(hub.watch, feed, read, tell):
                 yield piece
         finally:
             hub.unfollow(session_id, feed.changed)

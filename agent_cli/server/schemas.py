@@ -228,6 +228,13 @@ class HistoryPage(BaseModel):
     total: int
 
 
+class ViewPage(BaseModel):
+    """Entries of a session's view, see docs/web.md. first: key of the first of them."""
+
+    first: int
+    changes: list[dict[str, Any]]
+
+
 class PendingItems(BaseModel):
     items: list[dict[str, Any]]
 

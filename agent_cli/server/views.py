@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, TurnFinished
@@ -20,6 +21,7 @@ from agent_cli.providers.catalog import lookup
 from agent_cli.runtime.edit_call import editable_call
 from agent_cli.runtime.pending import pending_of, saved_environment, session_holder
 from agent_cli.server.decisions import find_decision, question_binding
+from agent_cli.server.live_view import LiveView
 from agent_cli.server.pool import Pool
 from agent_cli.server.tasks import ServerTask, TaskStore
 from agent_cli.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
@@ -27,7 +29,8 @@ from agent_cli.session.pending_items import has_expired
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import SessionSummary, is_id, session_files, summarize_session
-from agent_cli.session.view import MessageView, SessionView
+from agent_cli.session.view import SessionView
+from agent_cli.session.view_entries import MessageView
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
 from agent_tools.text import shorten
@@ -35,7 +38,7 @@ from agent_tools.text import shorten
 T = TypeVar("T")
 # Time and size of a file.
 Mark = tuple[int, int]
-_MAX_CACHED = 4_000
+_MAX_CACHED, _MAX_LIVE = 4_000, 32
 # The states, in the order of the list.
 STATES = ("waiting", "running", "queued", "interrupted", "failed", "done", "idle")
 # Fields of records that clients do not get: the system prompt, the settings of a turn, its state.
@@ -59,7 +62,8 @@ class Views:
         self.tasks, self.pool = tasks, pool
         self._summaries: OrderedDict[Path, tuple[Mark, SessionSummary | None]] = OrderedDict()
         self._pending: OrderedDict[Path, tuple[Mark, Restored | None]] = OrderedDict()
-        self._views: OrderedDict[Path, tuple[Mark, SessionView]] = OrderedDict()
+        self._live: OrderedDict[Path, LiveView] = OrderedDict()
+        self._lock = Lock()
 
     def find_project(self, given: str) -> ServedProject | None:
         """Return a project by its ID, the path of its folder, or its name if no other has it; None for any other."""
@@ -191,12 +195,16 @@ class Views:
 
         return _cached(self._pending, path, load, 16)
 
-    def view(self, path: Path) -> SessionView:
-        """Return what happened in a session, from its log."""
-        with suppress(OSError):
-            if (found := _cached(self._views, path, lambda: SessionView.of_log(read_log(path)), 16)) is not None:
-                return found
-        return SessionView()
+    def live(self, path: Path) -> LiveView:
+        """Return the view of a session, which grows with its log."""
+        with self._lock:
+            if (found := self._live.get(path)) is None:
+                task = self.tasks.get(path.stem)
+                found = self._live[path] = LiveView(path, task.live if task is not None else None)
+            self._live.move_to_end(path)
+            while len(self._live) > _MAX_LIVE:
+                self._live.popitem(last=False)
+            return found
 
     def _count_undecided(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> int:
         """Return how many decisions are missing."""
@@ -252,7 +260,9 @@ class Views:
         restored = self.restored(path)
         running = session_id in self.pool.running
         entries = task.open_entries() if task is not None else []
-        turn = _last_turn(self.view(path))
+        live = self.live(path)
+        with live.lock:
+            turn = _last_turn(live.view)
         queued = [
             {"id": e.id, "text": e.text, "how": e.how, "user": e.user}
             for e in entries

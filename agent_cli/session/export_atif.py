@@ -15,7 +15,8 @@ from agent_cli.core.messages import AssistantMessage, Thinking, is_synthetic
 from agent_cli.core.results import Usage
 from agent_cli.core.version import __version__
 from agent_cli.session.records import Header, SessionNotFoundError
-from agent_cli.session.view import CallView, EntryView, MessageView, NoteView, SessionView
+from agent_cli.session.view import SessionView
+from agent_cli.session.view_entries import CallView, EntryView, MessageView, NoteView
 from agent_tools.results import Media
 
 SCHEMA = "ATIF-v1.7"
