@@ -132,6 +132,7 @@ class ViewEvents:
 
 # What the view itself tells of a session.
 _OF_VIEW = ("plan", "usage", "answer", "changed_files", "decisions", "pending_items")
+_OF_QUESTION = ("call_id", "kind", "summary", "binding", "decided", "decided_by", "form")
 
 
 def state_changes(now: dict[str, Any], before: dict[str, Any] | None) -> list[bytes]:
@@ -139,7 +140,8 @@ def state_changes(now: dict[str, Any], before: dict[str, Any] | None) -> list[by
     known = before or {}
     changes: list[dict[str, Any]] = []
     if before is None or now["pending_items"] != known["pending_items"]:
-        changes.append({"type": "pending", "items": now["pending_items"]})
+        items = [{name: item[name] for name in _OF_QUESTION if name in item} for item in now["pending_items"]]
+        changes.append({"type": "pending", "items": items})
     state, earlier = ({name: fact for name, fact in each.items() if name not in _OF_VIEW} for each in (now, known))
     if state != earlier:
         changes.append({"type": "session", "session": state})

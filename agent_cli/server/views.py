@@ -18,11 +18,12 @@ from agent_cli.core.events import ApprovalRequested, QuestionAsked, TurnFinished
 from agent_cli.core.messages import UserMessage, user_text
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.providers.catalog import lookup
-from agent_cli.runtime.edit_call import editable_call
+from agent_cli.runtime.edit_call import EditableCall, editable_call
 from agent_cli.runtime.pending import pending_of, saved_environment, session_holder
 from agent_cli.server.decisions import find_decision, question_binding
 from agent_cli.server.live_view import LiveView
 from agent_cli.server.pool import Pool
+from agent_cli.server.questions import question_form
 from agent_cli.server.tasks import ServerTask, TaskStore
 from agent_cli.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
 from agent_cli.session.pending_items import has_expired
@@ -224,10 +225,13 @@ class Views:
             asked = waiting.requests.get(item["call_id"]) or waiting.questions.get(item["call_id"])
             if asked is None:
                 continue
+            change = EditableCall("", {})
             if isinstance(asked, ApprovalRequested):
-                item |= _approval_fields(asked, workspace)
+                change = editable_call(asked, workspace)
+                item |= _approval_fields(asked, change)
             item["binding"] = question_binding(asked)
             item["expired"] = has_expired(item)
+            item["form"] = question_form(asked, item, change)
             if (found := find_decision(asked, entries)) is not None:
                 item["decided"] = f"{found[1].past} by {found[0].user}"
                 item["decided_by"] = found[0].user
@@ -290,9 +294,8 @@ class Views:
         return {state: counted[state] for state in STATES}
 
 
-def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str, Any]:
+def _approval_fields(asked: ApprovalRequested, change: EditableCall) -> dict[str, Any]:
     """Return what a question about a call shows besides what lists do."""
-    hunks = editable_call(asked, workspace).hunks
     return {
         "warnings": list(asked.warnings),
         "always": asked.always,
@@ -303,7 +306,7 @@ def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str
         "edits": asked.edits,
         "arguments": asked.arguments,
         "description": str(asked.arguments.get("description", "")),
-        "hunks": [{"index": at, "path": hunk.path, "patch": hunk.patch} for at, hunk in enumerate(hunks)],
+        "hunks": [{"index": at, "path": hunk.path, "patch": hunk.patch} for at, hunk in enumerate(change.hunks)],
     }
 
 

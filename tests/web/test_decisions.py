@@ -60,8 +60,8 @@ def test_a_command_is_shown_whole_with_its_facts_and_always_adds_its_rule(browse
         expect(question.get_by_text("Leave a trace")).to_be_visible()
         expect(question.locator("pre")).to_have_text("touch seen")
         question.get_by_text("Details", exact=True).click()
-        expect(question.get_by_text(str(served.work), exact=True)).to_be_visible()
-        always = question.get_by_role("button", name="Always allow touch")
+        expect(question.get_by_text(f"in {served.work}", exact=True)).to_be_visible()
+        always = question.get_by_role("button", name="Always this session: touch")
         page.wait_for_timeout(700)
         always.click()
         # The same command runs unasked; another is asked about.
@@ -121,8 +121,7 @@ def test_a_plan_is_sent_back_with_words_and_then_approved(browser: Browser, serv
         page.get_by_label("Your comment").fill("name it two")
         press(page, "Request changes")
         expect(page.locator(".question").get_by_role("heading", name="Plan 2")).to_be_visible()
-        page.get_by_label("Mode for the work").select_option("acceptEdits")
-        press(page, "Approve")
+        press(page, "Approve and accept edits")
         expect(page.get_by_text("Written.")).to_be_visible()
     assert (served.work / "new-2.txt").read_text() == "x\n"
 

@@ -113,9 +113,9 @@ const LONGEST_WAIT = 10_000;
 
 /**
  * Follow an event stream. on: called with (event, data, id) for each message. opened: called when it is connected.
- * after: called for the ID to resume behind. Returns `{close, retry}`.
+ * after: called for the ID to resume behind. refused: called with the error of one that is not to be. Returns `{close}`.
  */
-export function stream(path, { on, opened, after = () => "" }) {
+export function stream(path, { on, opened, after = () => "", refused = () => {} }) {
   let control = new AbortController();
   let closed = false;
   let wake = null;
@@ -127,7 +127,7 @@ export function stream(path, { on, opened, after = () => "" }) {
       try {
         control = new AbortController();
         const id = after();
-        const headers = { Accept: "text/event-stream", ...(id === "" ? {} : { "Last-Event-ID": String(id) }) };
+        const headers = { Accept: "text/event-stream", ...(id ? { "Last-Event-ID": id } : {}) };
         const watch = () => {
           clearTimeout(alive);
           alive = setTimeout(() => control.abort(), SILENCE);
@@ -139,7 +139,10 @@ export function stream(path, { on, opened, after = () => "" }) {
         await read(answer.body, watch);
       } catch (error) {
         if (closed) return;
-        if (error instanceof ApiError && [401, 403, 404].includes(error.status)) return;
+        if (error instanceof ApiError && [401, 403, 404].includes(error.status)) {
+          refused(error);
+          return;
+        }
       } finally {
         clearTimeout(alive);
       }
@@ -199,7 +202,6 @@ export function stream(path, { on, opened, after = () => "" }) {
   document.addEventListener("visibilitychange", resume);
   follow();
   return {
-    retry,
     close() {
       closed = true;
       control.abort();

@@ -2,7 +2,6 @@
 
 import { button, h } from "./dom.js";
 import { highlighted, languageOf } from "./highlight.js";
-import { exact } from "./lookalikes.js";
 import { visible } from "./text.js";
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$/;
@@ -70,7 +69,7 @@ function rowView(row, language) {
     { class: row.kind },
     h("td", { class: "number" }, String(row.kind === "added" ? row.now : row.old)),
     h("td", { class: "sign", "aria-label": { "+": "added", "-": "removed" }[sign] }, sign),
-    h("td", { class: "text" }, highlighted(exact(row.text), language)),
+    h("td", { class: "text" }, highlighted(visible(row.text), language)),
   );
 }
 
@@ -86,7 +85,6 @@ export function changeCount(added, removed) {
 
 /** Return a change of one file: its heading and its rows. */
 export function fileView(file, { heading = true, all = false } = {}) {
-  const what = file.created || file.status === "added" ? "new" : file.deleted || file.status === "deleted" ? "deleted" : "";
   return h(
     "div",
     { class: "file" },
@@ -94,8 +92,8 @@ export function fileView(file, { heading = true, all = false } = {}) {
       ? h(
           "div",
           { class: "file-head" },
-          h("span", { class: "path" }, exact(file.path)),
-          what ? h("span", { class: "tag" }, what) : null,
+          h("span", { class: "path" }, visible(file.path)),
+          file.what ? h("span", { class: "tag" }, file.what) : null,
           changeCount(file.added ?? 0, file.removed ?? 0),
         )
       : null,

@@ -3,7 +3,6 @@
 import { button, dialog, h, labelled, toast } from "./dom.js";
 import { get, getText, post } from "./api.js";
 import { changeCount, fileView } from "./diff.js";
-import { exact } from "./lookalikes.js";
 import { ago, counted, dollars, modeWords, oneLine, shortCount, visible, whenExactly } from "./text.js";
 
 const base = (session) => `/v1/sessions/${encodeURIComponent(session.id)}`;
@@ -31,7 +30,7 @@ export function showChanges(session) {
           h(
             "details",
             { class: "fold", open: files.length <= 8 },
-            h("summary", {}, h("span", { class: "path" }, exact(file.path)), h("span", { class: "tag" }, file.status), changeCount(file.added, file.removed)),
+            h("summary", {}, h("span", { class: "path" }, visible(file.path)), h("span", { class: "tag" }, file.status), changeCount(file.added, file.removed)),
             h("div", { class: "fold-body" }, fileView(file, { heading: false })),
           ),
         ),
@@ -62,7 +61,7 @@ export function showUndo(session) {
           "ul",
           { class: "file-list" },
           point.files.map((file) =>
-            h("li", {}, h("span", { class: "tag" }, file.action), " ", h("span", { class: "path" }, exact(file.path)), file.kind === "kept" ? ` ${visible(file.why)}` : null),
+            h("li", {}, h("span", { class: "tag" }, file.action), " ", h("span", { class: "path" }, visible(file.path)), file.kind === "kept" ? ` ${visible(file.why)}` : null),
           ),
         ),
       );
@@ -75,7 +74,7 @@ export function showUndo(session) {
         if (done.skipped?.length) {
           preview.replaceChildren(
             h("p", {}, `Undone: ${counted(changed, "file")}. Not changed:`),
-            h("ul", { class: "file-list" }, done.skipped.map((file) => h("li", {}, h("span", { class: "path" }, exact(file.path)), ` ${visible(file.reason)}`))),
+            h("ul", { class: "file-list" }, done.skipped.map((file) => h("li", {}, h("span", { class: "path" }, visible(file.path)), ` ${visible(file.reason)}`))),
           );
         } else {
           shown.close();
@@ -127,10 +126,10 @@ export function showUsage(session) {
       row("Read from the cache", usage.cache_read ? `${usage.cache_read.toLocaleString("en")} tokens` : ""),
       row("Output", `${(usage.output || 0).toLocaleString("en")} tokens`),
       row("Reasoning", usage.reasoning ? `${usage.reasoning.toLocaleString("en")} tokens` : ""),
-      row("Model", exact(session.model || "")),
+      row("Model", visible(session.model || "")),
       row("Mode", modeWords(session.mode)),
-      row("Folder", exact(session.folder || "")),
-      row("Branch", session.branch ? `${exact(session.branch)}${session.worktree ? " (worktree)" : ""}` : ""),
+      row("Folder", visible(session.folder || "")),
+      row("Branch", session.branch ? `${visible(session.branch)}${session.worktree ? " (worktree)" : ""}` : ""),
       row("Started", whenExactly(session.created)),
     ),
     session.window

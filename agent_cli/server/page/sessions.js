@@ -2,7 +2,6 @@
 
 import { button, h, icon, labelled, toast } from "./dom.js";
 import { get, query, sharedStream } from "./api.js";
-import { exact } from "./lookalikes.js";
 import { ago, costWords, oneLine, STATES, visible, whenExactly } from "./text.js";
 
 const RANK = { waiting: 0, running: 1, queued: 2 };
@@ -247,7 +246,7 @@ export class SessionList {
     const title = oneLine(session.title) || "Untitled";
     const facts = [
       project ? visible(project.name) : "",
-      session.branch ? exact(session.branch) : "",
+      session.branch ? visible(session.branch) : "",
       costWords(session),
     ];
     const element = h(

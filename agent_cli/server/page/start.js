@@ -2,7 +2,6 @@
 
 import { button, dialog, h, labelled } from "./dom.js";
 import { get, post, query } from "./api.js";
-import { exact } from "./lookalikes.js";
 import { MODES, shortCount, visible } from "./text.js";
 
 const LAST = "agent.start";
@@ -48,7 +47,7 @@ export function startTask(sessions, started) {
   const chosen = () => sessions.project(project.value);
   async function draw() {
     const one = chosen();
-    about.textContent = `${exact(one.path)}${one.branch ? ` · ${exact(one.branch)}` : ""}${one.trusted ? "" : " · not trusted: its own settings and commands are not used"}`;
+    about.textContent = `${visible(one.path)}${one.branch ? ` · ${visible(one.branch)}` : ""}${one.trusted ? "" : " · not trusted: its own settings and commands are not used"}`;
     apart.hidden = !one.git;
     if (!one.git) worktree.checked = false;
     mode.value = MODES[one.mode] ? one.mode : "default";
