@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.headless.pending import local_time
 from agent_cli.runtime.approval_words import (
     approval_facts,
     approval_title,
@@ -118,7 +119,9 @@ def _field(name: str, label: str, text: str, *, lines: bool = False) -> dict[str
 def _plan(asked: QuestionAsked, item: Mapping[str, Any]) -> Form:
     decide = UserDecision(asked.call_id, "", "approve")
     plan, expires = asked.data, item.get("expires_at")
-    when = "This plan has expired. Ask for a new one." if item.get("expired") else f"Expires {expires}"
+    when = [f"Expires {local_time(expires)}"] if expires else []
+    if item.get("expired"):
+        when = ["This plan has expired. Ask for a new one."]
     fields = [_field("plan", "Plan", str(plan.get("plan", "")))]
     fields += [
         _field(name, f"{title}, one a line", "\n".join(plan[name]), lines=True)
@@ -127,7 +130,7 @@ def _plan(asked: QuestionAsked, item: Mapping[str, Any]) -> Form:
     ]
     return {
         "title": "Approve this plan?",
-        "about": [when] if expires else [],
+        "about": when,
         "blocks": [{"type": "markdown", "text": plan_text(plan)}],
         "comment": _CHANGE,
         "edit": {"into": "plan", "base": plan, "fields": fields},

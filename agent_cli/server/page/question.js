@@ -2,6 +2,7 @@
 
 import { announce, append, button, dialog, h, icon, labelled } from "./dom.js";
 import { changeCount, fileView, patchView } from "./diff.js";
+import { highlighted } from "./highlight.js";
 import { codeBlock, markdown } from "./markdown.js";
 import { counted, visible } from "./text.js";
 
@@ -119,7 +120,7 @@ export class QuestionPanel {
 
   body(form) {
     const draw = {
-      command: ({ text }) => h("div", { class: "command-block" }, codeBlock(text, "bash")),
+      command: ({ text }) => h("pre", { class: "command-block", tabindex: "0", "aria-label": "Command" }, highlighted(text, "bash")),
       text: ({ text }) => codeBlock(text, ""),
       markdown: ({ text }) => markdown(text),
       list: ({ title, items }) => [title ? h("h3", {}, title) : null, h("ul", { class: "effects" }, items.map((text) => h("li", {}, visible(text))))],
@@ -205,8 +206,29 @@ export class QuestionPanel {
         const choice = { ...offered, button: button(offered.label, { kind, on: () => this.choose(choice) }) };
         return choice;
       });
-    const edit = form.edit && mayStart ? button("Edit", { kind: "quiet", on: (event) => this.edit(form.edit, event.currentTarget) }) : null;
-    return h("div", { class: "question-foot" }, form.comment ? this.words(form.comment) : null, h("div", { class: "choices" }, this.choices.map((choice) => choice.button), edit));
+    const yes = this.find("yes");
+    const no = this.find("ask") || this.find("no");
+    const others = this.choices.filter((choice) => choice !== yes && choice !== no);
+    const edit = form.edit && mayStart ? [{ label: "Edit", choose: () => this.edit(form.edit) }] : [];
+    const rest = [...others.map((choice) => ({ label: choice.label, choose: () => this.choose(choice) })), ...edit];
+    return h(
+      "div",
+      { class: "question-foot" },
+      form.comment ? this.words(form.comment) : null,
+      h("div", { class: "choices" }, yes.button, no.button, rest.length ? button("More choices", { kind: "rest", icon: "more", bare: true, "aria-haspopup": "dialog", on: () => this.more(rest) }) : null),
+    );
+  }
+
+  more(rest) {
+    const pick = ({ label, choose }) =>
+      button(label, {
+        kind: "menu-item",
+        on: () => {
+          shown.close();
+          choose();
+        },
+      });
+    const shown = dialog("More choices", h("div", { class: "menu" }, rest.map(pick)));
   }
 
   /** The comment that goes with an answer; it stays when the question is drawn anew. */
@@ -233,7 +255,7 @@ export class QuestionPanel {
   }
 
   /** Edit what is asked about in place of what is shown. */
-  edit({ into, base, fields }, opener) {
+  edit({ into, base, fields }) {
     const areas = fields.map((field) => h("textarea", { rows: String(Math.min(14, field.text.split("\n").length + 3)), class: "code", value: field.text, spellcheck: "false" }));
     this.subject.replaceChildren(...fields.map((field, place) => labelled(field.label, areas[place])));
     const value = ({ lines, text }, area) => (area.value === text && !lines ? text : lines ? area.value.split("\n").map((line) => line.trim()).filter(Boolean) : area.value);
@@ -241,7 +263,6 @@ export class QuestionPanel {
       fields.some((field, place) => areas[place].value !== field.text)
         ? { [into]: { ...base, ...Object.fromEntries(fields.map((field, place) => [field.name, value(field, areas[place])])) } }
         : {};
-    opener.remove();
     areas[0].focus();
   }
 

@@ -223,7 +223,7 @@ export class SessionView {
     const { state } = this.session;
     this.composer.hidden = Boolean(this.session.elsewhere);
     this.howField.hidden = state !== "running";
-    this.message.placeholder = state === "running" ? "Message to the model" : state === "waiting" ? "Message for after the decision" : "What next?";
+    this.message.placeholder = state === "running" ? "Message to the model" : state === "waiting" ? "Message for later" : "What next?";
   }
 
   drawButtons() {
