@@ -39,6 +39,7 @@ from agent_cli.server.streams import (
     state_changes,
 )
 from agent_cli.server.views import STATES, ServedProject, public_event, read_lines
+from agent_cli.server.words import MODES, model_words
 from agent_cli.session import export
 from agent_tools.text import shorten
 
@@ -88,13 +89,14 @@ async def list_projects(hub: Hub, request: Request) -> dict[str, Any]:
             settings = layers.settings()
             model, mode, trusted = settings.model or "", settings.permissions.mode, layers.trust.trusted
         return {
-            "id": project.id, "name": project.folder.name or str(project.folder), "path": str(project.folder),
+            "id": project.id, "name": project.name, "path": str(project.folder),
             "branch": git_branch(project.folder), "git": (project.folder / ".git").exists(), "trusted": trusted,
             "model": model, "mode": mode,
         }  # fmt: skip
 
     found = await asyncio.to_thread(lambda: [described(project) for project in hub.views.projects.values()])
-    return {"projects": found}
+    modes = [pair for pair in MODES.items() if hub.options.bypass or pair[0] != "bypassPermissions"]
+    return {"projects": found, "modes": modes}
 
 
 async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
@@ -121,7 +123,9 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
 
 def _model_item(model: ModelInfo) -> dict[str, Any]:
     price_in, price_out = price_per_million(model)
-    return {"name": model.name, "window": model.context_window, "input_price": price_in, "output_price": price_out}
+    return {"name": model.name, "window": model.context_window, "input_price": price_in, "output_price": price_out,
+        "words": model_words(model),
+    }  # fmt: skip
 
 
 async def list_sessions(hub: Hub, request: Request) -> dict[str, Any]:

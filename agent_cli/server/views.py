@@ -25,6 +25,7 @@ from agent_cli.server.live_view import LiveView
 from agent_cli.server.pool import Pool
 from agent_cli.server.questions import question_form
 from agent_cli.server.tasks import ServerTask, TaskStore
+from agent_cli.server.words import head_facts, list_facts, usage_rows
 from agent_cli.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
 from agent_cli.session.pending_items import has_expired
 from agent_cli.session.records import Restored, SessionNotFoundError
@@ -51,6 +52,7 @@ class ServedProject:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.name = folder.name or str(folder)
         self.id = blake2b(os.fsencode(folder), digest_size=6).hexdigest()
 
 
@@ -131,7 +133,7 @@ class Views:
         state = self._state(session_id, seen, task, left, elsewhere)
         failure = task.failure if task else ""
         title = seen.title if seen and (seen.name or seen.first) else task.spec.title if task else ""
-        return {
+        found = {
             "id": session_id,
             "title": title or "Untitled",
             "project": project.id,
@@ -151,6 +153,7 @@ class Views:
             "outcome": seen.ended if seen and seen.ended in ("done", "failed", "interrupted") else "",
             "error": failure,
         }  # fmt: skip
+        return found | {"facts": list_facts(found, project.name)}
 
     def _project_of_log(self, path: Path) -> str:
         stores = (p for p in self.projects.values() if SessionStore(self.state, p.folder).folder == path.parent)
@@ -273,7 +276,7 @@ class Views:
             if e.kind == "message" and e.id not in turn["messages"]
         ]
         usage = restored.usage if restored is not None else None
-        return entry | {
+        found = entry | {
             "mode": turn["mode"] or entry["mode"],
             "query": turn["query"] or (entry["title"] if task is not None else ""),
             "plan": [to_json(item) for item in restored.plan] if restored is not None else [],
@@ -287,6 +290,8 @@ class Views:
             "changed_files": turn["changed"],
             "decisions": turn["decisions"],
         }
+        project = self.projects[entry["project"]].name
+        return found | {"head": head_facts(found, project), "usage_rows": usage_rows(found)}
 
     def counts(self, listed: list[dict[str, Any]]) -> dict[str, int]:
         """Return how many sessions are in each state."""

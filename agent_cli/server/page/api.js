@@ -1,5 +1,7 @@
 // The server's API: requests with the token, and event streams that reconnect and never repeat a record.
 
+import { recall, remember } from "./storage.js";
+
 const KEY = "agent.token";
 
 export class ApiError extends Error {
@@ -23,23 +25,14 @@ export function takeToken() {
     const rest = location.hash.replace(/[#&?]?token=[^&]+&?/, "");
     history.replaceState(null, "", `${location.pathname}${rest.startsWith("#") || !rest ? rest : `#${rest}`}`);
   } else {
-    try {
-      token = localStorage.getItem(KEY) || "";
-    } catch {
-      token = "";
-    }
+    token = recall(KEY);
   }
   return Boolean(token);
 }
 
 export function setToken(given) {
   token = given.trim();
-  try {
-    if (token) localStorage.setItem(KEY, token);
-    else localStorage.removeItem(KEY);
-  } catch {
-    // Without storage the token lasts as long as the page.
-  }
+  remember(KEY, token);
 }
 
 export function onSignedOut(listener) {

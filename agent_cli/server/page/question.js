@@ -1,6 +1,6 @@
 // What waits for a decision: the server's form of it, with everything to decide it, and the choices of the terminal.
 
-import { announce, append, button, dialog, h, icon, labelled } from "./dom.js";
+import { announce, append, button, dialog, h, icon, labelled, menu } from "./dom.js";
 import { changeCount, fileView, patchView } from "./diff.js";
 import { highlighted } from "./highlight.js";
 import { codeBlock, markdown } from "./markdown.js";
@@ -209,26 +209,14 @@ export class QuestionPanel {
     const yes = this.find("yes");
     const no = this.find("ask") || this.find("no");
     const others = this.choices.filter((choice) => choice !== yes && choice !== no);
-    const edit = form.edit && mayStart ? [{ label: "Edit", choose: () => this.edit(form.edit) }] : [];
-    const rest = [...others.map((choice) => ({ label: choice.label, choose: () => this.choose(choice) })), ...edit];
+    const edit = form.edit && mayStart ? [["Edit", () => this.edit(form.edit)]] : [];
+    const rest = [...others.map((choice) => [choice.label, () => this.choose(choice)]), ...edit];
     return h(
       "div",
       { class: "question-foot" },
       form.comment ? this.words(form.comment) : null,
-      h("div", { class: "choices" }, yes.button, no.button, rest.length ? button("More choices", { kind: "rest", icon: "more", bare: true, "aria-haspopup": "dialog", on: () => this.more(rest) }) : null),
+      h("div", { class: "choices" }, yes.button, no.button, rest.length ? button("More choices", { kind: "rest", icon: "more", bare: true, "aria-haspopup": "dialog", on: () => menu("More choices", rest) }) : null),
     );
-  }
-
-  more(rest) {
-    const pick = ({ label, choose }) =>
-      button(label, {
-        kind: "menu-item",
-        on: () => {
-          shown.close();
-          choose();
-        },
-      });
-    const shown = dialog("More choices", h("div", { class: "menu" }, rest.map(pick)));
   }
 
   /** The comment that goes with an answer; it stays when the question is drawn anew. */

@@ -1,12 +1,12 @@
 // One session: its transcript as it grows, the question that waits, and what the user says to it.
 
 import { ApiError, get, post, query, stream } from "./api.js";
-import { announce, button, dialog, h, icon, labelled, toast } from "./dom.js";
+import { announce, button, h, icon, labelled, menu, toast } from "./dom.js";
 import { itemView, todoList } from "./items.js";
 import { showChanges, showExport, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
 import { stateTag } from "./sessions.js";
-import { costWords, modelName, modeWords, oneLine, shortCount, visible } from "./text.js";
+import { oneLine, visible } from "./text.js";
 import { View } from "./view.js";
 import { VirtualList } from "./virtual.js";
 
@@ -145,8 +145,7 @@ export class SessionView {
     } else if (type === "plan") {
       this.plan = change.plan;
       this.drawPlan();
-    } else if (type === "usage" || type === "turn") this.update(type === "usage" ? { spent: change.usage } : { turn: change.turn });
-    else this.entries.apply(change);
+    } else this.entries.apply(change);
   }
 
   visible() {
@@ -199,16 +198,7 @@ export class SessionView {
     const now = this.session;
     this.title.textContent = oneLine(now.title) || "Untitled";
     this.state.replaceChildren(stateTag(now));
-    const project = this.sessions.project(now.project);
-    const window = now.window && now.tokens ? `${shortCount(now.tokens)} of ${shortCount(now.window)} tokens` : "";
-    this.facts.textContent = [
-      project ? visible(project.name) : "",
-      now.branch ? `${visible(now.branch)}${now.worktree ? " (worktree)" : ""}` : "",
-      modeWords(now.turn?.mode || now.mode),
-      modelName(now.model),
-      costWords(now.spent ? { cost: now.spent.cost, cost_known: now.spent.reliable } : now),
-      window,
-    ].filter(Boolean).join(" · ");
+    this.facts.textContent = (now.head || now.facts).join(" · ");
     this.elsewhere.hidden = !(now.elsewhere || (now.error && now.state === "failed"));
     this.elsewhere.textContent = visible(now.elsewhere || now.error || "");
     this.drawButtons();
@@ -227,65 +217,36 @@ export class SessionView {
   }
 
   drawButtons() {
-    const { state } = this.session;
-    const signature = `${state} ${this.session.elsewhere ? 1 : 0}`;
+    const { state, elsewhere } = this.session;
+    const signature = `${state} ${elsewhere}`;
     if (this.buttons.dataset.for === signature) return;
     const focused = this.buttons.contains(document.activeElement) ? document.activeElement.textContent : null;
     this.buttons.dataset.for = signature;
-    const act = (path, label, drawn) =>
-      button(label, {
-        icon: drawn,
-        kind: "act",
-        on: async (event) => {
-          const pressed = event.currentTarget;
-          pressed.disabled = true;
-          try {
-            await post(`${this.base}/${path}`);
-          } catch (error) {
-            toast(error.message, "bad");
-          }
-          pressed.disabled = false;
-        },
+    const act = (path, label, drawn) => {
+      const shown = button(label, { icon: drawn, kind: "act" });
+      shown.addEventListener("click", async () => {
+        shown.disabled = true;
+        await post(`${this.base}/${path}`).catch((error) => toast(error.message, "bad"));
+        shown.disabled = false;
       });
-    const shown = [];
-    if (this.mayStart && !this.session.elsewhere) {
-      if (state === "running" || state === "queued") shown.push(act("interrupt", "Interrupt", "stop"));
-      if (state === "interrupted" || state === "failed") shown.push(act("resume", "Resume", "play"));
+      return shown;
+    };
+    const shown = [this.menu()];
+    if (this.mayStart && !elsewhere) {
+      if (state === "running" || state === "queued") shown.unshift(act("interrupt", "Interrupt", "stop"));
+      if (state === "interrupted" || state === "failed") shown.unshift(act("resume", "Resume", "play"));
     }
-    shown.push(this.menu());
     this.buttons.replaceChildren(...shown);
-    if (focused) [...this.buttons.querySelectorAll("button")].find((each) => each.textContent === focused)?.focus();
+    if (focused) shown.find((each) => each.textContent === focused)?.focus();
   }
 
   menu() {
-    return button("More about this session", {
-      kind: "quiet",
-      icon: "more",
-      bare: true,
-      "aria-haspopup": "dialog",
-      on: () => {
-        const pick = (label, show) =>
-          button(label, {
-            kind: "menu-item",
-            on: async () => {
-              shown.close();
-              // The newest numbers, as far as the server can be reached.
-              show(await get(this.base).catch(() => this.session));
-            },
-          });
-        const shown = dialog(
-          oneLine(this.session.title) || "Session",
-          h(
-            "div",
-            { class: "menu" },
-            pick("Changes", showChanges),
-            this.mayStart ? pick("Undo…", showUndo) : null,
-            pick("Usage and cost", showUsage),
-            pick("Export…", showExport),
-          ),
-        );
-      },
-    });
+    // The newest numbers, as far as the server can be reached.
+    const show = (open) => async () => open(await get(this.base).catch(() => this.session));
+    const choices = [["Changes", show(showChanges)], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
+    if (this.mayStart) choices.splice(1, 0, ["Undo…", show(showUndo)]);
+    const on = () => menu(oneLine(this.session.title) || "Session", choices);
+    return button("More about this session", { kind: "quiet", icon: "more", bare: true, "aria-haspopup": "dialog", on });
   }
 
   drawPlan() {
