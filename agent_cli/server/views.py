@@ -279,7 +279,7 @@ class Views:
         found = entry | {
             "mode": turn["mode"] or entry["mode"],
             "query": turn["query"] or (entry["title"] if task is not None else ""),
-            "plan": [to_json(item) for item in restored.plan] if restored is not None else [],
+            "plan": turn["plan"],
             "pending_items": [] if running else self.pending_items(path, task),
             "queued": queued,
             "usage": to_json(usage) if usage is not None else {},
@@ -346,7 +346,7 @@ def public_event(line: LogLine) -> dict[str, Any]:
 
 
 def _last_turn(view: SessionView) -> dict[str, Any]:
-    """Return the query, mode, answer, outcome and decisions of the last turn, and the files that the session changed.
+    """Return the query, mode, answer, outcome and decisions of the last turn, the plan, and the files that changed.
 
     messages: IDs of the messages that are in the log.
     """
@@ -366,6 +366,7 @@ def _last_turn(view: SessionView) -> dict[str, Any]:
             {"call_id": call.call_id, "decision": call.decision, "user": call.user, "time": call.decided}
             for call in sorted(decided, key=lambda call: call.decided)
         ],
+        "plan": [to_json(item) for item in view.plan],
         "messages": {uuid for each in said for uuid in each.uuids},
     }
 
