@@ -6,7 +6,6 @@ Exports, reports, `agent show` and lists are projections of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from agent_cli.core.events import (
@@ -46,9 +45,17 @@ from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Header, Mended
 from agent_cli.session.restore import records
-from agent_cli.session.view_entries import CallView, DraftView, EntryView, MessageView, NoteKind, NoteView, TurnView
+from agent_cli.session.view_entries import (
+    CallView,
+    DraftView,
+    EntryView,
+    MessageView,
+    NoteKind,
+    NoteView,
+    SessionEntries,
+    TurnView,
+)
 from agent_tools.record import DecodeError, from_json
-from agent_tools.results import TodoItem
 from agent_tools.text import shorten
 
 KINDS = events_by_tag(
@@ -87,31 +94,16 @@ class ViewWatch:
         self.output: list[tuple[CallView, str]] = []
 
 
-class SessionView:
-    """A session as its events tell it. An entry's `key` is its place: "3", "3/0" for the first of its sub-agent.
+class SessionView(SessionEntries):
+    """A session as its events tell it.
 
-    entries: what was said and done, in order. turns: the same, by turn.
-    models: usage by model, in order of first use. own_usage: of its model calls without those of sub-agents.
-    ends: how each part of a turn ended.
-    agent: the type of the sub-agent whose conversation this is; "" for a session. begun: the types of sub-agents, in
-        the order in which they began, each with its call.
-    draft: the answer under way.
-    bad: records that could not be read.
     watch: is told what changes. prefix: of the entries' keys.
     """
 
     def __init__(self, agent: str = "", watch: ViewWatch | None = None, prefix: str = "") -> None:
-        self.agent, self.watch, self._prefix = agent, watch, prefix
-        self.header: Header | None = None
-        self.name = self.created = self.updated = ""
-        self.entries: list[EntryView] = []
-        self.turns: list[TurnView] = []
-        self.plan: tuple[TodoItem, ...] = ()
-        self.models: dict[str, Usage] = {}
-        self.ends: list[TurnFinished] = []
-        self.begun: list[CallView] = []
-        self.bad = 0
-        self.draft = DraftView()
+        super().__init__(agent)
+        self.watch, self._prefix = watch, prefix
+        self._nested: dict[CallView, SessionView] = {}
         self._texts: list[str] = []
         self._effort = ""
         self._open: dict[str, CallView] = {}
@@ -119,7 +111,7 @@ class SessionView:
         self._early: list[HookFinished] = []
         # A message during a turn, which begins one of its own if a turn starts with it.
         self._next: MessageView | None = None
-        self.own_usage = self._last = self._other_usage = Usage()
+        self._last = Usage()
 
     @classmethod
     def of_log(cls, data: bytes) -> SessionView:
@@ -143,33 +135,6 @@ class SessionView:
                 self.apply(from_json(event, data), time)
         except DecodeError:
             self.bad += 1
-
-    @property
-    def turn(self) -> TurnView | None:
-        """The latest turn; None before the first."""
-        return self.turns[-1] if self.turns else None
-
-    @property
-    def usage(self) -> Usage:
-        """The usage of all model calls. Logs of earlier versions have it by turn only."""
-        ended = (end.usage for end in self.ends)
-        return sum(self.models.values(), Usage()) if self.models else sum(ended, self._other_usage)
-
-    def own_calls(self) -> Iterator[CallView]:
-        """Yield the calls, without those of sub-agents."""
-        return (entry for entry in self.entries if isinstance(entry, CallView))
-
-    def all_calls(self) -> Iterator[CallView]:
-        """Yield every call, each before those of its sub-agent."""
-        waiting = list(self.own_calls())[::-1]
-        while waiting:
-            call = waiting.pop()
-            yield call
-            waiting += reversed(list(call.nested.own_calls()) if call.nested is not None else [])
-
-    def notes(self, kind: NoteKind) -> Iterator[NoteView]:
-        """Yield the notes of a kind."""
-        return (entry for entry in self.entries if isinstance(entry, NoteView) and entry.kind == kind)
 
     def find(self, call_id: str) -> CallView | None:
         """Return the latest call with an ID; None if there is none."""
@@ -293,10 +258,10 @@ class SessionView:
     def _apply_nested(self, event: SubagentEvent, time: str) -> CallView | None:
         inner, agent = event.event, event.agent
         task = self._open.get(event.call_id) or self._begin(event.call_id, agent, {}, time)
-        if task.nested is None:
-            task.nested = SessionView(agent, self.watch, f"{task.key}/")
+        if (nested := self._nested.get(task)) is None:
+            nested = task.nested = self._nested[task] = SessionView(agent, self.watch, f"{task.key}/")
             self.begun.append(task)
-        call = task.nested.apply(inner, time)
+        call = nested.apply(inner, time)
         if not isinstance(inner, LIVE_EVENTS):
             self._touch(task)
         while isinstance(inner, SubagentEvent):
@@ -329,8 +294,8 @@ class SessionView:
         for call in self._unfinished:
             call.stopped = True
             self._touch(call)
-            if call.nested is not None:
-                call.nested._stop_calls()
+            if call in self._nested:
+                self._nested[call]._stop_calls()
         self._unfinished.clear()
 
     def _add_message(self, message: UserMessage | AssistantMessage, uuids: tuple[str, ...], time: str) -> None:

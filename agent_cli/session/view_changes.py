@@ -19,7 +19,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from agent_cli.core.events import ApprovalResolved, Compacted, Event, QuestionAnswered, QuestionAsked, TurnFinished
+from agent_cli.core.events import ApprovalResolved, Event, TurnFinished
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, UserMessage, is_synthetic, user_text
 from agent_cli.core.result_words import short_result
 from agent_cli.session.view import SessionView, ViewWatch
@@ -144,11 +144,10 @@ def _media(media: Iterable[Media]) -> list[dict[str, Any]]:
 
 
 def _note(note: NoteView) -> dict[str, Any] | None:
-    nested, event = "/" in note.key, note.event
-    if note.kind in ("end", "complete"):
+    nested = "/" in note.key
+    if (end := note.end) is not None:
         # A turn that waits shows its question; one of a sub-agent, its result.
-        waits = isinstance(event, TurnFinished) and event.result == "Suspended"
-        return None if nested or waits or not isinstance(event, TurnFinished) else _end(note, event)
+        return None if nested or end.result == "Suspended" else _end(note, end)
     if nested and note.kind == "warning":
         return None  # it is said in the session itself, too
     text = note.text
@@ -158,7 +157,7 @@ def _note(note: NoteView) -> dict[str, Any] | None:
         "kind": "note",
         "text": text[:1].upper() + text[1:],
         "style": "dim" if note.kind in ("info", "window") else "warn",
-        "more": event.summary if isinstance(event, Compacted) else "",
+        "more": note.more,
     }
 
 
@@ -182,7 +181,7 @@ def _end(note: NoteView, event: TurnFinished) -> dict[str, Any]:
 
 
 def _call(call: CallView) -> dict[str, Any] | None:
-    asked = call.question if isinstance(call.question, QuestionAsked) else None
+    asked = call.asked
     if not call.requested and asked is None and call.result is None and call.nested is None:
         return None  # the model has asked for it, and its arguments have not been checked
     display = call.finished.display if call.finished is not None else None
@@ -245,18 +244,17 @@ def _change_size(diffs: tuple[Diff, ...]) -> str:
 
 def decision_line(call: CallView) -> str:
     """Return what was decided about a call, by whom and with which words; "" if nothing that a reader is told."""
-    answer = call.answer
-    if call.asks or answer is None or call.decision in ("", "defer"):
+    if call.asks or call.answer is None or call.decision == "defer":
         return ""
     said = f": {call.reason.strip()}" if call.reason.strip() else ""
     by = f" by {escape_lookalikes(one_line(call.user))}" if call.user else ""
-    if isinstance(answer, QuestionAnswered):
-        return f"{_ANSWERED.get(answer.verdict, 'Answered')}{by}{said}"
+    if not isinstance(call.answer, ApprovalResolved):
+        return f"{_ANSWERED.get(call.decision, 'Answered')}{by}{said}"
     if call.decision == "reject":
         if call.by != "person":
             return f"Denied: it {call.reason}" if call.reason else "Denied by the settings"
         return f"Rejected{by}{said}"
-    return f"Allowed{by}{_lasting(answer)}{said}" if call.by == "person" else ""
+    return f"Allowed{by}{_lasting(call.answer)}{said}" if call.by == "person" else ""
 
 
 def _lasting(answer: ApprovalResolved) -> str:

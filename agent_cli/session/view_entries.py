@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
+    Compacted,
     Event,
     HookFinished,
     QuestionAnswered,
@@ -16,10 +18,8 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
-from agent_tools.results import CommandOutput, Diff, Diffs
-
-if TYPE_CHECKING:
-    from agent_cli.session.view import SessionView
+from agent_cli.session.records import Header
+from agent_tools.results import CommandOutput, Diff, Diffs, TodoItem
 
 Outcome = Literal["", "done", "failed", "rejected"]
 # What a call waits for, or how it ended; "stopped" if its turn ended before it did.
@@ -55,7 +55,7 @@ class CallView:
         self.output = ""
         self.finished: ToolFinished | None = None
         self.result: ToolMessage | None = None
-        self.nested: SessionView | None = None
+        self.nested: SessionEntries | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -68,6 +68,11 @@ class CallView:
     def ran(self) -> Literal["", "done", "failed"]:
         """How the tool itself ended; "" if it did not run, or runs."""
         return "" if self.finished is None else "failed" if self.finished.is_error else "done"
+
+    @property
+    def asked(self) -> QuestionAsked | None:
+        """What the user is or was asked about it, other than whether it may run."""
+        return self.question if isinstance(self.question, QuestionAsked) else None
 
     @property
     def status(self) -> CallStatus:
@@ -109,12 +114,17 @@ class MessageView:
 
 
 class NoteView:
-    """A note of the program: a warning, a compaction, a rewind, how a turn ended; `event` is what it is about."""
+    """A note of the program: a warning, a compaction, a rewind, how a turn ended.
+
+    event: what it is about. more: the summary of a compaction. end: of a turn, if it is about that.
+    """
 
     key = ""
 
     def __init__(self, text: str, time: str, kind: NoteKind, event: Event | None) -> None:
         self.text, self.time, self.kind, self.event = text, time, kind, event
+        self.more = event.summary if isinstance(event, Compacted) else ""
+        self.end = event if isinstance(event, TurnFinished) else None
 
 
 class DraftView:
@@ -165,3 +175,57 @@ class TurnView:
     def running(self) -> bool:
         """True until it has ended; a suspended turn goes on later."""
         return self.finished is None or self.finished.result == "Suspended"
+
+
+class SessionEntries:
+    """What a session has come to. An entry's `key` is its place: "3", "3/0" for the first of its sub-agent.
+
+    entries: what was said and done, in order. turns: the same, by turn.
+    models: usage by model, in order of first use. own_usage: of its model calls without those of sub-agents.
+    ends: how each part of a turn ended.
+    agent: the type of the sub-agent whose conversation this is; "" for a session. begun: the types of sub-agents, in
+        the order in which they began, each with its call.
+    draft: the answer under way.
+    bad: records that could not be read.
+    """
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        self.header: Header | None = None
+        self.name = self.created = self.updated = ""
+        self.entries: list[EntryView] = []
+        self.turns: list[TurnView] = []
+        self.plan: tuple[TodoItem, ...] = ()
+        self.models: dict[str, Usage] = {}
+        self.ends: list[TurnFinished] = []
+        self.begun: list[CallView] = []
+        self.bad = 0
+        self.draft = DraftView()
+        self.own_usage = self._other_usage = Usage()
+
+    @property
+    def turn(self) -> TurnView | None:
+        """The latest turn; None before the first."""
+        return self.turns[-1] if self.turns else None
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all model calls. Logs of earlier versions have it by turn only."""
+        ended = (end.usage for end in self.ends)
+        return sum(self.models.values(), Usage()) if self.models else sum(ended, self._other_usage)
+
+    def own_calls(self) -> Iterator[CallView]:
+        """Yield the calls, without those of sub-agents."""
+        return (entry for entry in self.entries if isinstance(entry, CallView))
+
+    def all_calls(self) -> Iterator[CallView]:
+        """Yield every call, each before those of its sub-agent."""
+        waiting = list(self.own_calls())[::-1]
+        while waiting:
+            call = waiting.pop()
+            yield call
+            waiting += reversed(list(call.nested.own_calls()) if call.nested is not None else [])
+
+    def notes(self, kind: NoteKind) -> Iterator[NoteView]:
+        """Yield the notes of a kind."""
+        return (entry for entry in self.entries if isinstance(entry, NoteView) and entry.kind == kind)
