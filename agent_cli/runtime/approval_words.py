@@ -50,7 +50,7 @@ def effect_lines(request: ApprovalRequested, title: str) -> Iterator[str]:
                 yield f"{verb} {escape_lookalikes(effect.target)}"
 
 
-def approval_facts(request: ApprovalRequested) -> Iterator[str]:
+def call_facts(request: ApprovalRequested) -> Iterator[str]:
     """Yield the facts that a user may ask for."""
     yield f"asks because it {request.reason}"
     yield from request.facts

@@ -95,7 +95,7 @@ ROUTES: tuple[ApiRoute, ...] = (
              schemas.HistoryPage, errors=(404,), query={"before": _NUMBER, "after": _NUMBER, "limit": _NUMBER}),
     ApiRoute("GET", _SESSION + "/events", "read", "New records of a session, as server-sent events.",
              queries.stream_session, errors=(404,), query={"after": _NUMBER}, media=(_SSE,)),
-    ApiRoute("GET", _SESSION + "/view", "read", "What has happened, as it is shown, an entry each.", queries.get_view,
+    ApiRoute("GET", _SESSION + "/view", "read", "Entries of the view, a page at a time.", queries.get_view,
              schemas.ViewPage, errors=(404,), query={"before": _NUMBER, "limit": _NUMBER}),
     ApiRoute("GET", _SESSION + "/view/events", "read", "The view and its changes, as server-sent events.",
              queries.stream_view, errors=(404,), media=(_SSE,)),

@@ -12,8 +12,8 @@ from typing import Any
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.headless.pending import local_time
 from agent_cli.runtime.approval_words import (
-    approval_facts,
     approval_title,
+    call_facts,
     described,
     effect_lines,
     lasting_approvals,
@@ -68,7 +68,7 @@ def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
         "about": [about] if (about := described(asked)) else [],
         "blocks": list(_approval_blocks(asked, title, change)),
         "warnings": [*filter(None, (lookalikes,)), *map(escape_lookalikes, asked.warnings)],
-        "facts": [f"in {escape_lookalikes(asked.cwd)}", *(escape_lookalikes(fact) for fact in approval_facts(asked))],
+        "facts": [f"in {escape_lookalikes(asked.cwd)}", *(escape_lookalikes(fact) for fact in call_facts(asked))],
         "comment": _COMMENT,
         "edit": edit,
         "choices": [_choice("Allow once", approve, "yes"), _choice("Reject", reject, "no"), *lasting],

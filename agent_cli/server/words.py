@@ -17,7 +17,7 @@ MODES = {
 }
 
 
-def cost_words(cost: float, *, known: bool) -> str:
+def spent_words(cost: float, *, known: bool) -> str:
     """Return a cost; "" for nothing spent. known: the price of each part is."""
     return f"{'' if known else 'at least '}{dollars(cost)}" if cost else ""
 
@@ -29,7 +29,7 @@ def _branch(session: dict[str, Any]) -> str:
 
 def list_facts(session: dict[str, Any], project: str) -> list[str]:
     """Return what a list shows of a session besides its title and its state."""
-    cost = cost_words(session["cost"], known=session["cost_known"])
+    cost = spent_words(session["cost"], known=session["cost_known"])
     return [*filter(None, (one_line(project), _branch(session), cost))]
 
 
@@ -38,7 +38,7 @@ def head_facts(session: dict[str, Any], project: str) -> list[str]:
     size, window = session["tokens"], session["window"]
     context = f"{short_count(size)} of {short_count(window)} tokens" if size and window else ""
     model = one_line(session["model"]).rpartition("/")[2]
-    branch, cost = _branch(session), cost_words(session["cost"], known=session["cost_known"])
+    branch, cost = _branch(session), spent_words(session["cost"], known=session["cost_known"])
     return [
         *filter(None, (one_line(project), branch, MODES.get(session["mode"], session["mode"]), model, cost, context))
     ]
@@ -55,7 +55,7 @@ def usage_rows(session: dict[str, Any]) -> list[tuple[str, str]]:
     window = f"{short_count(session['tokens'])} of {short_count(session['window'])} tokens ({share}%)" if share else ""
     known = usage.get("reliable", True)
     rows = (
-        ("Cost", f"{cost_words(usage.get('cost', 0.0), known=known) or '$0.00'}"),
+        ("Cost", f"{spent_words(usage.get('cost', 0.0), known=known) or '$0.00'}"),
         ("", "" if known else "A price is not known."),
         ("Input", tokens("input")),
         ("Read from the cache", tokens("cache_read")),

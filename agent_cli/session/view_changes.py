@@ -59,8 +59,8 @@ class ViewChanges:
         for kind, pieces in groupby(draft.pieces[self._pieces :], itemgetter(0)):
             changes.append({"type": kind, "text": "".join(text for _, text in pieces)})
         self._pieces = len(draft.pieces)
-        for call, pieces in groupby(self._watch.output, itemgetter(0)):
-            changes.append({"type": "output", "key": call.key, "text": "".join(text for _, text in pieces)})
+        for call, printed in groupby(self._watch.output, itemgetter(0)):
+            changes.append({"type": "output", "key": call.key, "text": "".join(text for _, text in printed)})
         changes += _changed(self._watch.entries)
         changes += self._changed_facts()
         self._watch.output.clear()

@@ -16,8 +16,8 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.runtime.approval_words import (
-    approval_facts,
     approval_title,
+    call_facts,
     described,
     effect_lines,
     lasting_approvals,
@@ -165,7 +165,7 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
     return Dialog(
         Verbatim(title, "ask"),
         tuple(_effect_blocks(request, title)),
-        tuple(map(Fact, approval_facts(request))),
+        tuple(map(Fact, call_facts(request))),
         "Allow?",
         tuple(_choices(request, change)),
         TextInput("no, because> ", lambda words: _parse_rejection(request, words), hint="or say why not"),
