@@ -14,10 +14,11 @@ from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Questio
 from agent_cli.core.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
 from agent_cli.core.run_environment import UsageError
 from agent_cli.permissions.policy import Policy
+from agent_cli.runtime.approval_words import rule_label
 from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.runtime.user_decision import UserDecision
 from agent_cli.terminal.dialogs import questions
-from agent_cli.terminal.dialogs.approval import AskingSubagents, approval_dialog, ask_approval, hunk_dialog, rule_label
+from agent_cli.terminal.dialogs.approval import AskingSubagents, approval_dialog, ask_approval, hunk_dialog
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import KEYS, Dialog
 from agent_cli.terminal.dialogs.questions import (

@@ -43,10 +43,11 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.core.messages import CONTINUE_CUT, AssistantMessage, ToolMessage, UserMessage
+from agent_cli.core.result_words import short_result
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
-from agent_cli.terminal.render.code import display_lines, short_result
+from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import styled
 from agent_cli.terminal.render.writer import Outcome, Writer
 from agent_tools.lazy import lazy_imports

@@ -43,8 +43,9 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.core.messages import AssistantMessage, ToolMessage
+from agent_cli.core.result_words import short_result
 from agent_cli.core.results import Usage
-from agent_cli.terminal.render.code import display_lines, short_result
+from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import styled, wrap_words
 from agent_cli.terminal.render.events import BANG_CALL_ID, EventRenderer
 from agent_cli.terminal.render.writer import LiveWriter
