@@ -363,7 +363,7 @@ class _Build:
             watch=checkpoint_keeper(run_env, settings, self.header.session_id),
             hooks=HookRegistry(
                 layers.active_hooks(settings), self.embedded.hooks,
-                lambda: hooks.hook_surroundings(
+                lambda: hooks.SessionSurroundings(
                     settings, run_env, self.context, known, self.chosen.label, self.state, self.servers
                 ),
                 disabled=settings.disable_hooks and not self.embedded.hooks,
