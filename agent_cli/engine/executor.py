@@ -333,7 +333,7 @@ class CallBatch:
         return BatchOutcome() if turn.stopped is not None else None
 
     def _denied_by_own_mode(self, item: PreparedCall) -> bool:
-        """Return True if only the mode that the user chose for what follows this call, as they changed it, denies it."""
+        """Return True if only the mode chosen by the user for what follows this call, which they edited, denies it."""
         edited = self._edited.get(item.call.id)
         chosen = edited is not None and edited.settled and edited.mode is not None
         return chosen and item.decision.by == "mode" and self._approvals.is_preapproved(item.call.id, item.effects)

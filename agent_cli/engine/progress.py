@@ -72,7 +72,7 @@ _CLOSING = r"(?i)\s*(?:many |best |kind )?(?:thank|let me know|please|looking fo
 
 
 def is_question(text: str) -> bool:
-    """Return True if the answer asks the user something in its last paragraph, or right before a list or a thank-you."""
+    """Return True if the answer asks the user something at its end, or right before a list or a thank-you."""
     paragraphs = [p for p in re.split(r"\n\s*\n", re.sub(_CODE, " ", text).strip()) if p.strip()]
     follows = rf"{_CLOSING}|\s*(?:[-*\u2022]|\d+[.)]|[A-Za-z][.)])\s"
     if len(paragraphs) > 1 and re.match(follows, paragraphs[-1]):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agent_cli.mcp import stdio
 from agent_cli.mcp.answers import mcp_result, read_contents
 from agent_cli.mcp.catalog import McpRequestError, UnknownOutcomeError, entries_by, offers_of
-from agent_cli.mcp.jsonrpc import MAX_MESSAGE_BYTES, Unreadable, parse_message
+from agent_cli.mcp.jsonrpc import Unreadable, parse_message
 from agent_cli.mcp.tools import ServerPrompt
 from agent_tools.base import ToolError
 from tests.support.hypothesis_examples import examples
