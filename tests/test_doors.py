@@ -51,6 +51,7 @@ OPENS = {
     ("agent_cli/headless/run.py", "_write_answer"): "the user names it on the command line",
     ("agent_cli/server/app.py", "_serve_file"): "a file of the package, by a name in its folder",
     ("agent_cli/terminal/app/question_panel.py", "put"): "a question, not a file",
+    ("agent_cli/sdk.py", "open_agent"): "a session, not a file",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
     ("agent_cli/cli/commands/demo.py", "*"): "files of the package, into a new temporary folder",
     ("tools/agent_tools/generate.py", ""): "run by hand: writes tools.json",

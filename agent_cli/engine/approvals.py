@@ -6,7 +6,7 @@ Without hooks none of their code is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject, reply_record
@@ -259,10 +259,9 @@ class ApprovalRound:
             self._failed[call.id] = (call, CallError(f"{failure} The call was not run."))
             return self._failed[call.id][1]
 
-    def is_preapproved(self, request: ApprovalRequested) -> bool:
+    def is_preapproved(self, call_id: str, effects: Iterable[Effect]) -> bool:
         """Return True if the user has approved these arguments, and the call does nothing that they have not seen."""
-        effects, _ = self.preapproved.get(request.call_id, ((), ""))
-        return request.call_id in self.preapproved and set(request.effects) <= set(effects)
+        return call_id in self.preapproved and set(effects) <= set(self.preapproved[call_id][0])
 
     def answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         """Return the hooks' answer to an approval question, else the user's. Raises CancelledError."""
@@ -283,7 +282,7 @@ class ApprovalRound:
             if answer is not None:
                 return answer
         deps.context.cancel.check()
-        if self.is_preapproved(request):
+        if self.is_preapproved(request.call_id, request.effects):
             return Approve(user=self.preapproved[request.call_id][1])
         self.preapproved.pop(request.call_id, None)
         message = f"The agent needs your permission to use {request.tool}"

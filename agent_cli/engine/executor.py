@@ -191,7 +191,7 @@ class CallBatch:
                     decided.add(request.call_id)
                 else:
                     request = self._shown.record_question(proposal, request)
-                    if self._approvals.is_preapproved(request) and not request.deferred:
+                    if self._approvals.is_preapproved(request.call_id, request.effects) and not request.deferred:
                         edited.add(request.call_id)
                 requests[request.call_id] = request
             except Exception as error:  # noqa: BLE001 - a call without a question is not run; the turn continues
@@ -309,7 +309,7 @@ class CallBatch:
             return None
         if isinstance(item, CallError):
             yield from fail_call(turn, call, item.text + self._comments(call.id), last=last)
-        elif not approved and item.decision.level is Level.DENY:
+        elif not approved and item.decision.level is Level.DENY and not self._denied_by_own_mode(item):
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
             text = _denied(decision.reason)
@@ -331,6 +331,12 @@ class CallBatch:
         self.waiting.pop(0)
         yield from self._skip_rest()
         return BatchOutcome() if turn.stopped is not None else None
+
+    def _denied_by_own_mode(self, item: PreparedCall) -> bool:
+        """Return True if only the mode chosen by the user for what follows this call, which they edited, denies it."""
+        edited = self._edited.get(item.call.id)
+        chosen = edited is not None and edited.settled and edited.mode is not None
+        return chosen and item.decision.by == "mode" and self._approvals.is_preapproved(item.call.id, item.effects)
 
     def _skip_rest(self) -> Generator[Event, None, None]:
         """Answer the remaining calls without running them after a call completed the turn or a plan was rejected."""

@@ -79,6 +79,11 @@ def recap(actions: Sequence[Action], opening: str) -> str:
     return "\n".join([opening, "", "Before that:", *earlier, *lines])
 
 
+def _recap_after_answer(turn: Turn, opening: str) -> str:
+    """Return a recap, after an answer that the model was to give again and did not."""
+    return "\n\n".join(filter(None, [turn.unrepeated, recap(turn.actions, opening)]))
+
+
 # The clock is checked this often, since it stops while the user is asked.
 _RECHECK_SECONDS = 1.0
 
@@ -202,14 +207,14 @@ def _rounds(turn: Turn) -> Run:
         turn.must_call = False
         answer = yield from _call_model(turn, tool_choice=choice)
         if answer.calls:
-            turn.cut_text = ""
+            turn.cut_text = turn.unrepeated = ""
             for guard in ("empty", "cut", "idle"):
                 turn.nudges.pop(guard, None)
             ended = yield from _run_calls(turn, answer.calls)
             if over := (yield from _result_after_calls(turn, answer, ended)):
                 return over
         elif not answer.text.strip() and not turn.was_cut and turn.nudges.get("empty"):
-            return _fail_empty(turn)
+            return _complete(turn, answer) if turn.unrepeated else _fail_empty(turn)
         elif more := (_continuation(turn, answer) or (yield from _objection(turn, answer))):
             yield from turn.add(UserMessage(more))
         elif turn.was_cut:
@@ -324,7 +329,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
         if more is None and check is not None:
             more = yield from turn_end.failing_check(turn, check, answer.text)
         if more:
-            return turn_end.for_whole_answer(turn, more)
+            return turn_end.for_whole_answer(turn, more, answer.text)
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
         if asked and (more := (yield from turn_end.ask(turn, answer))):
@@ -334,7 +339,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     if gates is not None and (more := (yield from gates.before_end(turn))):
         return more
     more = yield from _run_end_checks(turn, answer)
-    return turn_end.for_whole_answer(turn, more) if more else None
+    return turn_end.for_whole_answer(turn, more, answer.text) if more else None
 
 
 def _complete(
@@ -342,11 +347,17 @@ def _complete(
 ) -> TurnResult:
     return Complete(
         turn.end(reason),
-        text=turn.cut_text + answer.text if answer else "",
+        text=_with_unrepeated(turn, turn.cut_text + answer.text) if answer else "",
         return_value=finish.value if finish else None,
         plan_unfinished=turn.left_open,
         verified=_describe_verification(turn),
     )
+
+
+def _with_unrepeated(turn: Turn, text: str) -> str:
+    """Return an answer after the one that it had to give again, if it is so short that it cannot contain that."""
+    missing = turn.unrepeated if 2 * len(text) < len(turn.unrepeated) else ""
+    return "\n\n".join(filter(None, [missing, text]))
 
 
 def _suspend(turn: Turn, why: str) -> Run:
@@ -377,7 +388,7 @@ def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
         except CancelledError:
             if not turn.timed_out:
                 raise
-    text = text or recap(turn.actions, f"The limit of this turn ({CAP_WORDS[cap]}) is reached.")
+    text = text or _recap_after_answer(turn, f"The limit of this turn ({CAP_WORDS[cap]}) is reached.")
     return LimitReached(turn.end(REASONS[cap]), cap=cap, text=text)
 
 
@@ -406,7 +417,7 @@ def _without_model(turn: Turn, failure: Failure) -> Run:
     yield from turn.close_open_calls("Not run: the model failed.")
     if not turn.tools_ran:
         return Failed(turn.end("inference_error"), failure=failure, text=failure.message)
-    text = recap(turn.actions, f"The model failed: {failure.message}")
+    text = _recap_after_answer(turn, f"The model failed: {failure.message}")
     return Complete(turn.end("inference_error"), text=text, degraded=True, failure=failure)
 
 

@@ -67,10 +67,15 @@ _CODE = r"(?s)```.*?(?:```|\Z)|`[^`\n]*`|\w+://\S+"
 _QUESTION = r"\w[*_)\"'\u201d\u00bb]*\s?[?\uff1f](?=[*_)\"'\u201d\u00bb]*(?:\s|\Z))"
 
 
+# A last paragraph after a question.
+_CLOSING = r"(?i)\s*(?:many |best |kind )?(?:thank|let me know|please|looking forward|regards|cheers|danke|bitte|merci)"
+
+
 def is_question(text: str) -> bool:
-    """Return True if the answer asks the user something in its last paragraph, or right before a list."""
+    """Return True if the answer asks the user something at its end, or right before a list or a thank-you."""
     paragraphs = [p for p in re.split(r"\n\s*\n", re.sub(_CODE, " ", text).strip()) if p.strip()]
-    if paragraphs and len(paragraphs) > 1 and re.match(r"\s*(?:[-*\u2022]|\d+[.)]|[A-Za-z][.)])\s", paragraphs[-1]):
+    follows = rf"{_CLOSING}|\s*(?:[-*\u2022]|\d+[.)]|[A-Za-z][.)])\s"
+    if len(paragraphs) > 1 and re.match(follows, paragraphs[-1]):
         paragraphs[-2:] = ["\n".join(paragraphs[-2:])]
     return bool(paragraphs) and re.search(_QUESTION, paragraphs[-1]) is not None
 

@@ -254,6 +254,7 @@ class Turn:
         self.cut_at = 0
         self.cut_in_call = False
         self.cut_text = ""
+        self.unrepeated = ""  # an answer that the model was asked to give again, as only the last one is shown
         self.looped = self.must_call = False  # the last answer repeated itself; the next one has to be a call
         self.in_model_call = False
         self.client = deps.client

@@ -267,10 +267,11 @@ def failing_check(turn: Turn, check: Check, answer: str) -> Generator[Event, Non
     )
 
 
-def for_whole_answer(turn: Turn, message: str) -> str:
+def for_whole_answer(turn: Turn, message: str, answer: str) -> str:
     """Return a message that continues the turn after an answer, and asks for that again if only the last is shown."""
     if turn.deps.attended and not turn.deps.depth:
         return message
+    turn.unrepeated = turn.cut_text + answer
     return re.sub(r"(\n</\w+>)?\s*\Z", lambda end: f"\n{WHOLE_ANSWER}{end[1] or ''}", message, count=1)
 
 

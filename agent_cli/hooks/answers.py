@@ -323,6 +323,8 @@ class _AnswerReader:
                 wrong = wrong or f"{self.row.name} does not accept the decision {shorten(word, 40)!r}"
             elif _VERDICTS.get(word) == "allow" and "allow" in self.row.verdicts and not verdict:
                 wrong = wrong or f"the decision {word!r} is in the wrong place"
+            elif verdict == "allow" and word not in _VERDICTS:
+                wrong = wrong or f"the decision {shorten(word, 40)!r} is unknown"
         unknown = [str(key) for key in self.data if key not in _KNOWN]
         if not (wrong or verdict) and self.row.blocks and unknown and self._reason(self.data):
             wrong = f"it has a reason and no known decision, only {shorten(', '.join(unknown), 80)}"

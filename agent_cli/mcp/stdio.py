@@ -18,7 +18,7 @@ from subprocess import PIPE
 from typing import Any
 
 from agent_cli.core.host_servers import HostServers, Message
-from agent_cli.mcp.jsonrpc import MAX_MESSAGE_BYTES, TOO_LONG, Wire, parse_message, unreadable
+from agent_cli.mcp.jsonrpc import MAX_MESSAGE_BYTES, TOO_LONG, Unreadable, Wire, parse_message, unreadable
 from agent_tools.fs.safe_files import open_regular, private_folder
 from agent_tools.process.reaper import REAPER, marked
 from agent_tools.text import sanitize_output
@@ -251,7 +251,7 @@ async def lines(stream: asyncio.StreamReader) -> AsyncIterator[Any]:
     """Yield the messages of a stream, one per line, in the form of `parse_message`; other lines are skipped.
 
     A line of more than MAX_MESSAGE_BYTES is unreadable as soon as it is known which request it answers, and at the
-    latest when it ends or has four times that size.
+    latest when it ends. With four times that size it is taken to be endless, and the messages end.
     """
     parts: list[bytes] = []
     size, reported = 0, False
@@ -275,9 +275,12 @@ async def lines(stream: asyncio.StreamReader) -> AsyncIterator[Any]:
             # Only the beginning and the end of the line are kept.
             parts = [*parts[:2], *parts[-2:]] if len(parts) > 4 else parts
             found = None if reported else unreadable(b"".join(parts[:2]), b"", TOO_LONG)
-            if found is not None and (found.id is not None or size > 4 * MAX_MESSAGE_BYTES):
+            if found is not None and found.id is not None:
                 reported = True
                 yield found
+            if size > 4 * MAX_MESSAGE_BYTES:
+                yield Unreadable(None, TOO_LONG)
+                return
 
 
 async def _next_chunk(stream: asyncio.StreamReader) -> bytes:

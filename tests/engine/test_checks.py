@@ -300,6 +300,9 @@ def test_a_killed_check_did_not_finish() -> None:
         ("Alles erledigt, keine Fehler.", True),
         ("pytest fails. Shall I change the limit?", False),
         ("Shall I change the limit?", False),
+        ("Shall I change the limit?\n\nThank you.", False),
+        ("Should it be 1 or 2?\n\nPlease let me know.", False),
+        ("Why so slow? It builds first.\n\nDone.", True),
     ],
 )
 def test_an_answer_that_names_the_failure_needs_no_reminder(root: Path, tools: Path, answer: str, asked: bool) -> None:
@@ -314,6 +317,30 @@ def test_an_answer_that_names_the_failure_needs_no_reminder(root: Path, tools: P
     reminders = [m.text for m in world.history if isinstance(m, UserMessage) and "The last check you ran" in m.text]
     assert len(reminders) == asked
     assert all("give your whole answer again" in text for text in reminders)
+
+
+LONG = "I changed the limit in three places, and all of it works now."
+
+
+@pytest.mark.parametrize(
+    ("replies", "shown"),
+    [
+        (["It was red before."], f"{LONG}\n\nIt was red before."),
+        (["", ""], LONG),
+        ([], f"{LONG}\n\nThe model failed: "),
+        ([f"{LONG} But one test fails."], f"{LONG} But one test fails."),
+    ],
+)
+def test_an_answer_that_is_not_given_again_is_shown_all_the_same(
+    root: Path, tools: Path, replies: list[str], shown: str
+) -> None:
+    tools.write_text("1\n")
+    run = {"calls": [call("Bash", command="pytest -q")]}
+    world = World(root, [run, {"text": LONG}, *({"text": text} for text in replies)], mode="bypassPermissions")
+    world.deps.context.env["PATH"] = f"{root}/bin:{os.environ['PATH']}"
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.text.startswith(shown) and result.text.count(LONG) == 1
 
 
 def test_a_user_at_the_terminal_has_seen_the_answer(root: Path, tools: Path) -> None:

@@ -83,6 +83,8 @@ def test_a_review_before_a_call_that_needs_approval_itself(work: Path) -> None:
     [
         ("echo g > gen.txt", ["gen.txt"]),
         ("sed -i s/hello/bye/ a.txt && rm c.txt", ["a.txt", "c.txt"]),
+        ("head -c 300 /dev/zero > zeros.bin; : > empty; ln -s a.txt link", ["empty", "link", "zeros.bin"]),
+        ("chmod +x a.txt; mv c.txt d.txt", ["a.txt", "c.txt", "d.txt"]),
         ("cat a.txt; git status", []),
         # What git ignores is no work to look at.
         ("python3 -c 'import m'; test -d __pycache__", []),
@@ -103,6 +105,8 @@ def test_files_that_commands_changed_are_reviewed(work: Path, command: str, chan
     assert done.returncode == 3, done.stderr
     shown = listed[0]["pending"][0]
     assert shown["kind"] == "review" and sorted(f["path"] for f in shown["review"]["files"]) == changed
+    listed = agent(["pending"], work).stdout
+    assert all(f"{path} (+" in listed for path in changed), listed
     assert agent(["approve"], work).stdout == "Done.\n"
 
 

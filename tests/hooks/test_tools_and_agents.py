@@ -161,7 +161,7 @@ def test_it_may_read_the_transcript_and_no_other_file_outside(work: Path) -> Non
     for made in (home / "state").rglob(f"{session}*"):
         made.rename(made.with_name(f"old-{made.name}"))
     done = agent(args, work)
-    assert done.stdout == "ok\n", done.stderr
+    assert done.stdout == "Done and dusted.\n\nok\n", done.stderr
 
 
 def test_a_sub_agent_that_gives_no_verdict_or_no_end_breaks_nothing(work: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.core.decisions import (
@@ -71,6 +71,9 @@ NOTHING = {name: default for name, (default, _) in FIELDS.items()}
 
 @SLOW_IS_FINE
 @given(verdict=st.sampled_from(["approve", "reject", "edit", "answer", "undo"]), fields=fields_given)
+@example(verdict="approve", fields={**NOTHING, "mode": "plan", "text": "then plan"})
+@example(verdict="approve", fields={**NOTHING, "mode": "plan", "hunks": (1,), "text": "then plan"})
+@example(verdict="approve", fields={**NOTHING, "mode": "dontAsk", "arguments": OTHER})
 def test_every_field_of_a_decision_about_a_call_has_its_effect_or_is_refused(
     tmp_path_factory: pytest.TempPathFactory, verdict: str, fields: dict[str, Any]
 ) -> None:

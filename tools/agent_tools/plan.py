@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
@@ -57,7 +59,7 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
     composed = True
 
     def read(self, arguments: dict[str, Any]) -> ExitPlanModeArgs:
-        named = _with_text(self.canonical(arguments))
+        named = _with_text({name: _decoded(value) for name, value in self.canonical(arguments).items()})
         lists = {name: _as_texts(name, value) for name, value in named.items() if name in SECTIONS}
         return super().read({**named, **lists})
 
@@ -109,7 +111,16 @@ def _as_texts(name: str, value: Any) -> Any:
     return [_as_text(name, item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+def _decoded(value: Any) -> Any:
+    """Return the value of a text that is a JSON object or a list of them; anything else as it is."""
+    if isinstance(value, str) and re.match(r"\s*(\{|\[\s*[{\"])", value):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
 def _as_text(name: str, item: Any) -> Any:
+    item = _decoded(item)
     if isinstance(item, list) and len(item) > 1 and all(isinstance(part, str) for part in item):
         return ": ".join(item)
     if not isinstance(item, dict):

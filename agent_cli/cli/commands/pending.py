@@ -36,7 +36,7 @@ from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import root_of
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import age, project_folders
-from agent_cli.terminal.dialogs.questions import review_lines
+from agent_cli.terminal.dialogs.questions import review_diffs, review_lines
 from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.plan import plan_text
@@ -122,8 +122,8 @@ def _details(item: dict[str, Any]) -> list[str]:
     if item["kind"] == "review":
         review = item["review"]
         diffs = [
-            (f"  {one_line(d['path'])} (+{d['added']} -{d['removed']})", *d["patch"].splitlines())
-            for d in review.get("diffs", ())
+            (f"  {one_line(d.path)} (+{d.added} -{d.removed})", *d.patch.splitlines())
+            for d in review_diffs(review).files
         ]
         return [*review_lines(review)[1:], *chain.from_iterable(diffs)]
     if item["kind"] == "question":
