@@ -24,8 +24,17 @@ from agent_cli.server.decisions import changes_plan, find_decision, question_bin
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.queries import checkpoints_of, session_environment, session_log, session_not_found, token_of
-from agent_cli.server.schemas import DecisionBody, DecisionFields, EmptyBody, MessageBody, StartBody, UndoBody
+from agent_cli.server.schemas import (
+    DecisionBody,
+    DecisionFields,
+    EmptyBody,
+    MessageBody,
+    RenameBody,
+    StartBody,
+    UndoBody,
+)
 from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry
+from agent_cli.session import store
 from agent_cli.session.pending_plans import expired_words
 from agent_cli.session.summary import first_words
 from agent_tools.process.child import CompletedChild, run_child
@@ -190,6 +199,43 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
     else:
         hub.pool.wake(task)
     return {"id": entry.id}
+
+
+async def rename_session(hub: Hub, request: Request, body: RenameBody) -> dict[str, Any]:
+    """Give a session that is not at work a name."""
+    session_id = request.path_params["id"]
+    path = _idle_log(hub, session_id)
+    if why := await asyncio.to_thread(store.rename_session, path, one_line(body.name.strip())):
+        raise RequestRefusedError(409, "busy", why)
+    hub.notify_changed(session_id)
+    return await current_entry(hub, session_id)
+
+
+async def delete_session(hub: Hub, request: Request) -> dict[str, Any]:
+    """Delete a session that is not at work, with all its files; the files of the project stay."""
+    session_id = request.path_params["id"]
+    path = _idle_log(hub, session_id)
+    if why := await asyncio.to_thread(store.remove_session, path):
+        raise RequestRefusedError(409, "busy", why)
+    try:
+        hub.tasks.remove(session_id)
+    except OSError as error:
+        raise _storage_error(error) from None
+    hub.notify_changed(session_id)
+    return {"id": session_id}
+
+
+def _idle_log(hub: Hub, session_id: str) -> Path:
+    """Return the log of a session; refuse one that is at work here or open elsewhere."""
+    path = session_log(hub, session_id)
+    entry = hub.views.entry(session_id)
+    if entry is None:
+        raise session_not_found(session_id)
+    if session_id in hub.pool.running or session_id in hub.pool.queued:
+        raise RequestRefusedError(409, "running", "The session is at work: interrupt it first.")
+    if entry["elsewhere"]:
+        raise RequestRefusedError(409, "busy", f"{entry['elsewhere']} Close it there first.")
+    return path
 
 
 async def interrupt_turn(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:

@@ -253,8 +253,8 @@ async def stream_sessions(hub: Hub, request: Request) -> Response:
                 while not queue.empty():
                     changed.add(queue.get_nowait())
                 for session_id in sorted(changed):
-                    if (found := await asyncio.to_thread(hub.views.entry, session_id)) is not None:
-                        yield encode_event("session", found)
+                    found = await asyncio.to_thread(hub.views.entry, session_id)
+                    yield encode_event("session", found) if found else encode_event("deleted", {"id": session_id})
                 if not changed:
                     yield b": ping\n\n"
         finally:

@@ -55,6 +55,12 @@ class MessageBody(JsonBody):
     how: Literal["steer", "queue"] = "queue"
 
 
+class RenameBody(JsonBody):
+    """A new name."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
+
+
 class EmptyBody(JsonBody):
     """Nothing."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -226,6 +227,14 @@ class TaskStore:
         sync_folder(self.folder)
         self._tasks[spec.session_id] = task
         return task
+
+    def remove(self, session_id: str) -> None:
+        """Forget a task that no worker has, with its folder. Raises OSError."""
+        if (task := self._tasks.get(session_id)) is not None:
+            # A folder without a session's name is no task, should this be cut off.
+            gone = task.folder.rename(self.folder / f"{session_id}.old")
+            del self._tasks[session_id]
+            shutil.rmtree(gone)
 
     def get(self, session_id: str) -> ServerTask | None:
         """Return the task of a session; None if the server does not run it."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.core.events import MessageAdded
+from agent_cli.core.events import MessageAdded, SessionNamed
 from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.core.redact import Redactor
 from agent_cli.core.version import __version__
@@ -226,6 +226,23 @@ def close_stored_call(store: SessionStore, session_id: str, call_id: str, text: 
         if call.id == call_id:
             log.record(MessageAdded(ToolMessage(call.id, call.name, text, is_error=True)))
     log.close()
+
+
+def rename_session(path: Path, name: str) -> str:
+    """Give the session with this log a name. Return "", or why it has not got it."""
+    log = SessionLog(path, lambda text: None, os.environ)
+    try:
+        log.acquire()
+        session = SessionStore.at(path.parent).load(path.stem)
+        log.continue_from(session.seq, session.parent)
+        log.record(SessionNamed(name))
+        return log.warning
+    except SessionBusyError:
+        return f"Session {path.stem[:8]} is open in another process."
+    except SessionNotFoundError:
+        return f"Session {path.stem[:8]} has not begun yet."
+    finally:
+        log.close()
 
 
 _MAX_REPORTS = 20

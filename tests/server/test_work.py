@@ -163,6 +163,19 @@ def test_messages_are_queued_and_steered_and_a_turn_is_interrupted(server: Serve
     assert server.until(session, "done")["answer"] == "Fifth."
 
 
+def test_a_message_sent_while_a_decision_is_missing_follows_the_turn(server: Served) -> None:
+    write = {"calls": [call("Write", file_path="m.txt", content="m")]}
+    path = write_script(server.work, write, {"text": "Written."}, {"text": "Tested.", "expect": "then test it"})
+    session = server.begin("Write it", path)
+    server.until(session, "waiting")
+    server.post(f"/v1/sessions/{session}/messages", {"text": "then test it"}, 202)
+    waiting = server.until(session, "waiting")
+    assert [message["text"] for message in waiting["queued"]] == ["then test it"]
+    server.decide(session, "approve")
+    server.until(session, lambda found: found["answer"] == "Tested.")
+    assert (server.work / "m.txt").exists()
+
+
 def test_a_turn_is_undone_with_a_preview_and_the_conversation_goes_back(server: Served) -> None:
     write = {"calls": [call("Write", file_path="n.txt", content="new")]}
     path = write_script(server.work, write, {"text": "Written."}, {"text": "Again."})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from tests.support.scripts import bash, call, script, task
@@ -36,6 +37,27 @@ def test_one_hunk_of_two_is_allowed(browser: Browser, served: Served, size: tupl
         expect(page.locator(".question")).to_be_hidden()
     text = (served.work / "a.txt").read_text()
     assert "line three\n" in text and "line 40\n" in text and "line forty" not in text
+
+
+@pytest.mark.parametrize("shape", [(360, 740), (1280, 800)], ids=["narrow", "wide"])
+def test_the_transcript_and_the_message_field_stay_beside_a_question(
+    browser: Browser, served: Served, shape: tuple[int, int]
+) -> None:
+    command = "touch built; " + "; ".join(f"echo step {n}" for n in range(60))
+    session = served.start([{"text": "I will build it.", "calls": [call("Bash", command=command)]}, {"text": "x"}])
+    with reading(browser, served, shape, session=session) as reader:
+        page = reader.page
+        question = page.locator(".question")
+        expect(question).to_be_visible()
+        assert question.evaluate("e => e.getBoundingClientRect().height") <= 0.4 * shape[1]
+        for button in ("Allow once", "Reject", "More choices"):
+            expect(question.get_by_role("button", name=button)).to_be_in_viewport(ratio=1)
+        expect(page.get_by_text("I will build it.")).to_be_in_viewport(ratio=1)
+        expect(page.get_by_label("Message", exact=True)).to_be_in_viewport(ratio=1)
+        page.get_by_label("Message", exact=True).fill("and then test it")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".queued")).to_contain_text("and then test it")
+        assert reader.axe() == []
 
 
 def test_a_rejection_takes_its_words_to_the_model(browser: Browser, served: Served, size: tuple[int, int]) -> None:

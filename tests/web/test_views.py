@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.scripts import bash, call
 from tests.support.session_logs import turn
-from tests.support.web_page import DESK, PHONE, PageUser, Served, reading, wait_until
+from tests.support.web_page import DESK, PHONE, PageUser, Served, press, reading, wait_until
 
 OPTIONS = [{"label": "SQLite", "description": "No server"}, {"label": "PostgreSQL", "description": "As live"}]
 QUESTION = {"question": "Which database?", "header": "DB", "options": OPTIONS, "multiSelect": False}
@@ -233,3 +233,26 @@ def _asked(reader: PageUser, served: Served, session: str) -> None:
     away = [url for url in asked if not re.match(rf"(http://127\.0\.0\.1:{served.port}/|data:image/svg)", url)]
     assert away == [] and len(asked) > 15
     assert reader.page.viewport_size == {"width": DESK[0], "height": DESK[1]}
+
+
+def test_a_session_is_renamed_and_deleted(browser: Browser, served: Served) -> None:
+    session = served.start([bash("touch named"), {"text": "Done."}], "A name to change")
+    with reading(browser, served, session=session) as reader:
+        page = reader.page
+        page.get_by_role("button", name="More about this session").click()
+        page.get_by_role("button", name="Rename…").click()
+        page.get_by_label("Name", exact=True).fill("A better name")
+        assert reader.axe() == []
+        page.get_by_role("dialog").get_by_role("button", name="Rename").click()
+        expect(page.locator("h1.session-title")).to_have_text("A better name")
+        expect(page.locator(".row-title", has_text="A better name")).to_be_visible()
+        # It still waits for the same decision.
+        press(page, "Allow once")
+        expect(page.locator(".answer", has_text="Done.")).to_be_visible()
+        served.until(session, "done")
+        page.get_by_role("button", name="More about this session").click()
+        page.get_by_role("button", name="Delete…").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(page.locator(".row-title", has_text="A better name")).to_have_count(0)
+        expect(page.locator(".welcome")).to_be_visible()
+    assert (served.work / "named").exists()

@@ -85,9 +85,9 @@ export async function getText(path) {
   return (await send(path)).text();
 }
 
-export async function post(path, body = {}) {
+export async function post(path, body = {}, method = "POST") {
   const answer = await send(path, {
-    method: "POST",
+    method,
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   });

@@ -147,6 +147,7 @@ async function begin() {
     const current = sessions;
     sessions.listeners.add((what, session, before) => {
       if (what === "counts" || what === "session") showCount();
+      if (what === "deleted" && session.id === view?.id) location.hash = "#/";
       if (what === "state" && before && ["waiting", "done", "failed"].includes(session.state)) {
         notify(session);
         if (session.state === "waiting" && session.id !== view?.id) announce(`Waiting for you: ${oneLine(session.title)}`);

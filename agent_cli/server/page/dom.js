@@ -53,7 +53,6 @@ const PATHS = {
   search: "M11 5a6 6 0 100 12 6 6 0 000-12zM15.5 15.5L20 20",
   skip: "M5 12h14",
   dot: "M12 12h.01",
-  fork: "M7 5v14M7 12h6a4 4 0 004-4V5",
 };
 
 /** Return an icon; it is hidden from assistive technology, so what it stands for needs a label beside it. */
@@ -145,7 +144,7 @@ export function labelled(text, control, { hint = "", hidden = false } = {}) {
 /**
  * Show a modal dialog and return it. The browser keeps the focus inside, closes it with Escape and returns the focus.
  */
-export function dialog(title, body, { actions = [], wide = false, onClose } = {}) {
+export function dialog(title, body, { actions = [], wide = false } = {}) {
   const heading = `dialog-${++fields}`;
   const opener = document.activeElement;
   const shown = h(
@@ -163,7 +162,6 @@ export function dialog(title, body, { actions = [], wide = false, onClose } = {}
   shown.addEventListener("close", () => {
     shown.remove();
     if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
-    if (onClose) onClose();
   });
   shown.addEventListener("click", (event) => {
     if (event.target === shown) shown.close();
@@ -184,4 +182,21 @@ export function menu(title, choices) {
       },
     });
   const shown = dialog(title, h("div", { class: "menu" }, choices.map(pick)));
+}
+
+/** Show a dialog with a button that does something, and one that does not. */
+export function ask(title, body, label, act, kind = "primary") {
+  const cancel = button("Cancel", { on: () => shown.close() });
+  const shown = dialog(title, body, { actions: [cancel, button(label, { kind, on: () => act(shown) })] });
+}
+
+/** Ask whether something should be done; resolves to true for yes. */
+export function confirmed({ title, text }, label) {
+  return new Promise((resolve) => {
+    const yes = (shown) => {
+      resolve(true);
+      shown.close();
+    };
+    ask(title, h("p", {}, text), label, yes, "danger");
+  });
 }

@@ -1,6 +1,6 @@
 // Dialogs about a session: its changes, undo, usage, export; and the keys of the page.
 
-import { button, dialog, h, labelled, toast } from "./dom.js";
+import { ask, button, confirmed, dialog, h, labelled, toast } from "./dom.js";
 import { get, getText, post } from "./api.js";
 import { changeCount, fileView } from "./diff.js";
 import { ago, counted, oneLine, visible, whenExactly } from "./text.js";
@@ -102,40 +102,44 @@ export function showUndo(session) {
   });
 }
 
+export function showRename(session) {
+  const name = h("input", { type: "text", value: session.title, maxlength: "200" });
+  const save = async (shown) => {
+    await post(`${base(session)}/rename`, { name: name.value }).catch((error) => toast(error.message, "bad"));
+    shown.close();
+  };
+  ask("Rename", labelled("Name", name), "Rename", save);
+  name.select();
+}
+
+export async function deleteSession(session) {
+  const text = "Its messages, snapshots and saved results are deleted. The files of the project stay.";
+  if (await confirmed({ title: "Delete this session?", text }, "Delete")) await post(base(session), {}, "DELETE").catch((error) => toast(error.message, "bad"));
+}
+
 export function showUsage(session) {
   const rows = [...(session.usage_rows || []), ["Started", whenExactly(session.created)]];
   dialog("Usage and cost", h("dl", { class: "facts-list" }, rows.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])));
 }
 
+const FORMATS = { markdown: ["Markdown", "text/markdown", "md"], html: ["HTML", "text/html", "html"], json: ["JSON", "application/json", "json"] };
+
 export function showExport(session) {
-  const format = h(
-    "select",
-    {},
-    [["markdown", "Markdown"], ["html", "HTML"], ["json", "JSON"]].map(([value, label]) => h("option", { value }, label)),
-  );
-  const shown = dialog("Export", [h("p", { class: "hint" }, "The whole conversation as one file."), labelled("Format", format)], {
-    actions: [
-      button("Cancel", { on: () => shown.close() }),
-      button("Download", {
-        kind: "primary",
-        on: async () => {
-          try {
-            const text = await getText(`${base(session)}/export?format=${format.value}`);
-            const types = { markdown: ["text/markdown", "md"], html: ["text/html", "html"], json: ["application/json", "json"] };
-            const [type, suffix] = types[format.value];
-            const name = (oneLine(session.title) || session.id).replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 60);
-            const address = URL.createObjectURL(new Blob([text], { type }));
-            const link = h("a", { href: address, download: `${name}.${suffix}` });
-            link.click();
-            setTimeout(() => URL.revokeObjectURL(address), 10_000);
-            shown.close();
-          } catch (error) {
-            toast(error.message, "bad");
-          }
-        },
-      }),
-    ],
-  });
+  const format = h("select", {}, Object.entries(FORMATS).map(([value, [label]]) => h("option", { value }, label)));
+  const download = async (shown) => {
+    const [, type, suffix] = FORMATS[format.value];
+    const name = (oneLine(session.title) || session.id).replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 60);
+    try {
+      const text = await getText(`${base(session)}/export?format=${format.value}`);
+      const address = URL.createObjectURL(new Blob([text], { type }));
+      h("a", { href: address, download: `${name}.${suffix}` }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 10_000);
+      shown.close();
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+  };
+  ask("Export", [h("p", { class: "hint" }, "The whole conversation as one file."), labelled("Format", format)], "Download", download);
 }
 
 const KEYS = [

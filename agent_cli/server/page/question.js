@@ -1,6 +1,6 @@
 // What waits for a decision: the server's form of it, with everything to decide it, and the choices of the terminal.
 
-import { announce, append, button, dialog, h, icon, labelled, menu } from "./dom.js";
+import { announce, append, button, confirmed, h, icon, labelled, menu } from "./dom.js";
 import { changeCount, fileView, patchView } from "./diff.js";
 import { highlighted } from "./highlight.js";
 import { codeBlock, markdown } from "./markdown.js";
@@ -312,16 +312,4 @@ export class QuestionPanel {
   reject() {
     if (this.may && this.item?.form.comment) this.area.focus();
   }
-}
-
-function confirmed({ title, text }, label) {
-  return new Promise((resolve) => {
-    let sure = false;
-    const answer = (yes) => () => {
-      sure = yes;
-      shown.close();
-    };
-    const actions = [button("Cancel", { on: answer(false) }), button(label, { kind: "danger", on: answer(true) })];
-    const shown = dialog(title, h("p", {}, text), { actions, onClose: () => resolve(sure) });
-  });
 }

@@ -3,7 +3,7 @@
 import { ApiError, get, post, query, stream } from "./api.js";
 import { announce, button, h, icon, labelled, menu, toast } from "./dom.js";
 import { itemView, todoList } from "./items.js";
-import { showChanges, showExport, showUndo, showUsage } from "./panels.js";
+import { deleteSession, showChanges, showExport, showRename, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
 import { stateTag } from "./sessions.js";
 import { oneLine, visible } from "./text.js";
@@ -23,18 +23,16 @@ export class SessionView {
     this.sessions = sessions;
     this.id = id;
     this.role = role;
-    this.mayDecide = role !== "read";
     this.mayStart = role === "start";
     this.entries = new View();
     this.at = "";
     this.liveRev = 0;
     this.plan = [];
     this.mine = new Set();
-    this.open = new Map();
     this.session = sessions.known.get(id) || null;
     this.base = `/v1/sessions/${encodeURIComponent(id)}`;
     this.view = {
-      open: this.open,
+      open: new Map(),
       redraw: (item) => {
         this.entries.touch(item);
         this.list.schedule();
@@ -47,7 +45,7 @@ export class SessionView {
         this.jump.hidden = following;
       },
     });
-    this.question = new QuestionPanel({ decide: (item, decision) => this.decide(item, decision), may: this.mayDecide, role });
+    this.question = new QuestionPanel({ decide: (item, decision) => this.decide(item, decision), may: role !== "read", role });
     this.build(back);
     this.seen = () => this.visible();
     document.addEventListener("visibilitychange", this.seen);
@@ -244,7 +242,10 @@ export class SessionView {
     // The newest numbers, as far as the server can be reached.
     const show = (open) => async () => open(await get(this.base).catch(() => this.session));
     const choices = [["Changes", show(showChanges)], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
-    if (this.mayStart) choices.splice(1, 0, ["Undo…", show(showUndo)]);
+    if (this.mayStart) {
+      choices.splice(1, 0, ["Undo…", show(showUndo)]);
+      choices.push(["Rename…", () => showRename(this.session)], ["Delete…", () => deleteSession(this.session)]);
+    }
     const on = () => menu(oneLine(this.session.title) || "Session", choices);
     return button("More about this session", { kind: "quiet", icon: "more", bare: true, "aria-haspopup": "dialog", on });
   }
@@ -256,19 +257,9 @@ export class SessionView {
     const current = plan.find((step) => step.status === "in_progress");
     const wasOpen = this.planStrip.querySelector("details")?.open;
     const at = document.activeElement === this.planStrip.querySelector("summary");
-    this.planStrip.replaceChildren(
-      h(
-        "details",
-        { class: "fold", open: wasOpen },
-        h(
-          "summary",
-          {},
-          h("span", { class: "plan-count" }, `Plan ${done} of ${plan.length}`),
-          h("span", { class: "plan-now" }, current ? visible(current.activeForm || current.content) : done === plan.length ? "complete" : ""),
-        ),
-        h("div", { class: "fold-body" }, todoList(plan)),
-      ),
-    );
+    const now = current ? visible(current.activeForm || current.content) : done === plan.length ? "complete" : "";
+    const summary = h("summary", {}, h("span", { class: "plan-count" }, `Plan ${done} of ${plan.length}`), h("span", { class: "plan-now" }, now));
+    this.planStrip.replaceChildren(h("details", { class: "fold", open: wasOpen }, summary, h("div", { class: "fold-body" }, todoList(plan))));
     if (at) this.planStrip.querySelector("summary").focus();
   }
 

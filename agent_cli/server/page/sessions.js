@@ -26,7 +26,7 @@ export class Sessions {
     const [{ projects, modes }] = await Promise.all([get("/v1/projects"), this.count()]);
     Object.assign(this, { projects, modes });
     this.stream = sharedStream("/v1/events", {
-      on: (event, data) => event === "session" && this.take(data),
+      on: (event, data) => (event === "deleted" ? this.forget(data) : this.take(data)),
       // What changed while there was no connection is not sent again.
       opened: () => {
         if (this.connected) this.tell("reload");
@@ -55,6 +55,12 @@ export class Sessions {
     this.tell("session", session);
   }
 
+  forget({ id }) {
+    if (!this.known.delete(id)) return;
+    this.tell("deleted", { id });
+    this.count().catch(() => {});
+  }
+
   async count() {
     const { counts, sessions } = await get(`/v1/sessions${query({ limit: 1 })}`);
     for (const session of sessions) this.known.set(session.id, session);
@@ -74,9 +80,8 @@ export function stateTag(session) {
 }
 
 export class SessionList {
-  constructor(sessions, { open, start, canStart }) {
+  constructor(sessions, { start, canStart }) {
     this.sessions = sessions;
-    this.open = open;
     this.shown = new Map();
     this.rows = new Map();
     this.filter = { state: "", project: "", query: "" };
@@ -119,8 +124,8 @@ export class SessionList {
   heard(what, session) {
     if (what === "reload") this.load();
     else if (what === "counts") this.drawFilters();
-    else if (what === "session") {
-      if (this.matches(session)) this.shown.set(session.id, session);
+    else if (what === "session" || what === "deleted") {
+      if (what === "session" && this.matches(session)) this.shown.set(session.id, session);
       else this.shown.delete(session.id);
       this.schedule();
     }

@@ -98,10 +98,8 @@ export function startTask(sessions, started) {
       prompt.focus();
       return;
     }
-    const budget = {};
-    if (Number(cost.value) > 0) budget.cost = Number(cost.value);
-    if (Number(minutes.value) > 0) budget.seconds = Math.round(Number(minutes.value) * 60);
-    if (Number(rounds.value) > 0) budget.rounds = Math.round(Number(rounds.value));
+    const limits = { cost: Number(cost.value), seconds: Math.round(Number(minutes.value) * 60), rounds: Math.round(Number(rounds.value)) };
+    const budget = Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit > 0));
     const task = {
       prompt: prompt.value.trim(),
       project: project.value,
