@@ -212,7 +212,7 @@ class SandboxRunner(ToolState):
             return False
         profile = self.profile
         files = self.temporary_files(os.path.realpath(path))
-        if files is not None and temporary.hides(path, files.mounts(), _opened(profile)):
+        if files is not None and temporary.hides(path, files.mounts(), (*profile.writable, *profile.shown)):
             return True
         return not profile.is_readable(Path(path))
 
@@ -271,9 +271,3 @@ def _under(profile: Profile, conditions: RunConditions) -> Profile:
         return profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown)
     fixed = tuple(each.path for each in conditions.masked if not each.closed and os.path.lexists(each.path))
     return profile.replace(fixed=fixed, watched=(*profile.watched, *conditions.missing))
-
-
-def _opened(profile: Profile) -> tuple[Path, ...]:
-    """Return what commands see in temporary directories for other reasons."""
-    shown = {path for mount in profile.temp for path in mount.shown}
-    return (*profile.writable, *(path for path in profile.shown if path not in shown))

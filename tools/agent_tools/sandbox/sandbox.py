@@ -158,10 +158,8 @@ def _without_protection(profile: Profile) -> Profile:
 
     Temporary files of other programs may be gone before it runs.
     """
-    passing = {path for mount in profile.temp for path in mount.shown}
-    shown = tuple(path for path in profile.shown if path not in passing)
-    temp = tuple(mount.replace(shown=()) for mount in profile.temp)
-    return profile.replace(protected=(), personal=(), watched=(), shown=shown, temp=temp)
+    temp = tuple(mount.replace(shown=(), states=()) for mount in profile.temp)
+    return profile.replace(protected=(), personal=(), watched=(), temp=temp)
 
 
 def _true_program() -> str:

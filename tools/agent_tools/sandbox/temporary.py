@@ -19,6 +19,7 @@ import os
 import re
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +42,7 @@ _RESERVED = lazy_pattern(
 _MAX_SHOWN = 200
 _MAX_ADOPTED = 200
 _MAX_LOOKED_AT = 5_000
+_SETTLED_NS = 2_000_000_000
 Identity = tuple[int, int]
 
 
@@ -49,12 +51,14 @@ class TemporaryMount(Value):
 
     target: its path.
     source: the session's folder that is mounted there.
-    shown: entries of the machine's folder that are visible, read-only.
+    shown: entries of the machine's folder that are visible, read-only: files and folders, no links.
+    states: their identities.
     """
 
     target: Path
     source: Path
     shown: tuple[Path, ...] = ()
+    states: tuple[Identity, ...] = ()
 
 
 class _Entry(Value):
@@ -79,6 +83,9 @@ class TemporaryPlace:
         self._named: set[str] = set()
         # Names in the session's folder that are mount points for entries of the machine.
         self._mount_points: set[str] = set()
+        self._paths: dict[str, Path] = {}
+        # Folders of the machine's that were examined, and what was found, by their identity and times.
+        self._examined: dict[tuple[int, ...], bool] = {}
 
     def name_of(self, path: str) -> str:
         """Return the name of the entry that an absolute path is, or is in; "" if it is not in this folder."""
@@ -163,9 +170,7 @@ class TemporaryPlace:
 
     def share(self, *, at_rest: bool) -> None:
         """Share what commands made, changed and removed. at_rest: no command of the session runs."""
-        for name in {*_names(self.source), *self._entries}:
-            if name in self._mount_points and name not in self._entries and os.path.lexists(f"{self.target}/{name}"):
-                continue
+        for name in {*_names(self.source), *self._entries} - (self._mount_points - self._entries.keys()):
             with suppress(OSError):
                 self._share_entry(name, at_rest=at_rest)
 
@@ -205,11 +210,7 @@ class TemporaryPlace:
     def _publish(self, name: str, mine: os.stat_result, *, at_rest: bool) -> None:
         outside, inside = self.target / name, self.source / name
         if _lstat(outside) is not None:
-            return  # it is mounted there for commands, or is another program's
-        if name in self._mount_points:
-            # What was mounted there is gone.
-            self._remove_mount_point(name)
-            return
+            return  # it is another program's
         folder = stat.S_ISDIR(mine.st_mode)
         if _RESERVED.match(name) or not _is_shareable(mine) or (folder and name not in self._named):
             return
@@ -251,26 +252,59 @@ class TemporaryPlace:
         if _lstat(inside) is None:
             self._mount_points.discard(name)
 
-    def shown(self, *, read_only: bool = False) -> tuple[Path, ...]:
-        """Return the entries of the machine's folder that commands see, read-only: what others may read, too.
-
-        read_only: those of the session are among them, for a command that must not change them.
-        """
-        paths: list[Path] = []
-        for path, state in _entries_of(self.target):
-            open_to_all = state.st_mode & stat.S_IROTH and path.name not in self._entries
-            if open_to_all and _is_public(path, state):
-                paths.append(path)
-                if len(paths) == _MAX_SHOWN:
-                    break
-        paths.sort()
-        if read_only:
-            own = [n for n, entry in self._entries.items() if not (entry.folder and entry.inside)]
-            return (*paths, *(self.target / name for name in own))
+    def mount(self) -> TemporaryMount:
+        """Return what commands see now: of the machine's folder, read-only, what others may read, too."""
+        public = self._public()
+        for name in [name for name in self._mount_points - public.keys() if not os.path.lexists(self.target / name)]:
+            self._remove_mount_point(name)  # what was mounted there is gone
         # A name that a command took first is the session's.
-        free = tuple(p for p in paths if p.name in self._mount_points or _lstat(self.source / p.name) is None)
-        self._mount_points |= {path.name for path in free}
-        return free
+        new = [n for n in public.keys() - self._mount_points if os.path.lexists(self.source / n)]
+        for name in new:
+            del public[name]
+        self._mount_points |= public.keys()
+        return self._showing(self.source, public)
+
+    def read_only_mount(self) -> TemporaryMount:
+        """Return what a command sees that must not change anything of the session; it writes to another folder."""
+        own = self.source.with_name(READ_ONLY_NAME)
+        own.mkdir(exist_ok=True)
+        entries = {n: entry.identity for n, entry in self._entries.items() if not (entry.folder and entry.inside)}
+        return self._showing(own, self._public() | entries)
+
+    def _showing(self, source: Path, found: dict[str, Identity]) -> TemporaryMount:
+        self._paths = paths = {name: self._paths.get(name) or self.target / name for name in found}
+        return TemporaryMount(self.target, source, tuple(paths.values()), tuple(found.values()))
+
+    def _public(self) -> dict[str, Identity]:
+        """Return the entries of the machine's folder that others may read, without those of the session, by name."""
+        found: list[tuple[str, Identity]] = []
+        for name, state in _entries_of(self.target):
+            if state.st_mode & stat.S_IROTH and name not in self._entries and self._is_public(name, state):
+                found.append((name, _identity(state)))
+                if len(found) == _MAX_SHOWN:
+                    break
+        return dict(sorted(found))
+
+    def _is_public(self, name: str, state: os.stat_result) -> bool:
+        """Return True if others may read an entry, and it is not the place of a program's sockets."""
+        if _RESERVED.match(name):
+            return False
+        if stat.S_ISREG(state.st_mode):
+            return bool(state.st_mode & stat.S_IROTH)
+        wanted = stat.S_IROTH | stat.S_IXOTH
+        if state.st_mode & wanted != wanted:
+            return False
+        times = state.st_mtime_ns, state.st_ctime_ns
+        key = (*_identity(state), *times)
+        if (known := self._examined.get(key)) is not None:
+            return known
+        is_public = _has_only_files(self.target / name)
+        if len(self._examined) == _MAX_LOOKED_AT:
+            self._examined.clear()
+        # What was added within one step of the clock would not change the time of the folder.
+        if time.time_ns() - max(times) > _SETTLED_NS:
+            self._examined[key] = is_public
+        return is_public
 
     def _mark(self, name: str) -> None:
         """Mark an entry as shared by this project. Some file systems have no attributes."""
@@ -282,13 +316,14 @@ class TemporaryPlace:
     def adopt(self) -> None:
         """Take the entries that earlier sessions shared; see above."""
         count = 0
-        for path, state in _entries_of(self.target):
+        for name, state in _entries_of(self.target):
+            path = self.target / name
             with suppress(OSError, AttributeError):
                 mark = os.getxattr(path, _MARK, follow_symlinks=False)
                 folder = stat.S_ISDIR(state.st_mode)
                 ours = mark == self._project or not os.listdir(path) if folder else state.st_nlink == 1  # noqa: PTH208
-                if ours and _is_shareable(state) and not _RESERVED.match(path.name) and count < _MAX_ADOPTED:
-                    self._entries[path.name] = _Entry(_identity(state), folder)
+                if ours and _is_shareable(state) and not _RESERVED.match(name) and count < _MAX_ADOPTED:
+                    self._entries[name] = _Entry(_identity(state), folder)
                     count += 1
 
 
@@ -390,18 +425,12 @@ class TemporaryFiles:
     def mounts(self) -> tuple[TemporaryMount, ...]:
         """Return what commands see now."""
         with self._lock:
-            shared = (TemporaryMount(place.target, place.source, place.shown()) for place in self._places)
-            return (*shared, *self._private)
+            return (*(place.mount() for place in self._places), *self._private)
 
     def read_only_mounts(self) -> tuple[TemporaryMount, ...]:
         """Return what commands see that must change nothing: they write to folders that no other command sees."""
-        found = list(self._private)
         with self._lock:
-            for place in self._places:
-                own = place.source.with_name(READ_ONLY_NAME)
-                own.mkdir(exist_ok=True)
-                found.append(TemporaryMount(place.target, own, place.shown(read_only=True)))
-        return tuple(found)
+            return (*self._private, *(place.read_only_mount() for place in self._places))
 
     def close(self) -> None:
         """Share what can be shared for the last time."""
@@ -456,7 +485,7 @@ def _names(folder: Path) -> list[str]:
     return []
 
 
-def _entries_of(folder: Path) -> list[tuple[Path, os.stat_result]]:
+def _entries_of(folder: Path) -> list[tuple[str, os.stat_result]]:
     """Return the files and folders of this user, and of root, in a directory, the latest first."""
     found: list[tuple[int, str, os.stat_result]] = []
     users = (os.geteuid(), 0)
@@ -468,19 +497,12 @@ def _entries_of(folder: Path) -> list[tuple[Path, os.stat_result]]:
                 continue
             if state.st_uid in users and stat.S_IFMT(state.st_mode) in (stat.S_IFREG, stat.S_IFDIR):
                 found.append((-state.st_mtime_ns, entry.name, state))
-    return [(folder / name, state) for _, name, state in sorted(found)]
+    return [(name, state) for _, name, state in sorted(found)]
 
 
-def _is_public(path: Path, state: os.stat_result) -> bool:
-    """Return True if others may read an entry, and it is not the place of a program's sockets."""
-    if _RESERVED.match(path.name):
-        return False
-    if stat.S_ISREG(state.st_mode):
-        return bool(state.st_mode & stat.S_IROTH)
-    wanted = stat.S_IROTH | stat.S_IXOTH
-    if state.st_mode & wanted != wanted:
-        return False
-    with suppress(OSError), os.scandir(path) as entries:
+def _has_only_files(folder: Path) -> bool:
+    """Return True if a folder can be read, and has no sockets, pipes or devices."""
+    with suppress(OSError), os.scandir(folder) as entries:
         for _, entry in zip(range(_MAX_LOOKED_AT), entries, strict=False):
             if not (entry.is_symlink() or entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
                 return False
