@@ -314,27 +314,6 @@ def test_sockets_in_tmp_cannot_be_reached(house: SandboxedBench, tmp_name: str, 
                 folder.rmdir()
 
 
-def test_a_folder_that_is_no_longer_public_is_absent_for_the_next_command(
-    house: SandboxedBench, tmp_name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder is not examined twice unless it has changed."""
-    monkeypatch.setattr("agent_tools.sandbox.temporary._SETTLED_NS", 0)
-    folder = Path(tmp_name)
-    folder.mkdir()
-    (folder / "notes").write_text("theirs\n")
-    for _ in range(2):
-        assert house(f"cat {folder}/notes").startswith("theirs\n")
-    folder.chmod(0o700)
-    assert "theirs" not in house(f"cat {folder}/notes")
-    folder.chmod(0o755)
-    assert house(f"cat {folder}/notes").startswith("theirs\n")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(f"{folder}/s")
-        assert "theirs" not in house(f"cat {folder}/notes")
-    (folder / "s").unlink()
-    assert house(f"cat {folder}/notes").startswith("theirs\n")
-
-
 def test_a_server_that_runs_outside_cannot_be_reached_through_a_folder_of_the_session(
     house: SandboxedBench, tmp_name: str
 ) -> None:

@@ -31,7 +31,8 @@ from agent_tools.fs.workspace import is_within
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox.profile import Profile
-from agent_tools.sandbox.temporary import STANDARD, Identity
+from agent_tools.sandbox.public_files import Identity
+from agent_tools.sandbox.temporary import STANDARD
 
 # closed: a device that cannot be opened, which git and most programs ignore. link: a symbolic link to the source.
 # optional: read-only, if it still exists.

@@ -62,8 +62,11 @@ class SharedNamespaces:
     Raises NamespaceError if the system does not allow them.
     """
 
-    def __init__(self, caches: Iterable[Path], folder: Path) -> None:
-        """caches: existing directories that get a layer, stored below `folder`."""
+    def __init__(self, caches: Iterable[Path], folder: Path, *, tested: bool = True) -> None:
+        """caches: existing directories that get a layer, stored below `folder`.
+
+        tested: make sure that they can be entered.
+        """
         self._program = next((p for p in _NSENTER_PATHS if os.access(p, os.X_OK)), shutil.which("nsenter"))
         if self._program is None:
             raise NamespaceError("there is no nsenter (util-linux)")
@@ -85,7 +88,8 @@ class SharedNamespaces:
             answer, given = self._request({"layers": dict(self._layers(caches, folder))})
             self._names = dict(zip(answer["spaces"], given, strict=True))
             self.layers = tuple(Path(folder) for folder in answer["layers"])
-            self._test_entry()
+            if tested:
+                self._test_entry()
         except (OSError, KeyError, ValueError, subprocess.SubprocessError) as error:
             self.close()
             raise NamespaceError(one_line(str(error))) from None
@@ -95,7 +99,7 @@ class SharedNamespaces:
         for number, cache in enumerate(caches):
             upper, work = folder / f"{number}/files", folder / f"{number}/work"
             for made in (upper, work):
-                made.mkdir(parents=True, mode=0o700)
+                made.mkdir(parents=True, mode=0o700, exist_ok=True)
             yield str(cache), (str(upper), str(work))
 
     def _test_entry(self) -> None:
@@ -288,8 +292,13 @@ class SandboxSession:
     longer.
     """
 
-    def __init__(self, profile: Profile, folder: Path, limits: SandboxLimits, env: Mapping[str, str]) -> None:
-        """folder: receives writes to caches. env: the user's environment, which may name a proxy."""
+    def __init__(
+        self, profile: Profile, folder: Path, limits: SandboxLimits, env: Mapping[str, str], *, tested: bool = True
+    ) -> None:
+        """folder: receives writes to caches. env: the user's environment, which may name a proxy.
+
+        tested: make sure that commands can enter the shared namespaces.
+        """
         self.space_error = ""
         self.views = True
         self._namespaces: SharedNamespaces | None = None
@@ -304,7 +313,7 @@ class SandboxSession:
         self._blank = folder / "blank"
         real = dict.fromkeys(Path(os.path.realpath(c)) for c in profile.caches if c.is_dir())
         try:
-            self._namespaces = SharedNamespaces(real if limits.caches == "session" else (), folder)
+            self._namespaces = SharedNamespaces(real if limits.caches == "session" else (), folder, tested=tested)
             self._open_network(limits, env)
         except NamespaceError as error:
             self.space_error = str(error)
