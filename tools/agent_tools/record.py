@@ -94,9 +94,13 @@ class Value:
             if name not in fields or name in slots:
                 raise TypeError(f"{type(self).__name__}: unexpected or repeated {name!r}")
             slots[name] = value
-        if len(slots) < len(fields) and not (required := required_fields(type(self))) <= slots.keys():
-            missing = ", ".join(sorted(required - slots.keys()))
-            raise TypeError(f"{type(self).__name__} needs {missing}")
+        if len(slots) < len(fields):
+            required = _required.get(type(self))
+            if required is None:
+                required = required_fields(type(self))
+            if not required <= slots.keys():
+                missing = ", ".join(sorted(required - slots.keys()))
+                raise TypeError(f"{type(self).__name__} needs {missing}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
@@ -131,7 +135,7 @@ def hints_of(cls: type) -> dict[str, Any]:
     if cls not in _resolved_hints:
         fields = cls._fields  # type: ignore[attr-defined]
         every = {n: hint for base in reversed(cls.__mro__) for n, hint in vars(base).get("__annotations__", {}).items()}
-        if any(isinstance(every.get(n, ""), str) for n in fields):
+        if str in {type(every.get(n, "")) for n in fields}:
             every = get_type_hints(cls, include_extras=True)  # five times as slow
         _resolved_hints[cls] = {n: every[n] for n in fields}
     return _resolved_hints[cls]
