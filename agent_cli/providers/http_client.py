@@ -140,6 +140,7 @@ _MAX_TOKENS = 10**12
 # Raised by reading a value of another type than the protocol defines.
 _SHAPE_ERRORS = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 
+_read_value = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -412,6 +413,9 @@ class HttpModelClient(ABC):
                     if (usage := _whole_counts(chunk.usage)) is not None:
                         yield UsageChunk(usage)
                     continue
+                if chunk.__class__ is TextChunk and chunk.text.__class__ is str:  # nearly all are
+                    yield chunk
+                    continue
                 if any(getattr(chunk, name).__class__ is not str for name in _TEXTS.get(chunk.__class__, ())):
                     raise TypeError(chunk.__class__.__name__)
                 yield chunk
@@ -479,7 +483,10 @@ class HttpModelClient(ABC):
 
     def _object(self, text: str) -> dict[str, Any]:
         try:
-            value = json.loads(text)
+            # As `json.loads` reads nearly all of them, without a search for blanks before and after.
+            value, end = _read_value(text) if text.startswith("{") else (None, -1)
+            if end != len(text):
+                value = json.loads(text)
         except ValueError as error:
             raise errors.malformed(f"{self._provider} sent something other than JSON: {text[:80]!r}.") from error
         except RecursionError as error:
