@@ -14,6 +14,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import is_
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -159,24 +160,29 @@ class EncodedMessages(Generic[T]):
     def __init__(self, encode: Callable[[Message], T]) -> None:
         self._encode = encode
         self._known: dict[int, tuple[Message, T]] = {}
+        # The latest messages and their forms: most requests add to them.
+        self._latest: tuple[list[Message], list[T]] = [], []
 
     def of(self, messages: Iterable[Message]) -> list[T]:
         """Return the encoded messages, in order."""
-        known = self._known
-        forms: list[T] = []
-        for message in messages:
+        known, every = self._known, list(messages)
+        before, forms = self._latest
+        forms = forms[:] if len(before) <= len(every) and all(map(is_, before, every)) else []
+        for message in every[len(forms) :]:
             entry = known.get(id(message))
             if entry is None:
                 # Keeping the message keeps its id from being reused.
                 entry = known[id(message)] = (message, self._encode(message))
             forms.append(entry[1])
         if len(known) > 2 * len(forms) + 1000:
-            self._known = {id(m): known[id(m)] for m in messages}
+            self._known = {id(m): known[id(m)] for m in every if id(m) in known}
+        self._latest = every, forms[:]
         return forms
 
     def forget(self) -> None:
         """Drop the cache, so that everything is encoded again."""
         self._known.clear()
+        self._latest = [], []
 
 
 class ResponseReader(Protocol):
