@@ -193,7 +193,8 @@ def _temporary_name(path: Path, profile: Profile) -> Path | None:
 
 def directories_between(path: Path, writable: Iterable[Path]) -> list[Path]:
     """Return the directories between a path and the innermost writable directory that contains it."""
-    roots, between = frozenset(writable), []
+    roots = frozenset(writable)
+    between: list[Path] = []
     for folder in (path, *path.parents):
         if folder in roots:
             return between[1:]
