@@ -112,7 +112,7 @@ BUDGETS = {
     "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4050, "agent_cli/session": 5550,
     "agent_cli/terminal": 13650, "agent_cli/*.py": 750, "tools/agent_tools/diagnostics": 1450,
     "tools/agent_tools/documents": 1200, "tools/agent_tools/edit": 2350, "tools/agent_tools/fs": 2250,
-    "tools/agent_tools/net": 1600, "tools/agent_tools/process": 950, "tools/agent_tools/sandbox": 5350,
+    "tools/agent_tools/net": 1600, "tools/agent_tools/process": 950, "tools/agent_tools/sandbox": 5400,
     "tools/agent_tools/search": 1100, "tools/agent_tools/shell": 2600, "tools/agent_tools/web": 850,
     "tools/agent_tools/*.py": 3750,
 }  # fmt: skip

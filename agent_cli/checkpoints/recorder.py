@@ -14,6 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from agent_cli.checkpoints.git_store import StoreError, TooManyFilesError
 from agent_cli.checkpoints.left_out import NESTED
@@ -21,19 +22,18 @@ from agent_cli.checkpoints.manifest import After, Before, RecordedTurn
 from agent_cli.checkpoints.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, SizeLimits, Snapshot, lstat_file
 from agent_cli.checkpoints.store import Store, StoreConfig
 from agent_cli.core.messages import Message, is_user_message, user_text
-from agent_cli.permissions.destructive import dangers
-from agent_cli.permissions.operands import resolve_word
-from agent_cli.permissions.programs.danger import Danger
-from agent_cli.permissions.shell.analysis import analyse
-from agent_cli.permissions.shell.words import SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten, utc_stamp
 
-with lazy_imports():
-    from agent_cli.permissions import destructive
+if TYPE_CHECKING:
+    from agent_cli.permissions.programs.danger import Danger
+    from agent_cli.permissions.shell.words import SimpleCommand
+
+with lazy_imports():  # an edit needs none of what knows commands
+    from agent_cli.permissions import destructive, operands
     from agent_cli.permissions.shell import analysis as shell_analysis
 
 _MAX_NAMED = 200
@@ -72,8 +72,8 @@ def target_files(
         if effect.kind == "write":
             files[effect.target] = None
         elif effect.kind == "run":
-            analysis = analyse(effect.target, cwd, home)
-            found = dangers(analysis)
+            analysis = shell_analysis.analyse(effect.target, cwd, home)
+            found = destructive.dangers(analysis)
             for part in analysis.parts:
                 for path in (*_words(part, roots), *_moved_files(part, bounds)):
                     files[path] = None
@@ -111,10 +111,10 @@ def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
 
 def _moved_files(part: SimpleCommand, bounds: SizeLimits) -> Iterator[str]:
     """Yield the files that `mv` takes from their place, as far as they can be listed: it may be an ignored place."""
-    operands = [w for w in part.words[1:] if not w.text.startswith("-")] if part.program == "mv" else []
+    named = [w for w in part.words[1:] if not w.text.startswith("-")] if part.program == "mv" else []
     for start in part.cwds or ():
-        for word in operands[:-1][:_MAX_NAMED]:
-            for operand in resolve_word(word, start):
+        for word in named[:-1][:_MAX_NAMED]:
+            for operand in operands.resolve_word(word, start):
                 yield from _files_below(operand.entry, bounds)[0]
 
 

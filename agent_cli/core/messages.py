@@ -173,7 +173,8 @@ def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
     waiting: dict[str, ToolCall] = {}
     for message in history:
         if isinstance(message, AssistantMessage):
-            waiting.update((c.id, c) for c in message.calls)
+            for call in message.calls:
+                waiting[call.id] = call
         elif isinstance(message, ToolMessage):
             waiting.pop(message.call_id, None)
     return tuple(waiting.values())

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from binascii import a2b_base64
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from agent_cli.core.events import Compacted, Compacting, LeftOut, Pinned, Uncompacted
@@ -81,6 +82,23 @@ def count_message_tokens(message: Message) -> int:
 
 def count_tokens(messages: Iterable[Message]) -> int:
     return sum(map(count_message_tokens, messages))
+
+
+class MessageCounter:
+    """Counts the tokens of a history as it grows: each message once. May be used by any thread."""
+
+    def __init__(self) -> None:
+        self._known: tuple[list[Message], list[int]] = [], [0]
+
+    def count(self, messages: list[Message]) -> int:
+        """Return the tokens of these messages, as `count_tokens` does."""
+        known, sums = self._known
+        if known[: len(messages)] != messages[: len(known)]:
+            known, sums = [], [0]
+        if new := messages[len(known) :]:
+            sums = [*sums[:-1], *accumulate(map(count_message_tokens, new), initial=sums[-1])]
+            self._known = [*known, *new], sums
+        return sums[len(messages)]
 
 
 def count_tool_tokens(tools: Iterable[Spec]) -> int:
@@ -156,6 +174,7 @@ class Window:
     factor: the provider's tokens per token of our estimate.
     refused_tokens: a size that the provider has refused as too large, or named as its limit.
     uncleared: the user has undone the last clearing of old results.
+    counter: counts the tokens of its messages.
     """
 
     def __init__(
@@ -175,6 +194,7 @@ class Window:
         self.factor = 1.0
         self.refused_tokens: int | None = None
         self.uncleared = False
+        self.counter = MessageCounter()
 
     def apply(self, event: Compacted | Uncompacted | Pinned | LeftOut, length: int) -> None:
         """Apply an event to the window of a history with `length` messages."""

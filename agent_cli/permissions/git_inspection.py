@@ -67,7 +67,7 @@ _PLAIN = {
     "stash": "showstat",
     "http": "postbuffer",
 }
-_HARMLESS = frozenset(f"{section}.{name}" for section, names in _PLAIN.items() for name in names.split())
+_HARMLESS = frozenset([f"{section}.{name}" for section, names in _PLAIN.items() for name in names.split()])
 # Keys of three components, with any subsection.
 _NAMED = {
     "remote": "fetch push tagopt mirror prune prunetags skipdefaultupdate skipfetchall promisor partialclonefilter "
@@ -77,7 +77,7 @@ _NAMED = {
     "lfs": "access locksverify",
     "maintenance": "enabled schedule",
 }
-_THREE_PART_KEYS = frozenset(f"{section}..{name}" for section, names in _NAMED.items() for name in names.split())
+_THREE_PART_KEYS = frozenset([f"{section}..{name}" for section, names in _NAMED.items() for name in names.split()])
 _COLOURS = r"color\.(branch|diff|status|grep|interactive|decorate|advice|push|remote)\.[a-z-]+|advice\.[a-z]+"
 # Compiled when needed, as that takes longer than everything else about opening a repository.
 _ADDRESSES = frozenset((("remote", "url"), ("remote", "pushurl"), ("branch", "remote"), ("branch", "pushremote")))

@@ -14,6 +14,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import is_
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -140,6 +141,7 @@ _MAX_TOKENS = 10**12
 # Raised by reading a value of another type than the protocol defines.
 _SHAPE_ERRORS = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 
+_read_value = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -158,24 +160,29 @@ class EncodedMessages(Generic[T]):
     def __init__(self, encode: Callable[[Message], T]) -> None:
         self._encode = encode
         self._known: dict[int, tuple[Message, T]] = {}
+        # The latest messages and their forms: most requests add to them.
+        self._latest: tuple[list[Message], list[T]] = [], []
 
     def of(self, messages: Iterable[Message]) -> list[T]:
         """Return the encoded messages, in order."""
-        known = self._known
-        forms: list[T] = []
-        for message in messages:
+        known, every = self._known, list(messages)
+        before, forms = self._latest
+        forms = forms[:] if len(before) <= len(every) and all(map(is_, before, every)) else []
+        for message in every[len(forms) :]:
             entry = known.get(id(message))
             if entry is None:
                 # Keeping the message keeps its id from being reused.
                 entry = known[id(message)] = (message, self._encode(message))
             forms.append(entry[1])
         if len(known) > 2 * len(forms) + 1000:
-            self._known = {id(m): known[id(m)] for m in messages}
+            self._known = {id(m): known[id(m)] for m in every if id(m) in known}
+        self._latest = every, forms[:]
         return forms
 
     def forget(self) -> None:
         """Drop the cache, so that everything is encoded again."""
         self._known.clear()
+        self._latest = [], []
 
 
 class ResponseReader(Protocol):
@@ -412,6 +419,9 @@ class HttpModelClient(ABC):
                     if (usage := _whole_counts(chunk.usage)) is not None:
                         yield UsageChunk(usage)
                     continue
+                if chunk.__class__ is TextChunk and chunk.text.__class__ is str:  # nearly all are
+                    yield chunk
+                    continue
                 if any(getattr(chunk, name).__class__ is not str for name in _TEXTS.get(chunk.__class__, ())):
                     raise TypeError(chunk.__class__.__name__)
                 yield chunk
@@ -479,7 +489,10 @@ class HttpModelClient(ABC):
 
     def _object(self, text: str) -> dict[str, Any]:
         try:
-            value = json.loads(text)
+            # As `json.loads` reads nearly all of them, without a search for blanks before and after.
+            value, end = _read_value(text) if text.startswith("{") else (None, -1)
+            if end != len(text):
+                value = json.loads(text)
         except ValueError as error:
             raise errors.malformed(f"{self._provider} sent something other than JSON: {text[:80]!r}.") from error
         except RecursionError as error:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
@@ -122,9 +124,8 @@ class OpenAIChatClient(HttpModelClient):
                 yield step
 
     def _read(self, request: Request, reply: HttpResponse) -> Iterator[Chunk]:
-        made = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
         returned_to = self._returned_to if self._reasoning else ""
-        reader = ChatReader(self._provider, request.model, made, returned_to)
+        reader = ChatReader(self._provider, request.model, partial(_count_calls, request), returned_to)
         return self._listen(reader, reply, lambda event: "done" in event)
 
     def _unsupported(self, request: Request) -> Iterator[str]:
@@ -215,11 +216,13 @@ class OpenAIChatClient(HttpModelClient):
         """Yield the encoded messages; the media of consecutive results follow the last of them."""
         shown: list[bytes] = []
         messages = request.messages
+        forms = self._messages.of(messages)
+        if not self._marks_cache and not any(map(itemgetter(1), forms)):
+            yield from map(itemgetter(0), forms)
+            return
         ours = [i for i, m in enumerate(messages) if not isinstance(m, AssistantMessage)] if self._marks_cache else []
         ends = {*ours[-1:], *([request.head - 1] if request.head and request.head - 1 in ours else [])}
-        for index, (message, (encoded_message, parts)) in enumerate(
-            zip(messages, self._messages.of(messages), strict=True)
-        ):
+        for index, (message, (encoded_message, parts)) in enumerate(zip(messages, forms, strict=True)):
             if index in ends:
                 # Its content is a list, and the last field.
                 encoded_message = encoded_message[:-3] + b',"cache_control":' + encode_json(self._mark) + b"}]}"
@@ -276,6 +279,10 @@ class OpenAIChatClient(HttpModelClient):
         if self._is_openai and len(identity) > 40:
             return f"{identity[:31]}_{crc32(identity.encode()):08x}"
         return identity
+
+
+def _count_calls(request: Request) -> int:
+    return sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
 
 
 def _media_message(parts: list[bytes]) -> bytes:

@@ -8,7 +8,7 @@ send them, belong to the call that began last and has no complete arguments.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from agent_cli.core.results import Usage
@@ -118,11 +118,11 @@ class ThinkTags:
 class ChatReader:
     """Reads one answer.
 
-    first_call: number for the first call that comes without an id.
+    first_call: returns a number for the first call that comes without an id.
     returned_to: the provider that gets the reasoning back, if any.
     """
 
-    def __init__(self, provider: str, model: str, first_call: int, returned_to: str = "") -> None:
+    def __init__(self, provider: str, model: str, first_call: Callable[[], int], returned_to: str = "") -> None:
         self.finished = False
         self._provider = provider
         self._model = model
@@ -283,7 +283,7 @@ class ChatReader:
 
     def _announce(self, call: _Call) -> Iterator[Chunk]:
         call.announced = True
-        yield ToolCallStart(call.index, call.id or f"call_{self._first_call + call.index}", call.name)
+        yield ToolCallStart(call.index, call.id or f"call_{self._first_call() + call.index}", call.name)
         if call.arguments:
             yield ToolCallDelta(call.index, "".join(call.arguments))
 

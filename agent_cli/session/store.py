@@ -85,7 +85,7 @@ class SessionStore:
 
     def __init__(self, state: Path, root: Path) -> None:
         text = str(root)
-        slug = "-".join("".join(c if c.isascii() and c.isalnum() else " " for c in text).split())[-60:]
+        slug = "-".join("".join([c if c.isascii() and c.isalnum() else " " for c in text]).split())[-60:]
         self.folder = state / "sessions" / f"{slug}-{crc32(os.fsencode(text)):08x}"
 
     @classmethod

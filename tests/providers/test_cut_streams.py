@@ -119,7 +119,7 @@ def tail(index: int, text: str, **more: Any) -> dict[str, Any]:
 
 def read_calls(pieces: list[dict[str, Any]]) -> list[tuple[str, str, dict[str, Any]]]:
     """The calls of a Chat Completions answer with these pieces, each in an event."""
-    reader = ChatReader("p", "m", 0)
+    reader = ChatReader("p", "m", int)
     chunks: list[Chunk] = []
     for piece in pieces:
         chunks += reader.read({"id": "r", "choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]})

@@ -50,6 +50,8 @@ T = TypeVar("T")
 _resolved_hints: dict[type, dict[str, Any]] = {}
 _classes_by_tag: dict[Any, dict[str, type]] = {}
 _required: dict[type, frozenset[str]] = {}
+# How many fields that are given in order are enough.
+_enough: dict[type, int] = {}
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -89,14 +91,18 @@ class Value:
         fields = self._fields
         if len(args) > len(fields):
             raise TypeError(f"{type(self).__name__} takes at most {len(fields)} values")
-        slots.update(zip(fields, args, strict=False))
+        slots.update(zip(fields, args))  # noqa: B905 - there are tens of thousands in one answer
         for name, value in kwargs.items():
             if name not in fields or name in slots:
                 raise TypeError(f"{type(self).__name__}: unexpected or repeated {name!r}")
             slots[name] = value
-        if len(slots) < len(fields) and not (required := required_fields(type(self))) <= slots.keys():
-            missing = ", ".join(sorted(required - slots.keys()))
-            raise TypeError(f"{type(self).__name__} needs {missing}")
+        if len(args) < _enough.get(type(self), len(fields)):
+            required = _required.get(type(self))
+            if required is None:
+                required = required_fields(type(self))
+            if not required <= slots.keys():
+                missing = ", ".join(sorted(required - slots.keys()))
+                raise TypeError(f"{type(self).__name__} needs {missing}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
@@ -123,6 +129,7 @@ def required_fields(cls: type[Value]) -> frozenset[str]:
     found = _required.get(cls)
     if found is None:
         found = _required[cls] = frozenset(filterfalse(partial(hasattr, cls), cls._fields))
+        _enough[cls] = max([place + 1 for place, name in enumerate(cls._fields) if name in found], default=0)
     return found
 
 
@@ -131,7 +138,7 @@ def hints_of(cls: type) -> dict[str, Any]:
     if cls not in _resolved_hints:
         fields = cls._fields  # type: ignore[attr-defined]
         every = {n: hint for base in reversed(cls.__mro__) for n, hint in vars(base).get("__annotations__", {}).items()}
-        if any(isinstance(every.get(n, ""), str) for n in fields):
+        if str in {type(every.get(n, "")) for n in fields}:
             every = get_type_hints(cls, include_extras=True)  # five times as slow
         _resolved_hints[cls] = {n: every[n] for n in fields}
     return _resolved_hints[cls]

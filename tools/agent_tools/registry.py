@@ -62,17 +62,33 @@ class _UnloadedTool(Tool[Any]):
             traits["freeform"] = Freeform(**{k: v for k, v in traits["freeform"].items() if k != "type"})
         vars(self).update(traits, _row=row, _generated=generated)
 
-    def __getattribute__(self, name: str) -> Any:
-        get = object.__getattribute__
-        if name in TRAITS or name.startswith("_"):
-            return get(self, name)
-        generated = get(self, "_generated")
-        if name == "schema":
-            return lambda: generated["schema"]
-        if name in ASKED_BEFORE_CALLS and name not in generated["overrides"]:
-            return get(self, name)
+    def schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = self._generated["schema"]
+        return schema
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         _load(self)
         return getattr(self, name)
+
+
+class _Loading:
+    """A name of `Tool` that an unloaded tool takes from its class, which this loads."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, tool: _UnloadedTool, owner: type[Tool[Any]]) -> Any:
+        if self._name in ASKED_BEFORE_CALLS and self._name not in tool._generated["overrides"]:
+            return getattr(super(_UnloadedTool, tool), self._name)
+        _load(tool)
+        return getattr(tool, self._name)
+
+
+for _name in {*vars(Tool)} - TRAITS - {"schema"}:
+    if not _name.startswith("_"):
+        setattr(_UnloadedTool, _name, _Loading(_name))
 
 
 def load_class(row: str) -> type[Tool[Any]]:
@@ -84,7 +100,7 @@ def load_class(row: str) -> type[Tool[Any]]:
 
 def _load(tool: _UnloadedTool) -> None:
     # Only the class changes: another thread may be reading a trait.
-    tool.__class__ = load_class(object.__getattribute__(tool, "_row"))  # type: ignore[assignment]
+    tool.__class__ = load_class(tool._row)  # type: ignore[assignment]
 
 
 def _builtin_tools() -> tuple[Tool[Any], ...]:

@@ -19,11 +19,16 @@ _MIN_PLAUSIBLE_FACTOR = 0.3
 # In a smaller request the ratio means nothing.
 _MIN_COMPARABLE_TOKENS = 500
 DEFAULT_SHARE = 0.92
+# The tools that were counted last, which seldom change, and their tokens.
+_counted: tuple[object, int] = (None, 0)
 
 
 def overhead_tokens(options: TurnOptions) -> int:
     """Return our own count of the fixed start of every request: the system prompt and the tools."""
-    return count_text_tokens(options.system) + count_tool_tokens(options.tools)
+    global _counted
+    if _counted[0] is not options.tools:
+        _counted = options.tools, count_tool_tokens(options.tools)
+    return count_text_tokens(options.system) + _counted[1]
 
 
 def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]) -> int:
@@ -31,7 +36,7 @@ def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]
     report, fixed = window.report, overhead_tokens(options)
     if report is not None and report.messages <= len(history):
         sent = window.view(history[: max(0, report.messages - 1)])
-        ours = fixed + count_tokens(sent)
+        ours = fixed + window.counter.count(sent)
         if ours < _MIN_COMPARABLE_TOKENS:
             return report.filled + scaled(window, count_tokens(history[report.messages :]))
         factor = report.input / ours
@@ -40,7 +45,7 @@ def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]
         if factor >= _MIN_PLAUSIBLE_FACTOR or any(map(has_media, sent)):
             window.factor = min(max(factor, _MIN_FACTOR), _MAX_FACTOR)
             return report.filled + scaled(window, count_tokens(history[report.messages :]))
-    return scaled(window, fixed + count_tokens(window.view(history)))
+    return scaled(window, fixed + window.counter.count(window.view(history)))
 
 
 def scaled(window: Window, ours: float) -> int:

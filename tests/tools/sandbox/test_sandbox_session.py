@@ -165,8 +165,8 @@ def test_where_nothing_can_be_shared_commands_run_and_caches_work(
 ) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(
-        "import socket, sys\ns = socket.socket(fileno=int(sys.argv[1]))\ns.recv(9999)\n"
-        's.send(b\'{"error": "not allowed"}\')'
+        "import marshal, socket, sys\ns = socket.socket(fileno=int(sys.argv[1]))\ns.recv(9999)\n"
+        's.send(marshal.dumps({"error": "not allowed"}))'
     )
     monkeypatch.setattr("agent_tools.sandbox.session._INSIDE", broken)
     house = SandboxedBench(tmp_path, SandboxLimits())

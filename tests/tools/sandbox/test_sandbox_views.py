@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,3 +140,24 @@ def test_the_workspace_can_be_copied_and_is_clean(house: SandboxedBench) -> None
     assert "[exit code 0" in house("cp -r . /tmp/copy && cp -a . /tmp/again && ls /tmp/copy /tmp/again")
     assert "[exit code 0" in house("cd /tmp/copy && rm -rf .git/hooks && rm -r a.py && cd .. && rm -rf copy again")
     assert ".agentrc" not in house("git status --short --untracked-files=all --ignored")
+
+
+def test_a_folder_that_is_no_longer_public_is_absent_for_the_next_command(
+    house: SandboxedBench, tmp_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder is not examined twice unless it has changed."""
+    monkeypatch.setattr("agent_tools.sandbox.public_files._SETTLED_NS", 0)
+    folder = Path(tmp_name)
+    folder.mkdir()
+    (folder / "notes").write_text("theirs\n")
+    for _ in range(2):
+        assert house(f"cat {folder}/notes").startswith("theirs\n")
+    folder.chmod(0o700)
+    assert "theirs" not in house(f"cat {folder}/notes")
+    folder.chmod(0o755)
+    assert house(f"cat {folder}/notes").startswith("theirs\n")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{folder}/s")
+        assert "theirs" not in house(f"cat {folder}/notes")
+    (folder / "s").unlink()
+    assert house(f"cat {folder}/notes").startswith("theirs\n")

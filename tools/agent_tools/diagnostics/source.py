@@ -89,7 +89,7 @@ def find_programs(name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
             found.append(FoundProgram(path, tuple(names), local=True))
     for folder in folders:
         path = f"{folder}/{name}"
-        if any(path == program.path for program in found) or not _is_executable(path):
+        if path in [program.path for program in found] or not _is_executable(path):
             continue
         if not any(workspace.inside(Path(p)) for p in (path, os.path.realpath(path))):
             found.append(FoundProgram(path, (name, path)))

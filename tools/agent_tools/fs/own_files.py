@@ -141,4 +141,4 @@ def _digest(data: bytes) -> str:
 def _protected_parts() -> frozenset[str]:
     """Return the first parts of protected names."""
     names = (*protected_names.PROJECT_NAMES, *protected_names.HOME_NAMES)
-    return frozenset(name.partition("/")[0] for name in names)
+    return frozenset([name.partition("/")[0] for name in names])

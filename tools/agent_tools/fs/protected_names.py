@@ -110,7 +110,7 @@ def short_names() -> Mapping[str, str]:
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names without the trailing slash of directories."""
-    return tuple(name.rstrip("/") for name in names)
+    return tuple([name.rstrip("/") for name in names])
 
 
 def is_placeholder(status: os.stat_result) -> bool:

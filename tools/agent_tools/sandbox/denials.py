@@ -32,8 +32,8 @@ _NETWORK = (
 _BLOCKED_CALL = r"Bad system call|\bSIGSYS\b"
 _NO_PERMISSION = r"Operation not permitted|Permission denied|\b(?:EPERM|EACCES)\b|PermissionError"
 _SOCKETS = r"/[\w./-]*\.sock\b|Cannot connect to the Docker daemon|/run/[\w./-]+"
-_MISSING = re.compile(r"(/[^\s'\"’:]+)['\"’]?: No such file or directory|No such file or directory: ['\"]?(/[^\s'\"]+)")
-_LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[?::1\]?)(?:[\"']?,? ?(?:port|:)?[ :/]?(\d{2,5}))?")
+_MISSING_TEXT = r"(/[^\s'\"’:]+)['\"’]?: No such file or directory|No such file or directory: ['\"]?(/[^\s'\"]+)"
+_LOCAL_TEXT = r"(?:127\.0\.0\.1|localhost|\[?::1\]?)(?:[\"']?,? ?(?:port|:)?[ :/]?(\d{2,5}))?"
 _REFUSED = r"[Cc]onnection refused|\bECONNREFUSED\b|Failed to connect|Could not connect|Couldn't connect"
 _HOST = lazy_pattern(
     r"(?:resolve(?: host(?:name)?)?:? ['\"]?|ENOTFOUND |EAI_AGAIN |lookup |host=['\"]|dns error: )"
@@ -48,31 +48,34 @@ _AUTHENTICATION = (
 
 _MISSING_FILE = "No such file|Cannot connect"
 # Git goes on, and may end with 0: then it is looked for in the first lines.
-_NOT_REPLACED = re.compile(rf"(?:error|warning): unable to unlink (?:old )?'([^']+)': (?:{_READ_ONLY}|{_BUSY})")
+_UNLINK = "unable to unlink "
+_NOT_REPLACED_TEXT = rf"(?:error|warning): unable to unlink (?:old )?'([^']+)': (?:{_READ_ONLY}|{_BUSY})"
 # What is said of a file that cannot be opened, moved or replaced: by git, for which it has changed, and by the system.
 _MASKED = (
     r"unsupported file type|can only add regular files|would be overwritten by|not uptodate|local modifications"
     r"|unable to unlink|failed to remove|[Ii]nvalid cross-device link|\bEXDEV\b"
 )
-_SIGNS = {
-    "keys": re.compile(f"{_SIGNING}|{_AUTHENTICATION}"),
-    "read-only": re.compile(_READ_ONLY),
-    "busy": re.compile(_BUSY),
-    "not replaced": _NOT_REPLACED,
-    "missing": _MISSING,
-    "sockets": re.compile(_SOCKETS),
-    "absent": re.compile(_MISSING_FILE),
-    "network": re.compile(_NETWORK),
-    "refused": re.compile(_REFUSED),
-    "local": _LOCAL,
-    "call": re.compile(_BLOCKED_CALL),
-    "permission": re.compile(_NO_PERMISSION),
-    "masked": re.compile(_MASKED),
+_SIGN_TEXTS = {
+    "keys": f"{_SIGNING}|{_AUTHENTICATION}",
+    "read-only": _READ_ONLY,
+    "busy": _BUSY,
+    "not replaced": _NOT_REPLACED_TEXT,
+    "missing": _MISSING_TEXT,
+    "sockets": _SOCKETS,
+    "absent": _MISSING_FILE,
+    "network": _NETWORK,
+    "refused": _REFUSED,
+    "local": _LOCAL_TEXT,
+    "call": _BLOCKED_CALL,
+    "permission": _NO_PERMISSION,
+    "masked": _MASKED,
 }
+_SIGNS = {name: lazy_pattern(text) for name, text in _SIGN_TEXTS.items()}
+_MISSING, _LOCAL, _NOT_REPLACED = (_SIGNS[name] for name in ("missing", "local", "not replaced"))
 # By exit code, how the line begins; sandbox-exec ends so if it cannot read the rules, or not apply them.
 _SETUP_ERRORS = {1: "bwrap: ", SETUP_FAILED_EXIT_CODE: ERROR_PREFIX, 65: "sandbox-exec: ", 71: "sandbox-exec: "}
 _WITHOUT_PERMISSION = {"landlock": "writing", "seatbelt": "writing outside the workspace, a protected or hidden file"}
-_ANY_SIGN = lazy_pattern("|".join(f"(?:{sign.pattern})" for sign in _SIGNS.values()))
+_ANY_SIGN = lazy_pattern("|".join(f"(?:{text})" for text in _SIGN_TEXTS.values()))
 
 
 class Signs:
@@ -139,7 +142,10 @@ def explain_refusal(
     """
     if kind == "none":
         return ""
-    signs = Signs(lines if code else islice(lines, _MAX_CHECKED_LINES), _names_of(masked))
+    if not code:
+        # Only git ends with 0 though something was refused.
+        lines, masked = (line for line in islice(lines, _MAX_CHECKED_LINES) if _UNLINK in line), ()
+    signs = Signs(lines, _names_of(masked))
     if found := _NOT_REPLACED.search(signs.text("not replaced")):
         what = f"git changed only a part of the work tree, since {found[1]} is protected; git status shows the rest"
         return _refusal_line("refused", what, signs.count("not replaced"))

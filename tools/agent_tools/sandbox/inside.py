@@ -1,8 +1,9 @@
 """The process inside a session's sandbox, with the network and views of files that its commands share.
 
-`python -I -S inside.py FD` creates namespaces, reads requests from the socket FD as JSON, one per packet, and answers
-each, with descriptors if there are any; it ends when the other side is closed. It imports nothing from this package,
-because it starts without site packages.
+`python -I -S inside.py FD` creates namespaces, reads requests from the socket FD, one per packet in the form of
+`marshal`, and answers each, with descriptors if there are any; it ends when the other side is closed. It imports
+nothing from this package, because it starts without site packages, and few modules: `json`, `socket` and `typing` would
+take longer than all that it does for a command.
 
 Requests: {"layers": {DIRECTORY: [UPPER, WORK]}}: redirect writes below DIRECTORY to UPPER; answered with the
 directories for which that works, and the namespaces (user, if there is one; mount; network). {"view": [[WHAT, TARGET,
@@ -15,17 +16,18 @@ loopback. {"ports": true}: the ports with a listener there.
 
 from __future__ import annotations
 
+import _socket as socket
 import ctypes
 import fcntl
-import json
+import marshal
 import os
-import socket
 import stat
 import struct
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _NEWNS, _NEWUSER, _NEWNET = 0x20000, 0x10000000, 0x40000000
 # The same values for MS_* and MOUNT_ATTR_*.
@@ -47,12 +49,25 @@ _AT_FDCWD, _AT_RECURSIVE, _EMPTY_PATH, _CLONE, _FROM_DESCRIPTOR = -100, 0x8000, 
 _PROC, _MOUNTS = "/proc", "/proc/self/ns/mnt"
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1
 _LISTENING = "0A"
-_LOOPBACK = ("127.0.0.1", "::1")
+_LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 MAX_PACKET_BYTES = 65_536
 
 _libc = ctypes.CDLL(None, use_errno=True)
 # Views by number, each with its list of mounts.
 _views: list[tuple[int, bytes]] = []
+
+
+class _Ignored:
+    """`contextlib.suppress`."""
+
+    def __init__(self, kind: type[OSError] = OSError) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *about: object) -> bool:
+        return kind is not None and issubclass(kind, self._kind)
 
 
 def main(arguments: list[str]) -> None:
@@ -64,7 +79,7 @@ def main(arguments: list[str]) -> None:
         return
     while data := requests.recv(MAX_PACKET_BYTES):
         try:
-            answer, given = handle(json.loads(data))
+            answer, given = handle(marshal.loads(data))
         except OSError as error:
             answer, given = {"error": str(error)}, []
         reply(requests, answer, given)
@@ -82,10 +97,11 @@ def make_namespaces() -> None:
                 file.write(text)
     # Mounts of the machine propagate to here, but ours do not propagate back.
     _mount(b"none", b"/", b"", _RECURSIVE | _SLAVE, b"")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        device = struct.pack("16sH22x", b"lo", 0)
-        flags = struct.unpack_from("H", fcntl.ioctl(any_socket, _GET_FLAGS, device), 16)[0]
-        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH22x", b"lo", flags | _UP))
+    any_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    device = struct.pack("16sH22x", b"lo", 0)
+    flags = struct.unpack_from("H", fcntl.ioctl(any_socket, _GET_FLAGS, device), 16)[0]
+    fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH22x", b"lo", flags | _UP))
+    any_socket.close()
 
 
 def handle(request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -103,10 +119,10 @@ def handle(request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         return ({"stale": True}, []) if files is None else ({}, [files])
     if "listen" in request:
         created = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        with suppress(OSError):
+        with _Ignored():
             created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            created.bind((_LOOPBACK[0], request["listen"]))
+            created.bind((_LOOPBACK[0][1], request["listen"]))
             created.listen(512)
         except OSError:
             created.close()
@@ -139,14 +155,14 @@ def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
     Raises OSError.
     """
     created = {}
-    with _in_new_namespace(None):
+    with _NewNamespace():
         try:
             # Copy the sources as they are now, each with its own flags.
             for what, target, source in plan:
                 if what in ("bind", "read-only"):
                     created[target] = _copy(source, _NO_DEVICES | (_READ_ONLY if what == "read-only" else 0))
                 elif what == "optional":
-                    with suppress(FileNotFoundError):
+                    with _Ignored(FileNotFoundError):
                         created[target] = _copy(source, _NO_DEVICES | _READ_ONLY)
             for device in _DEVICES:
                 created[device] = _copy(device, _READ_ONLY)
@@ -177,7 +193,7 @@ def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
 
 def _make_devices(created: dict[str, int]) -> None:
     """Create a /dev with the few devices that every program needs, and terminals and shared memory of the session."""
-    with suppress(OSError):  # a user cannot unmount what is there, but can mount over it
+    with _Ignored():  # a user cannot unmount what is there, but can mount over it
         _call("umount2", b"/dev", _DETACH)
     _mount(b"tmpfs", b"/dev", b"tmpfs", _NO_SUID | _NO_DEVICES, b"mode=0755")
     for device in _DEVICES:
@@ -196,7 +212,7 @@ def guard(view: int, mounted: bytes, plan: list[tuple[str, str, str]]) -> int | 
 
     Raises OSError.
     """
-    with _in_new_namespace(view, mounted) as same:
+    with _NewNamespace(view, mounted) as same:
         if not same:
             return None
         for what, target, source in plan:
@@ -210,23 +226,34 @@ def guard(view: int, mounted: bytes, plan: list[tuple[str, str, str]]) -> int | 
         return os.open(_MOUNTS, os.O_RDONLY)
 
 
-@contextmanager
-def _in_new_namespace(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
-    """Enter a new mount namespace for the block, a copy of the view or of the current one.
+class _NewNamespace:
+    """Enters a new mount namespace for the block, a copy of the view or of the current one.
 
-    Yields True if the mounts of the view are still `mounted`.
+    The block gets True if the mounts of the view are still `mounted`.
     """
-    before = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if view is not None:
-            _call("setns", view, _NEWNS)
-        same = view is None or _read_mounts() == mounted
-        _call("unshare", _NEWNS)
-        yield same
-    finally:
-        if _libc.setns(before, _NEWNS) < 0:
+
+    def __init__(self, view: int | None = None, mounted: bytes = b"") -> None:
+        self._view, self._mounted = view, mounted
+        self._before = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> bool:
+        try:
+            if self._view is not None:
+                _call("setns", self._view, _NEWNS)
+            same = self._view is None or _read_mounts() == self._mounted
+            _call("unshare", _NEWNS)
+        except OSError:
+            self._return()
+            raise
+        return same
+
+    def __exit__(self, *about: object) -> None:
+        self._return()
+
+    def _return(self) -> None:
+        if _libc.setns(self._before, _NEWNS) < 0:
             os._exit(1)  # the other side notices that this process ended
-        os.close(before)
+        os.close(self._before)
 
 
 def _read_mounts() -> bytes:
@@ -284,9 +311,12 @@ def _escape(path: str) -> str:
 
 
 def connect(port: int) -> socket.socket:
-    for address in _LOOPBACK:
-        with suppress(OSError):
-            return socket.create_connection((address, port), timeout=5)
+    for family, address in _LOOPBACK:
+        with _Ignored():
+            connected = socket.socket(family, socket.SOCK_STREAM)
+            connected.settimeout(5)
+            connected.connect((address, port))
+            return connected
     raise ConnectionRefusedError(f"nothing listens on port {port}")
 
 
@@ -294,7 +324,7 @@ def ports() -> set[int]:
     """Return the TCP ports with a listener on the loopback or on all addresses."""
     found = set()
     for name in ("tcp", "tcp6"):
-        with suppress(OSError), open(f"/proc/self/net/{name}", encoding="ascii") as file:
+        with _Ignored(), open(f"/proc/self/net/{name}", encoding="ascii") as file:
             for line in file.readlines()[1:]:
                 words = line.split()
                 if words[3] == _LISTENING:
@@ -303,7 +333,8 @@ def ports() -> set[int]:
 
 
 def reply(requests: socket.socket, answer: dict[str, Any], given: list[int] | None = None) -> None:
-    socket.send_fds(requests, [json.dumps(answer).encode()], given or [])
+    rights = struct.pack(f"{len(given or ())}i", *given or ())
+    requests.sendmsg([marshal.dumps(answer)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else [])
 
 
 def _mount(source: bytes, target: bytes, kind: bytes, flags: int, data: bytes) -> None:

@@ -31,6 +31,7 @@ from agent_tools.fs.workspace import is_within
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox.profile import Profile
+from agent_tools.sandbox.public_files import Identity
 from agent_tools.sandbox.temporary import STANDARD
 
 # closed: a device that cannot be opened, which git and most programs ignore. link: a symbolic link to the source.
@@ -47,15 +48,38 @@ _UNIX = Path("/proc/net/unix")
 _LISTENING_FLAG = 0x10000  # __SO_ACCEPTCON
 
 
+class Folders:
+    """Directories, to find out for many paths whether they are one of them, or inside one. Compares text."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._texts = {f"{path}" for path in paths}
+
+    def add(self, path: Path) -> None:
+        self._texts.add(f"{path}")
+
+    def update(self, paths: Iterable[Path]) -> None:
+        self._texts.update(f"{path}" for path in paths)
+
+    def __contains__(self, path: Path) -> bool:
+        text = f"{path}"
+        while text not in self._texts:
+            text = text[: text.rfind("/")]
+            if not text:
+                return "/" in self._texts
+        return True
+
+
 class MountPlan(Value):
     """The mounts in two parts, each in order.
 
     view: the same for all commands until a path in it is replaced, so it can be created once.
     guards: on top of the view, determined for each command.
+    states: of the temporary files of other programs in the view, which changes when one of them is replaced.
     """
 
     view: tuple[Mount, ...]
     guards: tuple[Mount, ...]
+    states: tuple[Identity, ...] = ()
 
     def all(self) -> tuple[Mount, ...]:
         """Return all mounts."""
@@ -75,33 +99,38 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
         plan[target] = (kind, target, source or target)
 
     temporary = {mount.target: mount.source for mount in profile.temp}
+    writable = Folders(profile.writable)
     for path in dict.fromkeys((*STANDARD, *temporary)):
-        if path.is_dir() and not path.is_symlink() and not is_within(path, profile.writable):
+        if path not in writable and path.is_dir() and not path.is_symlink():
             add(*(("bind", path, temporary[path]) if path in temporary else ("empty", path)))
     for path in (RUN, *profile.covered, *_private_parents(profile)):
         if path.is_dir():
             add("empty", path)
-    covered = tuple(plan)
-    seen = list(profile.writable)
+    covered, tops = Folders(plan), frozenset(plan)
+    seen = Folders(profile.writable)
+    for mount in profile.temp:
+        # Other programs may remove these at any time.
+        for path in mount.shown if mount.target in tops else ():
+            if path not in tops and path not in seen:
+                add("optional", path)
+                seen.add(path)
     kept = [RUN / name for name in _VISIBLE_IN_RUN] + ([_RESOLVER] if profile.network else [])
-    # Other programs may remove these at any time, or replace them by links.
-    passing = {path for mount in profile.temp for path in mount.shown}
     for path in (*kept, *profile.sockets, *profile.shown):
         real = Path(os.path.realpath(path))
-        if not os.path.lexists(real) or (path in passing and real != path):
+        if not os.path.lexists(real):
             continue
-        if real != path and (link := _first_link(path, profile.covered)) and not is_within(link, seen):
+        if real != path and (link := _first_link(path, profile.covered)) and link not in seen:
             add("link", link, Path(os.path.realpath(link)))
-        if real not in covered and is_within(real, covered) and not is_within(real, seen):
-            add("optional" if path in passing else "read-only", real)
-            seen.append(real)
+        if real not in tops and real in covered and real not in seen:
+            add("read-only", real)
+            seen.add(real)
     for target, source in caches.items():
         add("bind", target, source)
-        seen.append(target)
+        seen.add(target)
 
     def shown(path: Path) -> bool:
         """Return True if the host's file is visible at this path."""
-        return not is_within(path, covered) or is_within(path, seen)
+        return path not in covered or path in seen
 
     for path in profile.hidden:
         if shown(path):
@@ -109,10 +138,11 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     for path in profile.writable:
         add("bind", path)
     own = tuple(target for target, source in caches.items() if target == source)
-    unchanged = [path for path in guarded if path not in plan and is_within(path, profile.writable)]
+    unchanged = [path for path in guarded if path not in plan and path in writable]
+    kept_whole = Folders(unchanged)
     for path in filter(shown, profile.hidden):
         for between in directories_between(path, (*profile.writable, *own)):
-            if not is_within(between, unchanged):
+            if between not in kept_whole:
                 plan.setdefault(between, ("bind", between, between))
     for path in reachable_sockets(profile):
         if shown(path):
@@ -123,7 +153,7 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     def pin(path: Path) -> None:
         """Mount the directories that contain a path, so that it is not moved with one of them."""
         for between in directories_between(path, profile.writable):
-            if between not in plan and not is_within(between, unchanged) and between.is_dir():
+            if between not in plan and between not in kept_whole and between.is_dir():
                 guards.setdefault(between, ("bind", between, between))
 
     for path in unchanged:
@@ -137,19 +167,20 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
         # No directory on the way to a name that is watched for may be replaced by a link.
         if "/" in name:
             pin(folder / name)
-    return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
+    states = tuple(state for mount in profile.temp for state in mount.states)
+    return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()), states)
 
 
 def _private_parents(profile: Profile) -> Iterator[Path]:
     """Yield entries of temporary directories that are not shown, but lead to something that is: they appear empty."""
-    targets = [mount.target for mount in profile.temp]
-    visible = (*profile.writable, *profile.shown, *targets)
-    for path in visible:
-        for target in targets:
-            if path.is_relative_to(target) and len(path.parts) > len(target.parts) + 1:
-                entry = target / path.relative_to(target).parts[0]
-                if not is_within(entry, [v for v in visible if v != target]):
-                    yield entry
+    visible = (*profile.writable, *profile.shown, *(mount.target for mount in profile.temp))
+    for mount in profile.temp:
+        inside, start = Folders(path for path in visible if path != mount.target), f"{mount.target}/"
+        inside.update(mount.shown)
+        for path in visible:
+            name, slash, _ = f"{path}"[len(start) :].partition("/")
+            if slash and f"{path}".startswith(start) and (entry := mount.target / name) not in inside:
+                yield entry
 
 
 def _temporary_name(path: Path, profile: Profile) -> Path | None:
@@ -162,9 +193,13 @@ def _temporary_name(path: Path, profile: Profile) -> Path | None:
 
 def directories_between(path: Path, writable: Iterable[Path]) -> list[Path]:
     """Return the directories between a path and the innermost writable directory that contains it."""
-    around = [w for w in writable if path.is_relative_to(w)]
-    root = max(around, key=lambda w: len(w.parts), default=path)
-    return [folder for folder in path.parents if folder != root and folder.is_relative_to(root)]
+    roots = frozenset(writable)
+    between: list[Path] = []
+    for folder in (path, *path.parents):
+        if folder in roots:
+            return between[1:]
+        between.append(folder)
+    return []
 
 
 def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:

@@ -207,7 +207,7 @@ class Profile(Value):
     hidden: invisible paths.
     closed: files that exist, but cannot be opened.
     fixed: read-only paths in writable directories, in addition to `protected`.
-    shown: paths visible in a covered directory or a temporary one.
+    shown: paths visible in a covered directory or a temporary one, apart from what `temp` shows.
     caches: directories of the home folder that are temporarily writable.
     temp: directories for temporary files; without them, /tmp is an empty one for each command.
     network: the network is allowed.
@@ -300,7 +300,7 @@ def make_profile(
     temporary = tuple(mount for mount in temp if not is_within(mount.target, writable))
     seen = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1], *readable]
     for mount in temporary:
-        seen += [*mount.shown, *_program_folders(path, mount.target)]
+        seen += _program_folders(path, mount.target)
     if home:
         seen += [*visible_home_paths(home, path)] if covered else [home]
     return Profile(
@@ -337,8 +337,8 @@ def visible_home_paths(home: Path, path: str) -> Iterator[Path]:
 
 def _program_folders(path: str, top: Path) -> Iterator[Path]:
     """Yield the folders of PATH that are in `top`, with the files of their programs."""
-    for folder in map(Path, path.split(os.pathsep)):
-        if folder.is_relative_to(top) and folder != top:
+    for text in path.split(os.pathsep):
+        if text.startswith(f"{top}/") and (folder := Path(text)) != top:
             yield folder
             # Files that a program needs are next to its `bin`.
             if folder.name in ("bin", "sbin") and folder.parent not in (top, top / ".local"):
@@ -370,7 +370,7 @@ def _group_by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
 
 def secret_paths(home: Path | None) -> list[Path]:
     """Return existing files and directories of keys and passwords that would be readable."""
-    places = [Path(p) for p in SYSTEM_SECRET_PATHS]
+    places: list[str | Path] = [*SYSTEM_SECRET_PATHS]
     if home is not None:
         places += _existing(home, SECRET_HOME_NAMES)
         if configs := os.environ.get("XDG_CONFIG_HOME"):
@@ -380,11 +380,11 @@ def secret_paths(home: Path | None) -> list[Path]:
                 if name.startswith(".config/")
             ]
     if os.path.isdir("/etc/ssh"):  # noqa: PTH112
-        places += [Path(e.path) for e in os.scandir("/etc/ssh") if e.name.endswith("_key")]
+        places += [e.path for e in os.scandir("/etc/ssh") if e.name.endswith("_key")]
     return [_resolve(p) for p in places if os.access(p, os.R_OK)]
 
 
-def _resolve(path: Path) -> Path:
+def _resolve(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
 
 

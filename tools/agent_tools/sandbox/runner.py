@@ -60,15 +60,30 @@ class SandboxRunner(ToolState):
     @property
     def sandbox(self) -> Sandbox:
         """The sandbox in use; the first access starts a process or two."""
-        if self._sandbox is None:
-            self._sandbox = sandbox_sandbox.select_sandbox(
-                self._mode,
-                self._current_profile(network=False),
-                self._env,
-                landlock=self._limits.landlock,
-                seatbelt=self._limits.seatbelt,
-            )
-        return self._sandbox
+        with self._lock:
+            if self._sandbox is None:
+                profile = self._current_profile(network=False)
+                self._sandbox = self._try_with_session(profile) or sandbox_sandbox.select_sandbox(
+                    self._mode, profile, self._env, landlock=self._limits.landlock, seatbelt=self._limits.seatbelt
+                )
+            return self._sandbox
+
+    def _try_with_session(self, profile: Profile) -> Sandbox | None:
+        """Try bubblewrap with all that commands share there, in one trial; None if something does not work."""
+        program = sandbox_sandbox.find_bubblewrap(profile, self._env)
+        if not program:
+            return None
+        session = self._new_session(profile, tested=False)
+        shared = session.shared(network=False)
+        if session.space_error or sandbox_sandbox.try_bubblewrap(program, profile, shared):
+            session.close()
+            return None
+        self._session = session
+        return sandbox_sandbox.Sandbox("bubblewrap", self._mode, program)
+
+    def _new_session(self, profile: Profile, *, tested: bool) -> SandboxSession:
+        folder = self._session_folder() / "layers"
+        return sandbox_session.SandboxSession(profile, folder, self._limits, self._env, tested=tested)
 
     @property
     def chosen(self) -> Sandbox | None:
@@ -80,9 +95,7 @@ class SandboxRunner(ToolState):
         """The resources that commands share in bubblewrap; created with the first command."""
         if self._session is None and self.is_boundary:
             profile = self._current_profile(network=False)
-            session = sandbox_session.SandboxSession(
-                profile, self._session_folder() / "layers", self._limits, self._env
-            )
+            session = self._new_session(profile, tested=True)
             session.views = not sandbox_sandbox.try_bubblewrap(
                 self.sandbox.program, profile, session.shared(network=False)
             )
@@ -212,7 +225,7 @@ class SandboxRunner(ToolState):
             return False
         profile = self.profile
         files = self.temporary_files(os.path.realpath(path))
-        if files is not None and temporary.hides(path, files.mounts(), _opened(profile)):
+        if files is not None and temporary.hides(path, files.mounts(), (*profile.writable, *profile.shown)):
             return True
         return not profile.is_readable(Path(path))
 
@@ -271,9 +284,3 @@ def _under(profile: Profile, conditions: RunConditions) -> Profile:
         return profile.replace(writable=(), protected=(), personal=(), watched=(), shown=shown)
     fixed = tuple(each.path for each in conditions.masked if not each.closed and os.path.lexists(each.path))
     return profile.replace(fixed=fixed, watched=(*profile.watched, *conditions.missing))
-
-
-def _opened(profile: Profile) -> tuple[Path, ...]:
-    """Return what commands see in temporary directories for other reasons."""
-    shown = {path for mount in profile.temp for path in mount.shown}
-    return (*profile.writable, *(path for path in profile.shown if path not in shown))

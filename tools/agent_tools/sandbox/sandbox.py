@@ -118,7 +118,7 @@ def select_sandbox(
         return Sandbox("seatbelt", mode, limits=sandbox_seatbelt.LIMITS)
     if sys.platform != "linux":
         return Sandbox("none", mode, why=(_LINUX_ONLY,))
-    program = bwrap.find_bwrap(env, profile.writable)
+    program = find_bubblewrap(profile, env)
     reason = try_bubblewrap(program, profile) if program else _NOT_INSTALLED
     if program and not reason:
         return Sandbox("bubblewrap", mode, program)
@@ -128,6 +128,11 @@ def select_sandbox(
     if reason := try_landlock(profile):
         return Sandbox("none", mode, why=(why, f"Landlock: {reason}"))
     return Sandbox("landlock", mode, why=(why,), limits=sandbox_landlock.LIMITS)
+
+
+def find_bubblewrap(profile: Profile, env: Mapping[str, str]) -> str:
+    """Return the path of bubblewrap; "" if there is none."""
+    return (sys.platform == "linux" and bwrap.find_bwrap(env, profile.writable)) or ""
 
 
 def try_bubblewrap(program: str, profile: Profile, shared: bwrap.Shared = bwrap.NOTHING_SHARED) -> str:
@@ -154,14 +159,8 @@ def trial_profile() -> Profile:
 
 
 def _without_protection(profile: Profile) -> Profile:
-    """Return the profile without protected paths, as a trial must not create placeholders in the workspace.
-
-    Temporary files of other programs may be gone before it runs.
-    """
-    passing = {path for mount in profile.temp for path in mount.shown}
-    shown = tuple(path for path in profile.shown if path not in passing)
-    temp = tuple(mount.replace(shown=()) for mount in profile.temp)
-    return profile.replace(protected=(), personal=(), watched=(), shown=shown, temp=temp)
+    """Return the profile without protected paths: a trial must not create placeholders in the workspace."""
+    return profile.replace(protected=(), personal=(), watched=())
 
 
 def _true_program() -> str:

@@ -10,7 +10,7 @@ The temporary folder is removed at the end; folders left by a crash are removed 
 from __future__ import annotations
 
 import fcntl
-import json
+import marshal
 import os
 import shutil
 import socket
@@ -27,17 +27,22 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from agent_tools.net.relay import PortForward
+from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.bwrap import Shared, SpaceEntry
 from agent_tools.sandbox.mounts import Mount, MountPlan
 from agent_tools.sandbox.profile import REQUIRED_CACHES
-from agent_tools.sandbox.proxy import SandboxProxy, proxy_environment
 from agent_tools.sandbox.temporary import STANDARD, restore_folders
 from agent_tools.text import one_line
 
 if TYPE_CHECKING:
+    from agent_tools.net.relay import PortForward
     from agent_tools.sandbox.conditions import SandboxLimits
     from agent_tools.sandbox.profile import Profile
+    from agent_tools.sandbox.proxy import SandboxProxy
+
+with lazy_imports():
+    from agent_tools.net import relay
+    from agent_tools.sandbox import proxy
 
 _INSIDE = Path(__file__).with_name("inside.py")
 _NSENTER_PATHS = ("/usr/bin/nsenter", "/bin/nsenter", "/usr/sbin/nsenter")
@@ -57,8 +62,11 @@ class SharedNamespaces:
     Raises NamespaceError if the system does not allow them.
     """
 
-    def __init__(self, caches: Iterable[Path], folder: Path) -> None:
-        """caches: existing directories that get a layer, stored below `folder`."""
+    def __init__(self, caches: Iterable[Path], folder: Path, *, tested: bool = True) -> None:
+        """caches: existing directories that get a layer, stored below `folder`.
+
+        tested: make sure that they can be entered.
+        """
         self._program = next((p for p in _NSENTER_PATHS if os.access(p, os.X_OK)), shutil.which("nsenter"))
         if self._program is None:
             raise NamespaceError("there is no nsenter (util-linux)")
@@ -80,7 +88,8 @@ class SharedNamespaces:
             answer, given = self._request({"layers": dict(self._layers(caches, folder))})
             self._names = dict(zip(answer["spaces"], given, strict=True))
             self.layers = tuple(Path(folder) for folder in answer["layers"])
-            self._test_entry()
+            if tested:
+                self._test_entry()
         except (OSError, KeyError, ValueError, subprocess.SubprocessError) as error:
             self.close()
             raise NamespaceError(one_line(str(error))) from None
@@ -90,7 +99,7 @@ class SharedNamespaces:
         for number, cache in enumerate(caches):
             upper, work = folder / f"{number}/files", folder / f"{number}/work"
             for made in (upper, work):
-                made.mkdir(parents=True, mode=0o700)
+                made.mkdir(parents=True, mode=0o700, exist_ok=True)
             yield str(cache), (str(upper), str(work))
 
     def _test_entry(self) -> None:
@@ -119,7 +128,7 @@ class SharedNamespaces:
 
     def make_view(self, plan: Iterable[tuple[str, Path, Path]]) -> int:
         """Create a view of the files with these mounts of `mounts.py`; return its number. Raises OSError."""
-        number: int = self._request({"view": _as_json(plan)})[0]["view"]
+        number: int = self._request({"view": _as_text(plan)})[0]["view"]
         return number
 
     def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int | None:
@@ -127,7 +136,7 @@ class SharedNamespaces:
 
         Return None if the view has lost a mount because its mount point was removed. Raises OSError.
         """
-        return next(iter(self._request({"guard": view, "mounts": _as_json(plan)})[1]), None)
+        return next(iter(self._request({"guard": view, "mounts": _as_text(plan)})[1]), None)
 
     def forget(self, view: int) -> None:
         """Release a view. Raises OSError."""
@@ -150,7 +159,7 @@ class SharedNamespaces:
 
     def _request(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         with self._lock:
-            data = json.dumps(request).encode()
+            data = marshal.dumps(request)
             if len(data) > _MAX_PACKET_BYTES:
                 raise OSError("too many mounts")
             try:
@@ -164,7 +173,7 @@ class SharedNamespaces:
             os.set_inheritable(descriptor, False)
         if not data:
             raise OSError("the process that makes it ended")
-        answer: dict[str, Any] = json.loads(data)
+        answer: dict[str, Any] = marshal.loads(data)
         if "error" in answer:
             raise OSError(answer["error"])
         return answer, given
@@ -182,7 +191,7 @@ class SharedNamespaces:
             self._process.wait()
 
 
-def _as_json(plan: Iterable[tuple[str, Path, Path]]) -> list[tuple[str, str, str]]:
+def _as_text(plan: Iterable[tuple[str, Path, Path]]) -> list[tuple[str, str, str]]:
     return [(what, str(target), str(source)) for what, target, source in plan]
 
 
@@ -283,8 +292,13 @@ class SandboxSession:
     longer.
     """
 
-    def __init__(self, profile: Profile, folder: Path, limits: SandboxLimits, env: Mapping[str, str]) -> None:
-        """folder: receives writes to caches. env: the user's environment, which may name a proxy."""
+    def __init__(
+        self, profile: Profile, folder: Path, limits: SandboxLimits, env: Mapping[str, str], *, tested: bool = True
+    ) -> None:
+        """folder: receives writes to caches. env: the user's environment, which may name a proxy.
+
+        tested: make sure that commands can enter the shared namespaces.
+        """
         self.space_error = ""
         self.views = True
         self._namespaces: SharedNamespaces | None = None
@@ -299,7 +313,7 @@ class SandboxSession:
         self._blank = folder / "blank"
         real = dict.fromkeys(Path(os.path.realpath(c)) for c in profile.caches if c.is_dir())
         try:
-            self._namespaces = SharedNamespaces(real if limits.caches == "session" else (), folder)
+            self._namespaces = SharedNamespaces(real if limits.caches == "session" else (), folder, tested=tested)
             self._open_network(limits, env)
         except NamespaceError as error:
             self.space_error = str(error)
@@ -315,11 +329,11 @@ class SandboxSession:
         if limits.domains:
             listener = self._namespaces.listen()
             self._reserved_ports.add(listener.getsockname()[1])
-            self._environment = proxy_environment(listener.getsockname()[1], env)
-            self._proxy = SandboxProxy(listener, limits.domains, env=env)
+            self._environment = proxy.proxy_environment(listener.getsockname()[1], env)
+            self._proxy = proxy.SandboxProxy(listener, limits.domains, env=env)
         for port in limits.ports:
             with suppress(OSError):
-                self._forwards[port] = PortForward(self._namespaces.listen(port), port)
+                self._forwards[port] = relay.PortForward(self._namespaces.listen(port), port)
 
     def shared(self, *, network: bool) -> Shared:
         """Return the shared resources for a command. network: it has the machine's network instead."""
@@ -337,7 +351,7 @@ class SandboxSession:
     def _mounted_files(self, namespaces: SharedNamespaces, plan: MountPlan) -> int | None:
         """Return a descriptor of files with these mounts; None if each command must make them. Raises OSError."""
         for _ in range(2):
-            if (view := self._view(namespaces, plan.view)) is None:
+            if (view := self._view(namespaces, plan)) is None:
                 return None
             if (files := namespaces.guard(view, plan.guards)) is not None:
                 return files
@@ -346,23 +360,24 @@ class SandboxSession:
             namespaces.forget(view)
         return None
 
-    def _view(self, namespaces: SharedNamespaces, mounts: tuple[Mount, ...]) -> int | None:
-        """Return the number of the view with these mounts, recreated if a file or mount of the machine was replaced.
+    def _view(self, namespaces: SharedNamespaces, plan: MountPlan) -> int | None:
+        """Return the number of the view of a plan, recreated if a file or mount of the machine was replaced.
 
         Return None if there can be none.
         """
+        mounts = plan.view
         if any(what == "empty" and target in STANDARD for what, target, _ in mounts):
             return None  # each command makes its own mounts
-        paths = {path for _, target, source in mounts for path in (target, source)}
-        wanted = (mounts, frozenset((path, _identity(path)) for path in paths), _MOUNTED.read_bytes())
+        paths = {path for what, target, source in mounts if what != "optional" for path in (target, source)}
+        wanted = (mounts, frozenset((path, _identity(path)) for path in paths), plan.states, _MOUNTED.read_bytes())
         if wanted not in self._views:
             if len(self._views) == _MAX_VIEWS and (oldest := self._views.pop(next(iter(self._views)))) is not None:
                 namespaces.forget(oldest)
             self._blank.touch(mode=0o444)
-            plan: list[Mount] = [("read-only", target, self._blank) if what == "blank" else (what, target, source)
+            made: list[Mount] = [("read-only", target, self._blank) if what == "blank" else (what, target, source)
                                  for what, target, source in mounts]  # fmt: skip
             self._views[wanted] = None
-            self._views[wanted] = namespaces.make_view(plan)
+            self._views[wanted] = namespaces.make_view(made)
         return self._views[wanted]
 
     def environment(self, *, network: bool) -> dict[str, str]:
@@ -395,7 +410,7 @@ class SandboxSession:
                 ports = namespaces.ports()
                 for port in ports - self._reserved_ports - shown.keys():
                     if port >= _LOWEST_PORT and (listener := _listener(port)):
-                        shown[port] = PortForward(listener, port, namespaces.connect)
+                        shown[port] = relay.PortForward(listener, port, namespaces.connect)
                         self._shown.add(port)
                 for port in shown.keys() - ports:
                     shown.pop(port).close()
@@ -426,8 +441,8 @@ class LoopbackSession:
         if limits.domains:
             listener = socket.create_server(("127.0.0.1", 0))
             port = listener.getsockname()[1]
-            self._ports, self._environment = (*limits.ports, port), proxy_environment(port, env)
-            self._proxy = SandboxProxy(listener, limits.domains, env=env)
+            self._ports, self._environment = (*limits.ports, port), proxy.proxy_environment(port, env)
+            self._proxy = proxy.SandboxProxy(listener, limits.domains, env=env)
 
     def shared(self, *, network: bool) -> Shared:
         """Return the shared resources for a command. network: it has the machine's network."""

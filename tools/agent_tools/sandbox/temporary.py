@@ -23,25 +23,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
+from agent_tools.sandbox.public_files import RESERVED, Identity, PublicFiles, entries_of, identity
 
 STANDARD = (Path("/tmp"), Path("/var/tmp"))
 _MARK = "user.agent.project"
 # Beside the session's folder: what commands that must change nothing write to.
 READ_ONLY_NAME = "read-only"
-# Programs keep sockets, locks, keys, or code that they run later under these names, and trust what they find.
-_RESERVED = lazy_pattern(
-    r"\.|agent-sandbox-|ssh-\w{10,12}$|ssh[-_].*@|tmux-\d|u?screens?$|emacs\d|krb5cc|xauth|gpg-|keyring-|dbus-"
-    r"|systemd-|snap[.-]|pulse-|ksocket-|kde-|orbit-|gvfs|vscode-|claude-\d|runtime-|(?:containers-user|storage-run)-"
-    r"|hsperfdata_|jest_|(?:v8|node)-compile-cache|jiti$|ts-node|tsx-\d|metro-|torchinductor_|phpstan$"
-    r"|ansible[_-]|vmware-|lost\+found$",
-    re.I,
-)
-_MAX_SHOWN = 200
 _MAX_ADOPTED = 200
-_MAX_LOOKED_AT = 5_000
-Identity = tuple[int, int]
 
 
 class TemporaryMount(Value):
@@ -49,12 +38,14 @@ class TemporaryMount(Value):
 
     target: its path.
     source: the session's folder that is mounted there.
-    shown: entries of the machine's folder that are visible, read-only.
+    shown: entries of the machine's folder that are visible, read-only: files and folders, no links.
+    states: their identities.
     """
 
     target: Path
     source: Path
     shown: tuple[Path, ...] = ()
+    states: tuple[Identity, ...] = ()
 
 
 class _Entry(Value):
@@ -79,6 +70,8 @@ class TemporaryPlace:
         self._named: set[str] = set()
         # Names in the session's folder that are mount points for entries of the machine.
         self._mount_points: set[str] = set()
+        self._paths: dict[str, Path] = {}
+        self._public = PublicFiles(target)
 
     def name_of(self, path: str) -> str:
         """Return the name of the entry that an absolute path is, or is in; "" if it is not in this folder."""
@@ -98,12 +91,12 @@ class TemporaryPlace:
         entry, state = self._entries[name], _lstat(self.target / name)
         if entry.folder and entry.inside:
             return _is_link_to(self.target / name, self.source / name)
-        return state is not None and _identity(state) == entry.identity
+        return state is not None and identity(state) == entry.identity
 
     def is_free(self, path: str) -> bool:
         """Return True if a path is in an entry that the session could make."""
         name = self.name_of(path)
-        return bool(name) and not _RESERVED.match(name) and _lstat(self.target / name) is None
+        return bool(name) and not RESERVED.match(name) and _lstat(self.target / name) is None
 
     def spelled(self, path: str) -> str:
         """Return the path under which commands know a file of the session's folder."""
@@ -121,8 +114,8 @@ class TemporaryPlace:
         entry, state = self._entries.get(name), _lstat(self.target / name)
         if state is None or not _is_shareable(state):
             return
-        if entry is None or _identity(state) != entry.identity:
-            self._entries[name] = _Entry(_identity(state), stat.S_ISDIR(state.st_mode))
+        if entry is None or identity(state) != entry.identity:
+            self._entries[name] = _Entry(identity(state), stat.S_ISDIR(state.st_mode))
             self._mark(name)
 
     def replaced_in(self, command: str) -> None:
@@ -158,14 +151,12 @@ class TemporaryPlace:
         inside = self.source / name
         self._entries.pop(name)
         mine = _lstat(inside)
-        if not entry.folder and mine is not None and _identity(mine) == entry.identity:
+        if not entry.folder and mine is not None and identity(mine) == entry.identity:
             inside.unlink()
 
     def share(self, *, at_rest: bool) -> None:
         """Share what commands made, changed and removed. at_rest: no command of the session runs."""
-        for name in {*_names(self.source), *self._entries}:
-            if name in self._mount_points and name not in self._entries and os.path.lexists(f"{self.target}/{name}"):
-                continue
+        for name in {*_names(self.source), *self._entries} - (self._mount_points - self._entries.keys()):
             with suppress(OSError):
                 self._share_entry(name, at_rest=at_rest)
 
@@ -194,24 +185,20 @@ class TemporaryPlace:
     def _share_file(self, name: str, mine: os.stat_result, entry: _Entry) -> None:
         """Share the file anew if a command replaced it by a rename."""
         outside = self.target / name
-        replaced = _identity(mine) != entry.identity
+        replaced = identity(mine) != entry.identity
         if not self._is_unchanged(name) and not (replaced and _lstat(outside) is None):
             self._give_up(name, entry)
         elif replaced:
             _replace_by_link(self.source / name, outside)
-            self._entries[name] = entry.replace(identity=_identity(mine))
+            self._entries[name] = entry.replace(identity=identity(mine))
             self._mark(name)
 
     def _publish(self, name: str, mine: os.stat_result, *, at_rest: bool) -> None:
         outside, inside = self.target / name, self.source / name
         if _lstat(outside) is not None:
-            return  # it is mounted there for commands, or is another program's
-        if name in self._mount_points:
-            # What was mounted there is gone.
-            self._remove_mount_point(name)
-            return
+            return  # it is another program's
         folder = stat.S_ISDIR(mine.st_mode)
-        if _RESERVED.match(name) or not _is_shareable(mine) or (folder and name not in self._named):
+        if RESERVED.match(name) or not _is_shareable(mine) or (folder and name not in self._named):
             return
         if not folder:
             os.link(inside, outside, follow_symlinks=False)
@@ -225,7 +212,7 @@ class TemporaryPlace:
                 return
         else:
             outside.symlink_to(inside)
-        self._entries[name] = _Entry(_identity(mine), folder, inside=not (folder and at_rest))
+        self._entries[name] = _Entry(identity(mine), folder, inside=not (folder and at_rest))
         self._mark(name)
 
     def _withdraw(self, name: str, entry: _Entry) -> None:
@@ -233,7 +220,7 @@ class TemporaryPlace:
         outside = self.target / name
         state = _lstat(outside)
         ours = (
-            _is_link_to(outside, self.source / name) if entry.folder else entry.identity == (state and _identity(state))
+            _is_link_to(outside, self.source / name) if entry.folder else entry.identity == (state and identity(state))
         )
         if ours:
             outside.unlink()
@@ -251,26 +238,28 @@ class TemporaryPlace:
         if _lstat(inside) is None:
             self._mount_points.discard(name)
 
-    def shown(self, *, read_only: bool = False) -> tuple[Path, ...]:
-        """Return the entries of the machine's folder that commands see, read-only: what others may read, too.
-
-        read_only: those of the session are among them, for a command that must not change them.
-        """
-        paths: list[Path] = []
-        for path, state in _entries_of(self.target):
-            open_to_all = state.st_mode & stat.S_IROTH and path.name not in self._entries
-            if open_to_all and _is_public(path, state):
-                paths.append(path)
-                if len(paths) == _MAX_SHOWN:
-                    break
-        paths.sort()
-        if read_only:
-            own = [n for n, entry in self._entries.items() if not (entry.folder and entry.inside)]
-            return (*paths, *(self.target / name for name in own))
+    def mount(self) -> TemporaryMount:
+        """Return what commands see now: of the machine's folder, read-only, what others may read, too."""
+        public = self._public.of_others(self._entries)
+        for name in [name for name in self._mount_points - public.keys() if not os.path.lexists(self.target / name)]:
+            self._remove_mount_point(name)  # what was mounted there is gone
         # A name that a command took first is the session's.
-        free = tuple(p for p in paths if p.name in self._mount_points or _lstat(self.source / p.name) is None)
-        self._mount_points |= {path.name for path in free}
-        return free
+        new = [n for n in public.keys() - self._mount_points if os.path.lexists(self.source / n)]
+        for name in new:
+            del public[name]
+        self._mount_points |= public.keys()
+        return self._showing(self.source, public)
+
+    def read_only_mount(self) -> TemporaryMount:
+        """Return what a command sees that must not change anything of the session; it writes to another folder."""
+        own = self.source.with_name(READ_ONLY_NAME)
+        own.mkdir(exist_ok=True)
+        entries = {n: entry.identity for n, entry in self._entries.items() if not (entry.folder and entry.inside)}
+        return self._showing(own, self._public.of_others(self._entries) | entries)
+
+    def _showing(self, source: Path, found: dict[str, Identity]) -> TemporaryMount:
+        self._paths = paths = {name: self._paths.get(name) or self.target / name for name in found}
+        return TemporaryMount(self.target, source, tuple(paths.values()), tuple(found.values()))
 
     def _mark(self, name: str) -> None:
         """Mark an entry as shared by this project. Some file systems have no attributes."""
@@ -282,13 +271,14 @@ class TemporaryPlace:
     def adopt(self) -> None:
         """Take the entries that earlier sessions shared; see above."""
         count = 0
-        for path, state in _entries_of(self.target):
+        for name, state in entries_of(self.target):
+            path = self.target / name
             with suppress(OSError, AttributeError):
                 mark = os.getxattr(path, _MARK, follow_symlinks=False)
                 folder = stat.S_ISDIR(state.st_mode)
                 ours = mark == self._project or not os.listdir(path) if folder else state.st_nlink == 1  # noqa: PTH208
-                if ours and _is_shareable(state) and not _RESERVED.match(path.name) and count < _MAX_ADOPTED:
-                    self._entries[path.name] = _Entry(_identity(state), folder)
+                if ours and _is_shareable(state) and not RESERVED.match(name) and count < _MAX_ADOPTED:
+                    self._entries[name] = _Entry(identity(state), folder)
                     count += 1
 
 
@@ -390,18 +380,12 @@ class TemporaryFiles:
     def mounts(self) -> tuple[TemporaryMount, ...]:
         """Return what commands see now."""
         with self._lock:
-            shared = (TemporaryMount(place.target, place.source, place.shown()) for place in self._places)
-            return (*shared, *self._private)
+            return (*(place.mount() for place in self._places), *self._private)
 
     def read_only_mounts(self) -> tuple[TemporaryMount, ...]:
         """Return what commands see that must change nothing: they write to folders that no other command sees."""
-        found = list(self._private)
         with self._lock:
-            for place in self._places:
-                own = place.source.with_name(READ_ONLY_NAME)
-                own.mkdir(exist_ok=True)
-                found.append(TemporaryMount(place.target, own, place.shown(read_only=True)))
-        return tuple(found)
+            return (*self._private, *(place.read_only_mount() for place in self._places))
 
     def close(self) -> None:
         """Share what can be shared for the last time."""
@@ -434,7 +418,7 @@ def hides(path: str, mounts: Iterable[TemporaryMount], opened: Iterable[Path]) -
     if any(real.is_relative_to(o) or o.is_relative_to(real) for o in (*mount.shown, *opened)):
         return False
     mine, there = _lstat(mount.source / name), _lstat(mount.target / name)
-    return there is not None and (mine is None or _identity(mine) != _identity(there))
+    return there is not None and (mine is None or identity(mine) != identity(there))
 
 
 def _is_link_to(path: Path, target: Path) -> bool:
@@ -456,44 +440,8 @@ def _names(folder: Path) -> list[str]:
     return []
 
 
-def _entries_of(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """Return the files and folders of this user, and of root, in a directory, the latest first."""
-    found: list[tuple[int, str, os.stat_result]] = []
-    users = (os.geteuid(), 0)
-    with suppress(OSError), os.scandir(folder) as entries:
-        for _, entry in zip(range(_MAX_LOOKED_AT), entries, strict=False):
-            try:
-                state = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            if state.st_uid in users and stat.S_IFMT(state.st_mode) in (stat.S_IFREG, stat.S_IFDIR):
-                found.append((-state.st_mtime_ns, entry.name, state))
-    return [(folder / name, state) for _, name, state in sorted(found)]
-
-
-def _is_public(path: Path, state: os.stat_result) -> bool:
-    """Return True if others may read an entry, and it is not the place of a program's sockets."""
-    if _RESERVED.match(path.name):
-        return False
-    if stat.S_ISREG(state.st_mode):
-        return bool(state.st_mode & stat.S_IROTH)
-    wanted = stat.S_IROTH | stat.S_IXOTH
-    if state.st_mode & wanted != wanted:
-        return False
-    with suppress(OSError), os.scandir(path) as entries:
-        for _, entry in zip(range(_MAX_LOOKED_AT), entries, strict=False):
-            if not (entry.is_symlink() or entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
-                return False
-        return True
-    return False
-
-
 def _is_shareable(state: os.stat_result) -> bool:
     return state.st_uid == os.geteuid() and (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode))
-
-
-def _identity(state: os.stat_result) -> Identity:
-    return state.st_dev, state.st_ino
 
 
 def _replace_by_link(existing: Path, name: Path) -> None:
