@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, str] = {
     "git": "core config permissions checkpoints providers engine session",
     "runtime": "core config providers session memory permissions plugins checkpoints engine hooks extensions mcp",
     "headless": "core session engine runtime",
-    "host": "core config permissions engine hooks extensions mcp runtime headless providers",
+    "host": "core config session permissions engine hooks extensions mcp runtime headless providers",
     "reports": "core session checkpoints engine",
     "evaluation": "core config session runtime headless",
     "batch": "core config session permissions runtime headless evaluation",

@@ -14,6 +14,7 @@ from agent_cli.core.events import (
     ApprovalResolved,
     Compacted,
     Event,
+    FirstChunk,
     HookFinished,
     MessageAdded,
     PlanChanged,
@@ -38,9 +39,12 @@ from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, 
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Header
-from agent_cli.session.restore import records
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, from_json
 from agent_tools.results import Diff, Diffs, TodoItem
+
+with lazy_imports():
+    from agent_cli.session import restore  # to read a log
 
 KINDS = events_by_tag(
     "ApprovalRequested ApprovalResolved Compacted HookRan MessageAdded PlanChanged QuestionAnswered QuestionAsked "
@@ -70,7 +74,8 @@ class CallView:
 
     agent: the type of the sub-agent that made it; "" for the session's own.
     requested: it passed the checks of its arguments, so `summary` is a sentence and not only the tool's name.
-    decision, by, user, reason: the latest decision of a rule, a mode, a hook or a user.
+    decision, by, user, reason: the latest decision of a rule, a mode, a hook or a user; verdict: all of it.
+    asks: the question about it is open.
     finished: how the tool ended; result: what the model got, also of a call that was rejected.
     nested: what its sub-agent did; None without one.
     """
@@ -82,6 +87,8 @@ class CallView:
         self.requested = self.started = False
         self.question: ApprovalRequested | QuestionAsked | None = None
         self.decision = self.by = self.user = self.reason = self.decided = ""
+        self.asks = False
+        self.verdict: ApprovalResolved | QuestionAnswered | None = None
         self.finished: ToolFinished | None = None
         self.result: ToolMessage | None = None
         self.nested: SessionView | None = None
@@ -109,7 +116,7 @@ class MessageView:
     """A message of the user, or of the program on their behalf, or an answer of the model.
 
     uuids: IDs under which a host sent it.
-    calls, usage: of an answer. effort: how hard the model was told to think.
+    calls, usage: of an answer. effort: how hard the model was told to think. first: its beginning, while it is watched.
     """
 
     def __init__(self, message: UserMessage | AssistantMessage, time: str, uuids: tuple[str, ...]) -> None:
@@ -118,6 +125,7 @@ class MessageView:
         self.round = 0
         self.calls: list[CallView] = []
         self.usage = Usage()
+        self.first: FirstChunk | None = None
 
 
 class NoteView:
@@ -200,7 +208,7 @@ class SessionView:
     def of_log(cls, data: bytes) -> SessionView:
         """Return the session of a log. Damaged records are left out and counted."""
         view = cls()
-        good, view.bad = records(data)
+        good, view.bad = restore.records(data)
         for record in good:
             kind, time = record["type"], record["time"]
             view.created, view.updated = view.created or time, time
@@ -261,7 +269,7 @@ class SessionView:
             case ToolRequested():
                 return self._request(event, time)
             case ApprovalRequested() | QuestionAsked():
-                return self._change(event.call_id, question=event)
+                return self._change(event.call_id, question=event, asks=True)
             case ApprovalResolved() | QuestionAnswered():
                 return self._decide(event, time)
             case ToolStarted():
@@ -327,7 +335,7 @@ class SessionView:
         inner, agent = event.event, event.agent
         task = self._open.get(event.call_id) or self._begin(event.call_id, agent, {}, time)
         if task.nested is None:
-            task.nested = SessionView(agent)
+            task.nested = self._nest(agent, task)
             self.begun.append(task)
         call = task.nested.apply(inner, time)
         while isinstance(inner, SubagentEvent):
@@ -338,6 +346,10 @@ class SessionView:
         if isinstance(inner, ToolRequested) and call is not None:
             self._add_call(call)
         return call
+
+    def _nest(self, agent: str, task: CallView) -> SessionView:
+        """Return a view of the conversation of a sub-agent. task: its call."""
+        return SessionView(agent)
 
     def _finish_turn(self, event: TurnFinished, time: str) -> None:
         self._next = None
@@ -426,7 +438,8 @@ class SessionView:
             decision, reason = event.verdict, event.text
         if (turn := self.turn) is not None and decision != "defer":
             turn.decided = True
-        return self._change(event.call_id, decision=decision, by=event.by, user=event.user, reason=reason, decided=time)
+        made = {"decision": decision, "by": event.by, "user": event.user, "reason": reason, "decided": time}
+        return self._change(event.call_id, **made, asks=decision == "defer", verdict=event)
 
     def _change(self, call_id: str, **fields: Any) -> CallView | None:
         if (call := self._open.get(call_id)) is not None:

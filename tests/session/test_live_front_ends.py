@@ -19,8 +19,9 @@ from rich.console import Console
 from agent_cli.acp.updates import SessionUpdates
 from agent_cli.core.events import UNLOGGED, Event
 from agent_cli.core.message_ids import MessageIds
-from agent_cli.headless.output import ProgressPrinter
+from agent_cli.headless.output import ProgressPrinter, RunListener
 from agent_cli.headless.stream_json import StreamJson
+from agent_cli.session.live import LiveView
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import records
@@ -56,8 +57,9 @@ def stream_json(events: list[Event], *, partial: bool) -> str:
         lines.append, "s", "claude-x", partial, partial, cwd="/nowhere", subagent_text=partial, states=partial,
         progress=partial, ids=MessageIds("s"),
     )  # fmt: skip
+    view = LiveView()
     for event in events:
-        stream(event)
+        stream.show(view.follow(event))
     stream.close()
     return as_lines(lines)
 
@@ -100,8 +102,9 @@ def progress(events: list[Event]) -> str:
     said: list[str] = []
     for verbose in (False, True):
         printer = ProgressPrinter(said.append, verbose, denials=not verbose)
+        follow = RunListener(printer.show, pieces=verbose, view=LiveView() if verbose else None)
         for event in events:
-            printer(event)
+            follow(event)
         said.append("")
     return "\n".join(said)
 

@@ -1,0 +1,264 @@
+"""A session as a front end follows it: `SessionView`, with what no log records, and what each event changes.
+
+A front end passes each event to `LiveView.follow` and draws what has changed. Only the current turn is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from agent_cli.core.events import (
+    AnswerRestarted,
+    ApprovalRequested,
+    ApprovalResolved,
+    ArgumentsDelta,
+    CallStarted,
+    Compacted,
+    Compacting,
+    Event,
+    FirstChunk,
+    HookFinished,
+    HookStarted,
+    MessageAdded,
+    ModelRetry,
+    Noted,
+    Pinned,
+    PlanChanged,
+    PlanContinued,
+    PromptRead,
+    QuestionAnswered,
+    QuestionAsked,
+    RoundStarted,
+    SubagentEvent,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingSigned,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    TurnFinished,
+    TurnPaused,
+    TurnResumed,
+    TurnStarted,
+    Uncompacted,
+    UsageAdded,
+    Warned,
+)
+from agent_cli.core.hooks import hook_line
+from agent_cli.core.messages import AssistantMessage, ToolMessage
+from agent_cli.core.results import Usage
+from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
+from agent_cli.session.view import CallView, MessageView, SessionView
+from agent_tools.text import short_count, shorten
+
+CallChange = Literal["requested", "asked", "decided", "started", "output", "answered", "finished"]
+NoteChange = Literal["warning", "notice", "compacting", "compacted", "uncompacted", "pinned", "hook"]
+Kind = (
+    CallChange
+    | NoteChange
+    | Literal[
+        "", "piece", "first", "restarted", "message", "answer", "usage", "plan", "continued", "retry", "hook started",
+        "begun", "round", "reading", "paused", "resumed", "ended",
+    ]
+)  # fmt: skip
+_KINDS: dict[type, Kind] = {
+    TextDelta: "piece", ThinkingDelta: "piece", ThinkingSigned: "piece", CallStarted: "piece", ArgumentsDelta: "piece",
+    FirstChunk: "first", AnswerRestarted: "restarted", ToolRequested: "requested", ApprovalRequested: "asked",
+    QuestionAsked: "asked", ApprovalResolved: "decided", QuestionAnswered: "decided", ToolStarted: "started",
+    ToolProgress: "output", ToolFinished: "finished", UsageAdded: "usage", PlanChanged: "plan",
+    PlanContinued: "continued", ModelRetry: "retry", Warned: "warning", Noted: "notice", Compacting: "compacting",
+    Compacted: "compacted", Uncompacted: "uncompacted", Pinned: "pinned", HookStarted: "hook started",
+    HookFinished: "hook", TurnStarted: "begun", RoundStarted: "round", PromptRead: "reading", TurnPaused: "paused",
+    TurnResumed: "resumed", TurnFinished: "ended",
+}  # fmt: skip
+_OF_CALLS = frozenset(("requested", "asked", "decided", "started", "output", "answered", "finished"))
+# Changes of which the recorded view knows nothing.
+_PASSING = frozenset(
+    ("piece", "first", "restarted", "output", "retry", "compacting", "hook started", "reading", "continued")
+)
+_DOING = {
+    "round": "waiting for the model", "restarted": "waiting for the model", "first": "reading the answer",
+    "started": "running", "asked": "waiting for your answer", "finished": "working", "compacted": "working",
+    "compacting": "compacting the conversation", "begun": "working", "ended": "",
+}  # fmt: skip
+
+
+class ViewChange:
+    """What an event changed.
+
+    event: the event itself, without the sub-agents it is wrapped in.
+    view: the conversation: of the session, or of a sub-agent.
+    call, message: that it is about.
+    """
+
+    __slots__ = ("call", "event", "kind", "message", "view")
+
+    def __init__(self, kind: Kind, event: Any, view: LiveView) -> None:
+        self.kind, self.event, self.view = kind, event, view
+        self.call: CallView | None = None
+        self.message: MessageView | None = None
+
+    @property
+    def note(self) -> str:
+        """What the user is told, in one line; "" for nothing."""
+        event = self.event
+        match self.kind:
+            case "warning" | "notice":
+                text: str = event.text
+                return text
+            case "hook":
+                return hook_line(event)
+            case "compacting":
+                return compacting_line(event)
+            case "compacted":
+                return compacted_line(event)
+            case "uncompacted":
+                return uncompacted_line(event)
+            case "pinned":
+                return f"{'pinned' if event.on else 'no longer pinned'}: {shorten(event.text, 80)}"
+        return ""
+
+
+class LiveView(SessionView):
+    """A conversation under way.
+
+    task: the call that it works for; None for the session itself.
+    first: the beginning of the answer under way. answer: the text of the latest one.
+    doing: the current activity, in words. lately: what was last begun: a call, thinking, writing.
+    streamed: characters received since the provider last reported usage.
+    asked: calls that the user was asked about and that have no result yet, with those of sub-agents.
+    running: its calls that have started and not ended.
+    made: number of its calls; every: with those of its sub-agents.
+    failed_hooks: each once, those of sub-agents included.
+    spent: usage of the session. context: tokens of the model's window in use.
+    """
+
+    def __init__(self, agent: str = "") -> None:
+        super().__init__(agent)
+        self.task: CallView | None = None
+        self.first: FirstChunk | None = None
+        self.answer = self.doing = self._before_hook = ""
+        self.lately = "working"
+        self.streamed = self.made = self.every = self.context = 0
+        self.asked: dict[CallView, None] = {}
+        self.running: dict[CallView, None] = {}
+        self.failed_hooks: dict[tuple[str, str, str], HookFinished] = {}
+        self.spent = Usage()
+        self._piece = self._change_made = ViewChange("piece", None, self)
+
+    @property
+    def task_id(self) -> str:
+        """The ID of its Task call; "" for the session itself."""
+        return self.task.call_id if self.task is not None else ""
+
+    def follow(self, event: Event) -> ViewChange:
+        """Take the next event and return what it changed. That of a piece of an answer holds until the next one."""
+        self.apply(event)
+        return self._change_made
+
+    def apply(self, event: Event, time: str = "") -> CallView | None:
+        kind = _KINDS.get(type(event), "")
+        if kind == "piece":
+            self._add_piece(event)
+            return None
+        if isinstance(event, MessageAdded):
+            kind = _of_message(event)
+        call: CallView | None = None
+        if kind in _OF_CALLS:
+            # A resumed turn goes on with calls of its first part.
+            about: Any = event.message if isinstance(event, MessageAdded) else event
+            tool = getattr(about, "name" if kind == "answered" else "tool", "")
+            call = self._open.get(about.call_id) or self._begin(about.call_id, tool, {}, time)
+        call = super().apply(event, time) if kind not in _PASSING else call if kind == "output" else None
+        if isinstance(event, SubagentEvent):
+            change = self._open[event.call_id].nested._change_made  # type: ignore[union-attr]
+        else:
+            change = ViewChange(kind, event, self)
+            change.call = call
+            if kind in ("message", "answer"):
+                change.message = next(entry for entry in reversed(self.entries) if isinstance(entry, MessageView))
+            self._follow_own(change, event)
+        self._follow_every(change)
+        self._change_made = change
+        return call
+
+    def _add_piece(self, event: Event) -> None:
+        if isinstance(event, TextDelta):
+            self.doing = self.lately = "writing"
+            self.streamed += len(event.text)
+        elif isinstance(event, ThinkingDelta):
+            self.doing = self.lately = "thinking"
+            self.streamed += len(event.text)
+        self._piece.event = event
+        self._change_made = self._piece
+
+    def _follow_own(self, change: ViewChange, event: Any) -> None:
+        """Note what the conversation's own event says."""
+        self.doing = _DOING.get(change.kind, self.doing)
+        match change.kind:
+            case "first":
+                self.first = event
+            case "answer" if change.message is not None:
+                change.message.first, self.first = self.first, None
+                self.answer = event.message.text
+            case "requested":
+                self.made += 1
+            case "started" if change.call is not None:
+                self.running[change.call] = None
+            case "finished" if change.call is not None:
+                self.running.pop(change.call, None)
+            case "usage":
+                self.streamed = 0
+                if event.usage.input and not event.aside:
+                    self.context = event.usage.input + event.usage.output
+            case "compacted":
+                self.context = event.tokens_after
+            case "uncompacted":
+                self.context = event.tokens
+            case "reading":
+                self.doing = f"reading the prompt, {100 * event.read // event.total} % of {short_count(event.total)}"
+            case "hook started":
+                self.doing, self._before_hook = f"hook {event.name}", self.doing
+            case "hook":
+                self.doing = self._before_hook
+            case "begun" | "ended":
+                self.streamed = 0
+                if change.kind == "begun" and self.task is None and (turn := self.turn) and not turn.resumed:
+                    self._forget()
+
+    def _follow_every(self, change: ViewChange) -> None:
+        """Note what an event says of the whole, sub-agents included."""
+        call = change.call
+        match change.kind:
+            case "requested":
+                self.every += 1
+                self.lately = call.summary if call is not None else self.lately
+            case "piece":
+                self.lately = change.view.lately
+            case "usage":
+                self.spent += change.event.usage
+            case "hook" if change.event.failed:
+                hook = change.event
+                self.failed_hooks.setdefault((hook.event, hook.source, hook.command), hook)
+            case "asked" if call is not None:
+                self.asked[call] = None
+            case "answered" if call is not None:
+                self.asked.pop(call, None)
+
+    def _forget(self) -> None:
+        """Drop what is known of the turns before this one."""
+        self.entries, self.turns = self.entries[-1:], self.turns[-1:]
+        self.ends, self.begun = [], []
+        self._open = {call_id: call for call_id, call in self._open.items() if call.result is None}
+
+    def _nest(self, agent: str, task: CallView) -> LiveView:
+        nested = type(self)(agent)
+        nested.task = task
+        return nested
+
+
+def _of_message(event: MessageAdded) -> Kind:
+    if isinstance(event.message, ToolMessage):
+        return "answered"
+    return "answer" if isinstance(event.message, AssistantMessage) else "message"
