@@ -127,7 +127,7 @@ class LiveView(SessionView):
     first: the beginning of the answer under way. answer: the text of the latest one.
     doing: the current activity, in words. lately: what was last begun: a call, thinking, writing.
     streamed: characters received since the provider last reported usage.
-    asked: calls that the user was asked about and that have no result yet, with those of sub-agents.
+    asked: calls that the user was asked about and that have no result yet, each with the call of its sub-agent.
     running: its calls that have started and not ended.
     made: number of its calls; every: with those of its sub-agents.
     failed_hooks: each once, those of sub-agents included.
@@ -141,7 +141,7 @@ class LiveView(SessionView):
         self.answer = self.doing = self._before_hook = ""
         self.lately = "working"
         self.streamed = self.made = self.every = self.context = 0
-        self.asked: dict[CallView, None] = {}
+        self.asked: dict[CallView, CallView | None] = {}
         self.running: dict[CallView, None] = {}
         self.failed_hooks: dict[tuple[str, str, str], HookFinished] = {}
         self.spent = Usage()
@@ -151,6 +151,14 @@ class LiveView(SessionView):
     def task_id(self) -> str:
         """The ID of its Task call; "" for the session itself."""
         return self.task.call_id if self.task is not None else ""
+
+    def asked_for(self, call_id: str) -> str:
+        """Return for which sub-agent the user is asked about a call, in words; "" for none."""
+        task = next((task for call, task in self.asked.items() if call.call_id == call_id), None)
+        if task is None:
+            return ""
+        name = task.summary if task.requested else f"Sub-agent {task.nested.agent if task.nested is not None else ''}"
+        return f"for {name[:1].lower()}{name[1:]}"
 
     def follow(self, event: Event) -> ViewChange:
         """Take the next event and return what it changed. That of a piece of an answer holds until the next one."""
@@ -171,15 +179,17 @@ class LiveView(SessionView):
             tool = getattr(about, "name" if kind == "answered" else "tool", "")
             call = self._open.get(about.call_id) or self._begin(about.call_id, tool, {}, time)
         call = super().apply(event, time) if kind not in _PASSING else call if kind == "output" else None
+        task: CallView | None = None
         if isinstance(event, SubagentEvent):
-            change = self._open[event.call_id].nested._change_made  # type: ignore[union-attr]
+            task = self._open[event.call_id]
+            change = task.nested._change_made  # type: ignore[union-attr]
         else:
             change = ViewChange(kind, event, self)
             change.call = call
             if kind in ("message", "answer"):
                 change.message = next(entry for entry in reversed(self.entries) if isinstance(entry, MessageView))
             self._follow_own(change, event)
-        self._follow_every(change)
+        self._follow_every(change, task)
         self._change_made = change
         return call
 
@@ -227,8 +237,8 @@ class LiveView(SessionView):
                 if change.kind == "begun" and self.task is None and (turn := self.turn) and not turn.resumed:
                     self._forget()
 
-    def _follow_every(self, change: ViewChange) -> None:
-        """Note what an event says of the whole, sub-agents included."""
+    def _follow_every(self, change: ViewChange, task: CallView | None) -> None:
+        """Note what an event says of the whole, sub-agents included. task: the call of the one that says it."""
         call = change.call
         match change.kind:
             case "requested":
@@ -242,7 +252,7 @@ class LiveView(SessionView):
                 hook = change.event
                 self.failed_hooks.setdefault((hook.event, hook.source, hook.command), hook)
             case "asked" if call is not None:
-                self.asked[call] = None
+                self.asked[call] = task
             case "answered" if call is not None:
                 self.asked.pop(call, None)
 

@@ -69,7 +69,7 @@ def updates(events: list[Event]) -> str:
     show = SessionUpdates(sent.append, Path("/w"), Path("/w"), lambda: (500, 1000))
     for event in events:
         show(event)
-    return as_lines([*sent, {"cost": show.cost}])
+    return as_lines([*sent, {"cost": show.view.spent.cost}])
 
 
 def transcripts(events: list[Event]) -> str:
