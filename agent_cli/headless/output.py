@@ -186,7 +186,7 @@ class ProgressPrinter:
         """Print what an event changed."""
         event, call, nested = change.event, change.call, change.view.task is not None
         match change.kind:
-            case "piece" if self._verbose and isinstance(event, TextDelta) and not nested:
+            case "text" if self._verbose and not nested:
                 self._words.append(event.text)
             case "restarted":
                 self._words.clear()

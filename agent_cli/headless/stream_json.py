@@ -226,7 +226,7 @@ class StreamJson:
                 self._messages[parent] = message
             case "restarted" | "ended":
                 self._stop_message(None)
-            case "piece" if message is not None:
+            case "text" | "thinking" | "piece" if message is not None:
                 _PIECES[type(event)](message, *(getattr(event, name) for name in event._fields))
 
     def _stop_message(self, stop_reason: str | None, usage: Usage | None = None) -> None:

@@ -49,7 +49,7 @@ from agent_cli.core.hooks import hook_line
 from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
-from agent_cli.session.view import CallView, MessageView, SessionView
+from agent_cli.session.view import CallView, MessageView, SessionView, TurnView
 from agent_tools.text import short_count, shorten
 
 CallChange = Literal["requested", "asked", "decided", "started", "output", "answered", "finished"]
@@ -58,12 +58,13 @@ Kind = (
     CallChange
     | NoteChange
     | Literal[
-        "", "piece", "first", "restarted", "message", "answer", "usage", "plan", "continued", "retry", "hook started",
-        "begun", "round", "reading", "paused", "resumed", "ended",
+        "", "text", "thinking", "piece", "first", "restarted", "message", "answer", "usage", "plan", "continued",
+        "retry", "hook started", "begun", "round", "reading", "paused", "resumed", "ended",
     ]
 )  # fmt: skip
 _KINDS: dict[type, Kind] = {
-    TextDelta: "piece", ThinkingDelta: "piece", ThinkingSigned: "piece", CallStarted: "piece", ArgumentsDelta: "piece",
+    TextDelta: "text", ThinkingDelta: "thinking",
+    ThinkingSigned: "piece", CallStarted: "piece", ArgumentsDelta: "piece",
     FirstChunk: "first", AnswerRestarted: "restarted", ToolRequested: "requested", ApprovalRequested: "asked",
     QuestionAsked: "asked", ApprovalResolved: "decided", QuestionAnswered: "decided", ToolStarted: "started",
     ToolProgress: "output", ToolFinished: "finished", UsageAdded: "usage", PlanChanged: "plan",
@@ -73,10 +74,9 @@ _KINDS: dict[type, Kind] = {
     TurnResumed: "resumed", TurnFinished: "ended",
 }  # fmt: skip
 _OF_CALLS = frozenset(("requested", "asked", "decided", "started", "output", "answered", "finished"))
+_PIECES = frozenset(("text", "thinking", "piece"))
 # Changes of which the recorded view knows nothing.
-_PASSING = frozenset(
-    ("piece", "first", "restarted", "output", "retry", "compacting", "hook started", "reading", "continued")
-)
+_PASSING = frozenset(("first", "restarted", "output", "retry", "compacting", "hook started", "reading", "continued"))
 _DOING = {
     "round": "waiting for the model", "restarted": "waiting for the model", "first": "reading the answer",
     "started": "running", "asked": "waiting for your answer", "finished": "working", "compacted": "working",
@@ -98,6 +98,14 @@ class ViewChange:
         self.kind, self.event, self.view = kind, event, view
         self.call: CallView | None = None
         self.message: MessageView | None = None
+
+    @property
+    def task(self) -> CallView | None:
+        """The session's own call that the sub-agent works for, directly or not; None for what the session did."""
+        view = self.view
+        while view.above is not None and view.above.task is not None:
+            view = view.above
+        return view.task
 
     @property
     def note(self) -> str:
@@ -123,7 +131,7 @@ class ViewChange:
 class LiveView(SessionView):
     """A conversation under way.
 
-    task: the call that it works for; None for the session itself.
+    task: the call that it works for, in the view above; None for the session itself.
     first: the beginning of the answer under way. answer: the text of the latest one.
     doing: the current activity, in words. lately: what was last begun: a call, thinking, writing.
     streamed: characters received since the provider last reported usage.
@@ -131,12 +139,14 @@ class LiveView(SessionView):
     running: its calls that have started and not ended.
     made: number of its calls; every: with those of its sub-agents.
     failed_hooks: each once, those of sub-agents included.
-    spent: usage of the session. context: tokens of the model's window in use.
+    turn_usage: of the model calls of this turn, without those of sub-agents. spent: usage of the session.
+    context: tokens of the model's window in use.
     """
 
     def __init__(self, agent: str = "") -> None:
         super().__init__(agent)
         self.task: CallView | None = None
+        self.above: LiveView | None = None
         self.first: FirstChunk | None = None
         self.answer = self.doing = self._before_hook = ""
         self.lately = "working"
@@ -144,7 +154,7 @@ class LiveView(SessionView):
         self.asked: dict[CallView, CallView | None] = {}
         self.running: dict[CallView, None] = {}
         self.failed_hooks: dict[tuple[str, str, str], HookFinished] = {}
-        self.spent = Usage()
+        self.turn_usage = self.spent = Usage()
         self._piece = self._change_made = ViewChange("piece", None, self)
 
     @property
@@ -167,11 +177,13 @@ class LiveView(SessionView):
 
     def apply(self, event: Event, time: str = "") -> CallView | None:
         kind = _KINDS.get(type(event), "")
-        if kind == "piece":
-            self._add_piece(event)
+        if kind in _PIECES:
+            self._add_piece(kind, event)
             return None
         if isinstance(event, MessageAdded):
             kind = _of_message(event)
+        elif kind == "begun" and not self.turns:
+            self.turns.append(TurnView("", time, 0))  # its message is in an earlier process
         call: CallView | None = None
         if kind in _OF_CALLS:
             # A resumed turn goes on with calls of its first part.
@@ -179,29 +191,24 @@ class LiveView(SessionView):
             tool = getattr(about, "name" if kind == "answered" else "tool", "")
             call = self._open.get(about.call_id) or self._begin(about.call_id, tool, {}, time)
         call = super().apply(event, time) if kind not in _PASSING else call if kind == "output" else None
-        task: CallView | None = None
         if isinstance(event, SubagentEvent):
-            task = self._open[event.call_id]
-            change = task.nested._change_made  # type: ignore[union-attr]
+            change = self._open[event.call_id].nested._change_made  # type: ignore[union-attr]
         else:
             change = ViewChange(kind, event, self)
             change.call = call
             if kind in ("message", "answer"):
                 change.message = next(entry for entry in reversed(self.entries) if isinstance(entry, MessageView))
             self._follow_own(change, event)
-        self._follow_every(change, task)
+        self._follow_every(change)
         self._change_made = change
         return call
 
-    def _add_piece(self, event: Event) -> None:
-        if isinstance(event, TextDelta):
-            self.doing = self.lately = "writing"
+    def _add_piece(self, kind: Kind, event: Any) -> None:
+        if kind != "piece":
+            self.doing = self.lately = "writing" if kind == "text" else "thinking"
             self.streamed += len(event.text)
-        elif isinstance(event, ThinkingDelta):
-            self.doing = self.lately = "thinking"
-            self.streamed += len(event.text)
-        self._piece.event = event
-        self._change_made = self._piece
+        change = self._change_made = self._piece
+        change.kind, change.event = kind, event
 
     def _follow_own(self, change: ViewChange, event: Any) -> None:
         """Note what the conversation's own event says."""
@@ -219,7 +226,7 @@ class LiveView(SessionView):
             case "finished" if change.call is not None:
                 self.running.pop(change.call, None)
             case "usage":
-                self.streamed = 0
+                self.turn_usage, self.streamed = self.turn_usage + event.usage, 0
                 if event.usage.input and not event.aside:
                     self.context = event.usage.input + event.usage.output
             case "compacted":
@@ -233,18 +240,18 @@ class LiveView(SessionView):
             case "hook":
                 self.doing = self._before_hook
             case "begun" | "ended":
-                self.streamed = 0
+                self.turn_usage, self.streamed = Usage(), 0
                 if change.kind == "begun" and self.task is None and (turn := self.turn) and not turn.resumed:
                     self._forget()
 
-    def _follow_every(self, change: ViewChange, task: CallView | None) -> None:
-        """Note what an event says of the whole, sub-agents included. task: the call of the one that says it."""
+    def _follow_every(self, change: ViewChange) -> None:
+        """Note what an event says of the whole, sub-agents included."""
         call = change.call
         match change.kind:
             case "requested":
                 self.every += 1
                 self.lately = call.summary if call is not None else self.lately
-            case "piece":
+            case "text" | "thinking":
                 self.lately = change.view.lately
             case "usage":
                 self.spent += change.event.usage
@@ -252,7 +259,7 @@ class LiveView(SessionView):
                 hook = change.event
                 self.failed_hooks.setdefault((hook.event, hook.source, hook.command), hook)
             case "asked" if call is not None:
-                self.asked[call] = task
+                self.asked[call] = change.task
             case "answered" if call is not None:
                 self.asked.pop(call, None)
 
@@ -264,7 +271,7 @@ class LiveView(SessionView):
 
     def _nest(self, agent: str, task: CallView) -> LiveView:
         nested = type(self)(agent)
-        nested.task = task
+        nested.task, nested.above = task, self
         return nested
 
 

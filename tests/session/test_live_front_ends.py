@@ -118,7 +118,7 @@ def screens(events: list[Event]) -> str:
         )
         for event in events:
             show(event)
-        shown += f"{file.getvalue()}\n{show.usage} {show.context_tokens}\n"
+        shown += f"{file.getvalue()}\n{show.view.spent} {show.view.context}\n"
     for folded in (False, True):
         kept = io.StringIO()
         live = Transcript(Console(file=kept, width=80, soft_wrap=True, no_color=True), kept, folded=folded)
@@ -127,7 +127,7 @@ def screens(events: list[Event]) -> str:
         for event in events:
             live(event)
             rows, before = live.writer.take(), state
-            state = f"[{live.doing} {live.received} {live.plan_touched} {live.writer.agents}]"
+            state = f"[{live.view.doing} {live.received} {live.plan_touched} {live.writer.agents}]"
             shown += "".join(f"{row}\n" for row in (*rows, *[state] * (state != before)))
         while (entry := live.details.next()) is not None:
             shown += "\n".join(line.plain for line in entry.lines()) + "\n"
