@@ -28,7 +28,9 @@ from agent_cli.core.events import (
     PromptRead,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
     RoundStarted,
+    SessionNamed,
     SubagentEvent,
     TextDelta,
     ThinkingDelta,
@@ -59,7 +61,7 @@ Kind = (
     | NoteChange
     | Literal[
         "", "text", "thinking", "piece", "first", "restarted", "message", "answer", "usage", "plan", "continued",
-        "retry", "hook started", "begun", "round", "reading", "paused", "resumed", "ended",
+        "retry", "hook started", "begun", "round", "reading", "paused", "resumed", "ended", "rewound", "named",
     ]
 )  # fmt: skip
 _KINDS: dict[type, Kind] = {
@@ -72,6 +74,7 @@ _KINDS: dict[type, Kind] = {
     Compacted: "compacted", Uncompacted: "uncompacted", Pinned: "pinned", HookStarted: "hook started",
     HookFinished: "hook", TurnStarted: "begun", RoundStarted: "round", PromptRead: "reading", TurnPaused: "paused",
     TurnResumed: "resumed", TurnFinished: "ended",
+    Rewound: "rewound", SessionNamed: "named",
 }  # fmt: skip
 _OF_CALLS = frozenset(("requested", "asked", "decided", "started", "output", "answered", "finished"))
 _PIECES = frozenset(("text", "thinking", "piece"))
@@ -266,7 +269,7 @@ class LiveView(SessionView):
     def _forget(self) -> None:
         """Drop what is known of the turns before this one."""
         self.entries, self.turns = self.entries[-1:], self.turns[-1:]
-        self.ends, self.begun = [], []
+        self.ends, self.begun, self._texts = [], [], []
         self._open = {call_id: call for call_id, call in self._open.items() if call.result is None}
 
     def _nest(self, agent: str, task: CallView) -> LiveView:
