@@ -18,6 +18,7 @@ from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
+    TextDelta,
     ToolFinished,
     TurnFinished,
 )
@@ -119,10 +120,16 @@ class EventRenderer:
         self.view = LiveView()
 
     def __call__(self, event: Event) -> None:
-        self._draw(self.view.follow(event))
+        if isinstance(event, TextDelta):  # there are many, and nothing here depends on what the view makes of them
+            self._out.answer(event.text)
+        else:
+            self._draw(self.view.follow(event))
 
     def _draw(self, change: ViewChange) -> None:
-        """Write what an event changed."""
+        """Write what an event changed. Pieces of an answer are many, so they come first."""
+        if change.kind == "text" and change.view is self.view:
+            self._out.answer(change.event.text)
+            return
         if (task := change.task) is not None:
             self._nested(self._subagent_label(task), task, change)
             return
@@ -131,8 +138,6 @@ class EventRenderer:
             return
         event = change.event
         match change.kind:
-            case "text":
-                self._out.answer(event.text)
             case "thinking":
                 self._out.think(event.text)
             case "restarted":

@@ -146,7 +146,8 @@ class Transcript(EventRenderer):
 
     def __call__(self, event: Event) -> None:
         change = self.view.follow(event)
-        self.details.show(change)
+        if change.kind != "text":
+            self.details.show(change)
         if change.view is self.view:
             match change.kind:
                 case "plan":
