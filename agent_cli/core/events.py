@@ -468,6 +468,10 @@ UNLOGGED = (
     TextDelta, ThinkingDelta, ThinkingSigned, CallStarted, ArgumentsDelta, PromptRead, FirstChunk, AnswerRestarted,
     ToolProgress, Compacting, HookStarted, ModelRetry,
 )  # fmt: skip
+# After these, no more of an answer that was begun will come.
+ENDS_ANSWER = (AnswerRestarted, MessageAdded, TurnFinished)
+# After these, the log is synced: what follows may have effects, or nothing follows. After messages of the user, too.
+SYNCED = (Checkpoint, ToolStarted, TurnFinished)
 
 
 def events_by_tag(names: str) -> dict[str, Any]:
