@@ -12,25 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.core.events import (
-    ArgumentsDelta,
-    CallStarted,
-    Checkpoint,
-    Event,
-    FirstChunk,
-    MessageAdded,
-    PromptRead,
-    RoundStarted,
-    SubagentEvent,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingSigned,
-    ToolFinished,
-    TurnFinished,
-    TurnStarted,
-    UsageAdded,
-    unwrap,
-)
+from agent_cli.core.events import KINDS, PIECES, Event, SubagentEvent, ToolFinished, unwrap
 from agent_cli.core.hooks import should_display
 from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult
 from agent_cli.core.run_environment import OutputError
@@ -45,9 +27,8 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.session import live  # an answer without calls needs none
 
-_PIECES = frozenset((TextDelta, ThinkingDelta, ThinkingSigned, CallStarted, ArgumentsDelta))
-# Events of an answer without calls, which change nothing that is printed.
-_QUIET = frozenset((TurnStarted, RoundStarted, PromptRead, FirstChunk, UsageAdded, Checkpoint, TurnFinished))
+# What an answer without calls consists of, which changes nothing that is printed.
+_QUIET = frozenset(("begun", "round", "reading", "first", "usage", "ended"))
 
 
 def echo(text: str) -> None:
@@ -152,15 +133,14 @@ class RunListener:
     ) -> None:
         self.view = view
         self._shows = shows
-        self._unseen = (frozenset() if pieces else _PIECES) | (_QUIET if view is None else frozenset())
+        self._unseen = (frozenset() if pieces else PIECES) | (_QUIET if view is None else frozenset())
 
     def __call__(self, event: Event) -> None:
-        if (kind := type(event)) in self._unseen:
-            return
-        if kind is SubagentEvent and type(unwrap(event)) in self._unseen:
+        kind = KINDS.get(type(event), "")
+        if kind in self._unseen or (type(event) is SubagentEvent and KINDS.get(type(unwrap(event))) in self._unseen):
             return
         if self.view is None:
-            if kind is MessageAdded:
+            if not kind and type(event) is not SubagentEvent:
                 return
             self.view = live.LiveView()
         change = self.view.follow(event)

@@ -5,79 +5,20 @@ A front end passes each event to `LiveView.follow` and draws what has changed. O
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
-from agent_cli.core.events import (
-    AnswerRestarted,
-    ApprovalRequested,
-    ApprovalResolved,
-    ArgumentsDelta,
-    CallStarted,
-    Compacted,
-    Compacting,
-    Event,
-    FirstChunk,
-    HookFinished,
-    HookStarted,
-    MessageAdded,
-    ModelRetry,
-    Noted,
-    Pinned,
-    PlanChanged,
-    PlanContinued,
-    PromptRead,
-    QuestionAnswered,
-    QuestionAsked,
-    Rewound,
-    RoundStarted,
-    SessionNamed,
-    SubagentEvent,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingSigned,
-    ToolFinished,
-    ToolProgress,
-    ToolRequested,
-    ToolStarted,
-    TurnFinished,
-    TurnPaused,
-    TurnResumed,
-    TurnStarted,
-    Uncompacted,
-    UsageAdded,
-    Warned,
-)
+from agent_cli.core.events import KINDS, PIECES, Event, FirstChunk, HookFinished, Kind, MessageAdded, SubagentEvent
 from agent_cli.core.hooks import hook_line
-from agent_cli.core.messages import AssistantMessage, ToolMessage
+from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.session.view import CallView, MessageView, SessionView, TurnView
 from agent_tools.text import short_count, shorten
 
-CallChange = Literal["requested", "asked", "decided", "started", "output", "answered", "finished"]
-NoteChange = Literal["warning", "notice", "compacting", "compacted", "uncompacted", "pinned", "hook"]
-Kind = (
-    CallChange
-    | NoteChange
-    | Literal[
-        "", "text", "thinking", "piece", "first", "restarted", "message", "answer", "usage", "plan", "continued",
-        "retry", "hook started", "begun", "round", "reading", "paused", "resumed", "ended", "rewound", "named",
-    ]
-)  # fmt: skip
-_KINDS: dict[type, Kind] = {
-    TextDelta: "text", ThinkingDelta: "thinking",
-    ThinkingSigned: "piece", CallStarted: "piece", ArgumentsDelta: "piece",
-    FirstChunk: "first", AnswerRestarted: "restarted", ToolRequested: "requested", ApprovalRequested: "asked",
-    QuestionAsked: "asked", ApprovalResolved: "decided", QuestionAnswered: "decided", ToolStarted: "started",
-    ToolProgress: "output", ToolFinished: "finished", UsageAdded: "usage", PlanChanged: "plan",
-    PlanContinued: "continued", ModelRetry: "retry", Warned: "warning", Noted: "notice", Compacting: "compacting",
-    Compacted: "compacted", Uncompacted: "uncompacted", Pinned: "pinned", HookStarted: "hook started",
-    HookFinished: "hook", TurnStarted: "begun", RoundStarted: "round", PromptRead: "reading", TurnPaused: "paused",
-    TurnResumed: "resumed", TurnFinished: "ended",
-    Rewound: "rewound", SessionNamed: "named",
-}  # fmt: skip
 _OF_CALLS = frozenset(("requested", "asked", "decided", "started", "output", "answered", "finished"))
-_PIECES = frozenset(("text", "thinking", "piece"))
+_BY_MESSAGE: dict[type, Kind] = {UserMessage: "message", AssistantMessage: "answer", ToolMessage: "answered"}
+# Changes that the views of all conversations around the one that they are of take note of.
+_OF_ALL = frozenset((*PIECES, "requested", "usage", "hook", "asked", "answered"))
 # Changes of which the recorded view knows nothing.
 _PASSING = frozenset(("first", "restarted", "output", "retry", "compacting", "hook started", "reading", "continued"))
 _DOING = {
@@ -179,12 +120,12 @@ class LiveView(SessionView):
         return self._change_made
 
     def apply(self, event: Event, time: str = "") -> CallView | None:
-        kind = _KINDS.get(type(event), "")
-        if kind in _PIECES:
+        kind = KINDS.get(type(event), "")
+        if kind in PIECES:
             self._add_piece(kind, event)
             return None
         if isinstance(event, MessageAdded):
-            kind = _of_message(event)
+            kind = _BY_MESSAGE[type(event.message)]
         elif kind == "begun" and not self.turns:
             self.turns.append(TurnView("", time, 0))  # its message is in an earlier process
         call: CallView | None = None
@@ -202,7 +143,8 @@ class LiveView(SessionView):
             if kind in ("message", "answer"):
                 change.message = next(entry for entry in reversed(self.entries) if isinstance(entry, MessageView))
             self._follow_own(change, event)
-        self._follow_every(change)
+        if change.kind in _OF_ALL:
+            self._follow_every(change)
         self._change_made = change
         return call
 
@@ -244,6 +186,7 @@ class LiveView(SessionView):
                 self.doing = self._before_hook
             case "begun" | "ended":
                 self.turn_usage, self.streamed = Usage(), 0
+                self.running.clear()
                 if change.kind == "begun" and self.task is None and (turn := self.turn) and not turn.resumed:
                     self._forget()
 
@@ -276,9 +219,3 @@ class LiveView(SessionView):
         nested = type(self)(agent)
         nested.task, nested.above = task, self
         return nested
-
-
-def _of_message(event: MessageAdded) -> Kind:
-    if isinstance(event.message, ToolMessage):
-        return "answered"
-    return "answer" if isinstance(event.message, AssistantMessage) else "message"

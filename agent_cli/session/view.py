@@ -261,8 +261,7 @@ class SessionView:
 
     def apply(self, event: Event, time: str = "") -> CallView | None:
         """Take the next event; return the call that it is about, if any. time: of its record."""
-        idle = self.turn is None or not self.turn.running
-        if isinstance(event, HookFinished) and idle and event.event in _BEFORE_MESSAGE:
+        if isinstance(event, HookFinished) and event.event in _BEFORE_MESSAGE and self._is_idle():
             self._early.append(event)
             return None
         match event:
@@ -293,6 +292,9 @@ class SessionView:
                 self._apply_of_session(event, time)
         self._of_turn(event, "")
         return None
+
+    def _is_idle(self) -> bool:
+        return self.turn is None or not self.turn.running
 
     def _apply_of_session(self, event: Event, time: str) -> None:
         match event:
