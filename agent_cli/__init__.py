@@ -8,7 +8,7 @@ from agent_cli.core.version import __version__ as __version__
 # The stable names, each with its module.
 _PLACES = {
     "AgentSession": "agent_cli.sdk", "open_agent": "agent_cli.sdk",
-    "Result": "agent_cli.embedding",
+    "Config": "agent_cli.config.config", "Result": "agent_cli.embedding",
     "SessionInUseError": "agent_cli.runtime.session", "UsageError": "agent_cli.core.run_environment",
     "Approve": "agent_cli.core.decisions", "Defer": "agent_cli.core.decisions",
     "EditedCall": "agent_cli.core.decisions",
@@ -30,15 +30,16 @@ _PLACES = {
 }  # fmt: skip
 TYPE_CHECKING = False  # importing typing takes longer than this whole module
 __all__ = (
-    "AgentSession", "AnswerRestarted", "ApprovalRequested", "ApprovalResolved", "Approve", "Compacted", "Defer",
-    "Denial", "Diagnostics", "EditedCall", "Effect", "Event", "MessageAdded", "PlanChanged", "Progress",
+    "AgentSession", "AnswerRestarted", "ApprovalRequested", "ApprovalResolved", "Approve", "Compacted", "Config",
+    "Defer", "Denial", "Diagnostics", "EditedCall", "Effect", "Event", "MessageAdded", "PlanChanged", "Progress",
     "QuestionAnswered", "QuestionAsked", "QuestionReply", "Reject", "Result", "SessionInUseError", "SubagentEvent",
-    "TextDelta", "ThinkingDelta", "Tool", "ToolContext", "ToolError", "ToolFinished", "ToolProgress",
-    "ToolRequested", "ToolResult", "ToolStarted", "TurnFinished", "TurnStarted", "Usage", "UsageAdded", "UsageError",
-    "Value", "Warned", "open_agent", "to_json", "tool",
+    "TextDelta", "ThinkingDelta", "Tool", "ToolContext", "ToolError", "ToolFinished", "ToolProgress", "ToolRequested",
+    "ToolResult", "ToolStarted", "TurnFinished", "TurnStarted", "Usage", "UsageAdded", "UsageError", "Value",
+    "Warned", "open_agent", "to_json", "tool",
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from agent_cli.config.config import Config
     from agent_cli.core.decisions import Approve, Defer, EditedCall, QuestionReply, Reject
     from agent_cli.core.events import (
         AnswerRestarted,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
 from agent_cli.config.config import Config
-from agent_cli.config.parsing import nearest_key_hint
+from agent_cli.config.removed import REMOVED
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import Mode
@@ -45,7 +45,7 @@ from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
 from agent_tools.base import ToolError
 from agent_tools.record import hints_of
-from agent_tools.text import counted, utc_stamp
+from agent_tools.text import counted, nearest_key_hint, utc_stamp
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
@@ -88,8 +88,6 @@ def open_agent(
 
     Raises UsageError.
     """
-    if approve not in ("deny", "suspend") and not callable(approve):
-        raise UsageError(f'approve: expected a function, "deny" or "suspend", not {approve!r}.')
     if fork and not resume:
         raise UsageError("fork: name the session to copy with resume.")
     if isinstance(settings, Mapping):
@@ -103,11 +101,9 @@ def open_agent(
         schema=parameter_json(schema, "schema") if schema is not None else None,
         overrides={} if save else {"save_sessions": False},
         bare=bare,
-        on_ask="deny" if approve == "deny" else "suspend",
         called=_CALLED,
     )
-    embedded = Embedded(read_tools(tools), read_hooks(hooks or {}), answers=answer is not None)
-    return AgentSession(config, find_environment(os.environ, cwd), Callbacks(approve, answer), embedded)
+    return AgentSession.open(config, cwd, approve, tools, hooks, answer=answer)
 
 
 def _given_settings(
@@ -123,18 +119,39 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     """Raise UsageError for an unknown setting, of which the command line would only warn."""
     known = hints_of(Settings)
     for key in settings:
-        if key not in known:
+        if key not in known and key not in REMOVED:
             raise UsageError(f"settings: {key}: unknown setting{nearest_key_hint(key, list(known))}")
 
 
 class AgentSession:
-    """A conversation with the agent, created by `open_agent`; a context manager that closes itself.
+    """A conversation with the agent, created by `open_agent` or `open`; a context manager that closes itself.
 
     One turn runs at a time, on any thread; any other thread may `interrupt` it.
 
     warnings: notices about settings and session, in sentences.
     result: result of the latest turn; None while one runs.
     """
+
+    @classmethod
+    def open(
+        cls,
+        config: Config,
+        cwd: str | os.PathLike[str] | None = None,
+        approve: ApproveFunction | Literal["deny", "suspend"] = "deny",
+        tools: Iterable[AnyTool] = (),
+        hooks: HookFunctions | None = None,
+        *,
+        answer: AnswerFunction | None = None,
+    ) -> AgentSession:
+        """Open the session that a configuration describes; the other parameters are those of `open_agent`.
+
+        `approve` decides about calls, whatever `Config.on_ask` says. Raises UsageError.
+        """
+        if approve not in ("deny", "suspend") and not callable(approve):
+            raise UsageError(f'approve: expected a function, "deny" or "suspend", not {approve!r}.')
+        config = config.replace(on_ask="deny" if approve == "deny" else "suspend")
+        embedded = Embedded(read_tools(tools), read_hooks(hooks or {}), answers=answer is not None)
+        return cls(config, find_environment(os.environ, cwd), Callbacks(approve, answer), embedded)
 
     def __init__(self, config: Config, run_env: RunEnvironment, callbacks: Callbacks, embedded: Embedded) -> None:
         self._config, self._run_env, self._callbacks, self._embedded = config, run_env, callbacks, embedded

@@ -17,8 +17,8 @@ from agent_cli.cli.app import build_command_tree, load_command
 from agent_cli.cli.commands.review import FINDINGS_EXIT_CODE
 from agent_cli.cli.help import GROUPS, _explain, _names
 from agent_cli.config import reference
-from agent_cli.core.hooks import events_table
 from agent_cli.headless import output
+from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.permissions.programs import git_reads, reads
 from agent_cli.permissions.programs.row import Row
 from agent_cli.permissions.programs.table import ROWS
@@ -242,6 +242,21 @@ def _notes(row: Row) -> str:
 def commands_list_block() -> str:
     """Return the first words that are commands, as a paragraph."""
     return "\n".join(wrap(code(*command_names()), WIDTH, break_on_hyphens=False)) + "\n"
+
+
+def events_table() -> str:
+    """Return the table of hook events."""
+    lines = [
+        "| event | when | matcher | its own fields on standard input | what it can do |",
+        "|---|---|---|---|---|",
+    ]
+    for row in HOOK_EVENTS.values():
+        matcher = code(*row.subjects) or row.matched.removesuffix("_name").replace("_", " ")
+        can = [words for words, _ in row.verdicts.values()]
+        can += ["change the input"] * row.changes_input + ["change the result"] * row.changes_output
+        can += ["add context"] * row.adds_context + ["set variables"] * row.sets_variables
+        lines.append(f"| `{row.name}` | {row.when} | {matcher} | {code(*row.fields, between=' ')} | {', '.join(can)} |")
+    return "\n".join(lines) + "\n"
 
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {

@@ -66,7 +66,7 @@ cat-file -p | stash show -p | 1.5 seconds
 format-patch | denied | ask
 http.*.extraheader | github.token | git remote -v
 grep -r | not checked
-snapshots | index, HEAD | refs | undo.days
+snapshots | index, HEAD | refs | 14 days
 /commit | hooks | signing | submodules
 while git reads it | not promised|stays
 openat2 | descriptors | LS | undo

@@ -21,9 +21,9 @@ from agent_cli.config.policy import read_policy
 from agent_cli.config.reference import setting_fields
 from agent_cli.core import events
 from agent_cli.core.decisions import Level
-from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.rules import read_rule
 from agent_cli.headless import output
+from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.permissions.policy import Policy
 from agent_cli.permissions.programs import git_reads, reads
 from agent_cli.permissions.programs.table import ROWS

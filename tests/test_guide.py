@@ -66,22 +66,26 @@ ADDED = {
         ),
     },
     "a hook event": {
-        "agent_cli/core/hooks.py": (r'"Notification",\n(?=\])', '    "PlanUpdate",\n'),
-        " agent_cli/core/hooks.py": (
-            r"(?s)_ROWS = \(\n.*?\n(?=\)\nHOOK_EVENTS)",
-            '    HookEventRow("PlanUpdate", "the plan changed", {"plan": ["Read it."]}),\n',
+        "agent_cli/hooks/events.py": (
+            r"\n(?=\ndef runs_before_message)",
+            '\n@hook_event("PlanUpdate", "the plan changed", ["Read it."])\n'
+            "def plan_update(steps: list[str]) -> dict[str, Any]:\n"
+            '    return {"plan": steps}\n\n',
         ),
         "agent_cli/engine/execute.py": (
+            r"    from agent_cli.engine import hook_points, subagents\n",
+            "    from agent_cli.hooks import events as hook_events\n",
+        ),
+        " agent_cli/engine/execute.py": (
             r"        yield PlanChanged\(context.plan\)\n",
             '        if turn.deps.hooks.wants("PlanUpdate"):\n'
-            "            data = {**hook_points.base_payload(turn.deps, turn), "
-            '"plan": [step.content for step in context.plan]}\n'
-            '            yield from turn.deps.hooks.run("PlanUpdate", data, context.cancel)\n',
+            "            steps = [step.content for step in context.plan]\n"
+            "            yield from hook_points.fire(turn, hook_events.plan_update(steps))\n",
         ),
     },
     "a setting": {
         "agent_cli/config/schema.py": (
-            r"    after_turn_tries: .*\n",
+            r"(?=    after_turn: )",
             '    farewell: Annotated[str, "what `agent ping` says"] = "pong"\n',
         ),
     },

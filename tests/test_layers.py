@@ -15,36 +15,34 @@ from tests.support.program_files import MODULES, nodes, tree
 # those in functions and for type checking too.
 MAY_IMPORT: dict[str, str] = {
     "core": "",
-    "config": "core",
+    "hooks": "core",
+    "config": "core hooks",
     "providers": "core",
-    "session": "core",
+    "session": "core hooks",
     "memory": "core config",
     "permissions": "core memory",
-    "plugins": "core config",
+    "plugins": "core hooks config",
     "checkpoints": "core permissions",
-    "engine": "core config permissions providers",
-    "hooks": "core config providers engine",
-    "extensions": "core config permissions plugins providers engine hooks",
+    "engine": "core hooks config permissions providers",
+    "extensions": "core hooks config permissions plugins providers engine",
     "mcp": "core config",
     "git": "core config permissions checkpoints providers engine session",
     "runtime": "core config providers session memory permissions plugins checkpoints engine hooks extensions mcp",
-    "headless": "core session engine runtime",
+    "headless": "core hooks session engine runtime",
     "host": "core config session permissions engine hooks extensions mcp runtime headless providers",
     "reports": "core session checkpoints engine",
     "evaluation": "core config session runtime headless",
     "batch": "core config session permissions runtime headless evaluation",
-    "embedding": "core hooks extensions runtime headless",
+    "embedding": "core hooks extensions runtime",
     "doctor": "core config providers session memory plugins checkpoints extensions mcp runtime headless",
-    "terminal": "core config providers session memory plugins checkpoints engine extensions git runtime doctor",
+    "terminal": "core hooks config providers session memory plugins checkpoints engine extensions git runtime doctor",
     "acp": "core config session engine runtime terminal",
     "server": "core config providers session checkpoints git runtime headless",
-    "cli": "core config providers session memory permissions plugins checkpoints engine extensions mcp git runtime "
-    "headless host reports evaluation batch terminal doctor acp server",
+    "cli": "core hooks config providers session memory permissions plugins checkpoints engine extensions mcp git "
+    "runtime headless host reports evaluation batch terminal doctor acp server",
 }
 # What goes upwards all the same, each with its reason.
-UPWARDS = {
-    ("agent_cli.runtime.pending", "agent_cli.headless.pending"): "the hook Notification says what a result says",
-}
+UPWARDS = {}
 # The doors: which file may import a heavy library, at any place in it.
 _TERMINAL = "agent_cli/terminal"
 DOORS = {
@@ -107,12 +105,12 @@ DOORS = {
 # Lines of each package, its tables included. A change may raise one, with the reason in its message.
 BUDGETS = {
     "agent_cli/acp": 2020, "agent_cli/batch": 1600, "agent_cli/checkpoints": 3000, "agent_cli/cli": 7100,
-    "agent_cli/config": 2850, "agent_cli/core": 2800, "agent_cli/doctor": 750, "agent_cli/embedding": 250,
-    "agent_cli/engine": 9250, "agent_cli/evaluation": 1100, "agent_cli/extensions": 1950, "agent_cli/git": 1200,
-    "agent_cli/headless": 2150, "agent_cli/hooks": 1350, "agent_cli/host": 1750, "agent_cli/mcp": 4600,
+    "agent_cli/config": 2500, "agent_cli/core": 2350, "agent_cli/doctor": 750, "agent_cli/embedding": 250,
+    "agent_cli/engine": 9100, "agent_cli/evaluation": 1100, "agent_cli/extensions": 1950, "agent_cli/git": 1200,
+    "agent_cli/headless": 2050, "agent_cli/hooks": 2300, "agent_cli/host": 1750, "agent_cli/mcp": 4600,
     "agent_cli/memory": 650, "agent_cli/permissions": 12250, "agent_cli/plugins": 1100, "agent_cli/providers": 7900,
-    "agent_cli/reports": 1250, "agent_cli/runtime": 5150, "agent_cli/server": 3500, "agent_cli/session": 5150,
-    "agent_cli/terminal": 13450, "agent_cli/*.py": 700, "tools/agent_tools/diagnostics": 1450,
+    "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4050, "agent_cli/session": 5700,
+    "agent_cli/terminal": 13400, "agent_cli/*.py": 750, "tools/agent_tools/diagnostics": 1450,
     "tools/agent_tools/documents": 1200, "tools/agent_tools/edit": 2350, "tools/agent_tools/fs": 2250,
     "tools/agent_tools/net": 1600, "tools/agent_tools/process": 950, "tools/agent_tools/sandbox": 5350,
     "tools/agent_tools/search": 1100, "tools/agent_tools/shell": 2600, "tools/agent_tools/web": 850,
@@ -290,7 +288,7 @@ def test_the_view_folds_the_events_and_the_front_ends_do_not() -> None:
             names = {n.id for n in ast.walk(asked) if isinstance(n, ast.Name)} if asked is not None else set()
             found.setdefault(module, set()).update(names & kinds)
     folds = {module for module, names in found.items() if len(names) >= 4}
-    assert folds == {"agent_cli.session.view", "agent_cli.session.state", "agent_cli.server.worker"}
+    assert folds == {"agent_cli.session.view", "agent_cli.session.state"}
 
 
 def test_no_two_classes_and_no_two_public_functions_share_a_name() -> None:

@@ -15,8 +15,8 @@ from agent_cli.acp.command_output import MAX_SHOWN_CHARS, OutputDisplay, TextOut
 from agent_cli.core.events import Event, TextDelta, ThinkingDelta
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, was_cut
 from agent_cli.core.results import Failed, Failure, LimitReached, TurnResult, Usage
-from agent_cli.session.live import LiveView
-from agent_cli.session.view import CallView
+from agent_cli.session.live import LiveSession
+from agent_cli.session.view_entries import CallView
 from agent_tools.edit.diff import parse_hunks
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
@@ -150,7 +150,7 @@ class SessionUpdates:
         self._root, self._cwd, self._window = root, cwd, window
         self._text = TextOutput()
         self._commands = commands or self._text
-        self.view = LiveView()
+        self.view = LiveSession()
 
     def __call__(self, event: Event) -> None:
         """Send the updates for an event."""

@@ -23,7 +23,7 @@ from agent_cli.cli import SHARED, command_help, command_names, commands, complet
 from agent_cli.cli.help import examples, one_of, use_help_layout
 from agent_cli.cli.hints import option_hint
 from agent_cli.cli.option_parser import normalize_argv
-from agent_cli.cli.run_options import FORMATS, RunOptions, flags, session_config
+from agent_cli.cli.run_options import FORMATS, HOST, RunOptions, flags, session_config
 from agent_cli.core.run_environment import OutputError
 from agent_cli.core.version import __version__
 from agent_tools.lazy import lazy_imports
@@ -88,6 +88,7 @@ def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
         help=f"{text[:1].upper()}{text[1:]}",
         rich_help_panel=flag.panel if headed else None,
         metavar=flag.metavar or None,
+        hidden=headed and flag.panel == HOST,
         callback=check_choice(flag.choices, flag.aliases) if flag.choices else None,
         autocompletion=completion.one_of_choices(flag.choices) if flag.choices else completion.VALUES.get(name),
     )
@@ -215,6 +216,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
     epilog=(
+        "Further options, for programs that run agent: docs/options.md.\n\n"
         "Exit codes of -p:\n"
         "0 done or degraded, 1 failed, 2 usage or settings, 3 waiting for you, 4 stopped by a limit, 5 denied, "
         "75 worth trying again, 130 interrupted.\n\n"

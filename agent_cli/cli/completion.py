@@ -15,7 +15,8 @@ from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
     from agent_cli.config import config, schema
-    from agent_cli.core import hooks, rules, run_environment
+    from agent_cli.core import rules, run_environment
+    from agent_cli.hooks import events as hook_events
     from agent_cli.mcp import config as mcp_config
     from agent_cli.providers import catalog, offers, registry
     from agent_cli.runtime import environment, models
@@ -89,7 +90,7 @@ def complete_tools(incomplete: str) -> list[Candidate]:
 
 def complete_events(incomplete: str) -> list[Candidate]:
     """Return the names of hook events."""
-    return [name for name in hooks.HOOK_EVENTS if name.startswith(incomplete)]
+    return [name for name in hook_events.HOOK_EVENTS if name.startswith(incomplete)]
 
 
 def complete_servers(incomplete: str) -> list[Candidate]:

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import Any
 
-from agent_cli.cli.run_options import HOST
-
 _MAX_WIDTH = 100
 # Below this width the explanation of an option gets a line of its own.
 _MIN_TWO_COLUMN_WIDTH = 60
@@ -70,13 +68,10 @@ def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str
         panels.setdefault(option.rich_help_panel or "", []).append((_names(option), _explain(option, ctx)))
     yield from _commands(command, ctx)
     general = panels.pop("", [])
-    for_programs = panels.pop(HOST, [])
     for name, rows in panels.items():
         yield f"{name}:", rows
     if general:
         yield "Other options:" if panels else "Options:", general
-    if for_programs:
-        yield f"{HOST}:", for_programs
 
 
 def _commands(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -10,7 +10,7 @@ from typing import Any
 from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.config.schema import Settings
-from agent_cli.core.decisions import Approver, Asker, Defer, defer, is_approval
+from agent_cli.core.decisions import Approver, Asker, Defer, answer_unattended, defer, deny, is_approval
 from agent_cli.core.events import Event
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.results import Usage
@@ -24,8 +24,6 @@ from agent_cli.headless.run import (
     HeadlessOptions,
     HeadlessUsageError,
     RunReport,
-    answer_unattended,
-    deny,
     run_headless,
 )
 from agent_cli.runtime.agent import Agent
@@ -306,8 +304,6 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         fail_on_denied=options.fail_on_denied,
         fail_on_degraded=options.fail_on_degraded,
         fail_on_unfinished=options.fail_on_unfinished,
-        stdin_limit=settings.stdin_limit,
-        stdin_wait=settings.stdin_wait,
         in_copy=options.patch is not None,
     )
 

@@ -98,24 +98,24 @@ class RunOptions(Value):
     ] = ()  # fmt: skip
     thinking: Annotated[
         str | None,
-        _flag("--thinking", MODEL, "Whether the model thinks.", choices=("adaptive", "enabled", "disabled"),
+        _flag("--thinking", HOST, "Whether the model thinks.", choices=("adaptive", "enabled", "disabled"),
               metavar="KIND"),
     ] = None  # fmt: skip
     max_thinking_tokens: Annotated[
-        int | None, _flag("--max-thinking-tokens", MODEL, "Thinking budget in tokens; 0: none.", metavar="N")
+        int | None, _flag("--max-thinking-tokens", HOST, "Thinking budget in tokens; 0: none.", metavar="N")
     ] = None
     thinking_display: Annotated[
         str | None,
-        _flag("--thinking-display", MODEL, "What to ask of hidden reasoning.", choices=("summarized", "omitted"),
+        _flag("--thinking-display", HOST, "What to ask of hidden reasoning.", choices=("summarized", "omitted"),
               metavar="KIND"),
     ] = None  # fmt: skip
     betas: Annotated[
         tuple[str, ...],
-        _flag("--betas", MODEL, "Beta features to request from Anthropic's API.", setting="betas", metavar="NAMES"),
+        _flag("--betas", HOST, "Beta features to request from Anthropic's API.", setting="betas", metavar="NAMES"),
     ] = ()
     task_budget: Annotated[
         int | None,
-        _flag("--task-budget", MODEL, "Token budget that Claude sees, to pace itself.", setting="task_budget",
+        _flag("--task-budget", HOST, "Token budget that Claude sees, to pace itself.", setting="task_budget",
               metavar="TOKENS"),
     ] = None  # fmt: skip
 
@@ -168,7 +168,7 @@ class RunOptions(Value):
     ] = "text"
     input_format: Annotated[
         str,
-        _flag("--input-format", OUTPUT, "Format of the input, with -p.", choices=("text", "stream-json"),
+        _flag("--input-format", HOST, "Format of the input, with -p.", choices=("text", "stream-json"),
               metavar="FORMAT"),
     ] = "text"  # fmt: skip
     json_schema: Annotated[
@@ -176,10 +176,10 @@ class RunOptions(Value):
         _flag("--json-schema", OUTPUT, "Require an answer that matches this JSON schema.", metavar="FILE|JSON"),
     ] = None
     include_partial_messages: Annotated[
-        bool, _flag("--include-partial-messages", OUTPUT, "With stream-json: print parts of the answer as they arrive.")
+        bool, _flag("--include-partial-messages", HOST, "With stream-json: print parts of the answer as they arrive.")
     ] = False
     include_hook_events: Annotated[
-        bool, _flag("--include-hook-events", OUTPUT, "With stream-json: print each hook as it starts and ends.")
+        bool, _flag("--include-hook-events", HOST, "With stream-json: print each hook as it starts and ends.")
     ] = False
     output_last_message: Annotated[
         str | None,
@@ -192,11 +192,11 @@ class RunOptions(Value):
     ] = False
     debug_filter: Annotated[
         str | None,
-        _flag("--debug-filter", OUTPUT, "What --debug writes: api, hooks, tools; !api all but that.", metavar="LIST"),
+        _flag("--debug-filter", HOST, "What --debug writes: api, hooks, tools; !api all but that.", metavar="LIST"),
     ] = None
     debug_file: Annotated[str | None, _flag("--debug-file", OUTPUT, "The file for --debug.", metavar="FILE")] = None
     debug_to_stderr: Annotated[
-        bool, _flag("--debug-to-stderr", OUTPUT, "Print what --debug writes to standard error.")
+        bool, _flag("--debug-to-stderr", HOST, "Print what --debug writes to standard error.")
     ] = False
     report: Annotated[
         tuple[str, ...],
@@ -245,12 +245,12 @@ class RunOptions(Value):
     ] = ()
     setting_sources: Annotated[
         str | None,
-        _flag("--setting-sources", CONTEXT,
+        _flag("--setting-sources", HOST,
               "Read only these: user, project, local. With project, this run trusts the project.", metavar="NAMES"),
     ] = None  # fmt: skip
     managed_settings: Annotated[
         str | None,
-        _flag("--managed-settings", CONTEXT, "Settings above all others, from a program that runs agent.",
+        _flag("--managed-settings", HOST, "Settings above all others, from a program that runs agent.",
               metavar="JSON"),
     ] = None  # fmt: skip
     profile: Annotated[
@@ -272,23 +272,23 @@ class RunOptions(Value):
               metavar="TEXT"),
     ] = None  # fmt: skip
     system_prompt_file: Annotated[
-        str | None, _flag("--system-prompt-file", CONTEXT, "Replace the system prompt with a file.", metavar="FILE")
+        str | None, _flag("--system-prompt-file", HOST, "Replace the system prompt with a file.", metavar="FILE")
     ] = None
     append_system_prompt_file: Annotated[
-        str | None, _flag("--append-system-prompt-file", CONTEXT, "Add a file to the system prompt.", metavar="FILE")
+        str | None, _flag("--append-system-prompt-file", HOST, "Add a file to the system prompt.", metavar="FILE")
     ] = None
     agent: Annotated[
         str | None, _flag("--agent", CONTEXT, "Work as this agent: its prompt, tools and model.", metavar="NAME")
     ] = None
-    agents: Annotated[
-        str | None, _flag("--agents", CONTEXT, "Add sub-agents, as JSON by name.", metavar="FILE|JSON")
-    ] = None
+    agents: Annotated[str | None, _flag("--agents", HOST, "Add sub-agents, as JSON by name.", metavar="FILE|JSON")] = (
+        None
+    )
     plugin_dir: Annotated[
         tuple[str, ...], _flag("--plugin-dir", CONTEXT, "Load a plugin from a folder or zip.", metavar="DIR")
     ] = ()
     plugin_dir_no_mcp: Annotated[
         tuple[str, ...],
-        _flag("--plugin-dir-no-mcp", CONTEXT, "Load a plugin without its MCP servers.", metavar="DIR"),
+        _flag("--plugin-dir-no-mcp", HOST, "Load a plugin without its MCP servers.", metavar="DIR"),
     ] = ()
     mcp_config: Annotated[
         tuple[str, ...],
@@ -358,7 +358,7 @@ _CALLED = {
     "managed": "--managed-settings", "sources": "--setting-sources", "servers": "--mcp-config",
     "plugins": "--plugin-dir", "agent": "--agent", "agents": "--agents", "debug": "--debug",
     "mode": "--permission-mode", "allow_bypass": "--allow-dangerously-skip-permissions", "trust": "--trust",
-    "profile": "--profile",
+    "profile": "--profile", "record": "--record", "model": "--model", "images": "--image",
 }  # fmt: skip
 # Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")

@@ -18,18 +18,19 @@ from agent_cli.config.parsing import (
     as_ignored,
     decode_json,
     key_locations,
-    nearest_key_hint,
 )
+from agent_cli.config.removed import REMOVED
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
 from agent_cli.core.redact import shown_variable
 from agent_cli.core.rules import FOREIGN_TOOLS, KNOWN_TOOLS, RuleError, read_rule
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import hints_of
-from agent_tools.text import shorten
+from agent_tools.text import nearest_key_hint, shorten
 
 with lazy_imports():
-    from agent_cli.config import claude_keys, hooks, rule_lists
+    from agent_cli.config import claude_keys, rule_lists
+    from agent_cli.hooks import reader as hook_reader
 
 _LISTS = ("deny", "ask", "allow")
 # The other keys of permissions in Claude Code's settings.
@@ -143,7 +144,7 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     if isinstance(table.get("hooks"), dict):
         add_hooks(layers, {"hooks": table.pop("hooks")}, base / "settings" / source, "user", where)
     hints = hints_of(Settings)
-    found = claude_keys.translate(table, hints.__contains__)
+    found = claude_keys.translate(table, lambda key: key in hints or key in REMOVED)
     for key, value in found.settings.items():
         if key in table:  # one of our names, so it is meant for this program
             layers.add({key: value}, source, base, "user", where)
@@ -251,10 +252,10 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, origin: Origin,
     if not isinstance(given, dict):
         layers.ignored.append(f"{where('hooks')}: hooks: expected a table of events; they do not run")
         return
-    if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
+    if elsewhere := [event for event in given if event in hook_reader.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")
-    given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
-    parsed = hooks.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
+    given = {event: groups for event, groups in given.items() if event not in hook_reader.UNSUPPORTED_EVENTS}
+    parsed = hook_reader.parse_hooks(given, str(path), from_user=origin == "user", root=path.parent.parent)
     lines = parsed.lines()
     layers.ignored += [f"{path}: {line}" for line in lines[:_MAX_REPORTED]]
     if len(lines) > _MAX_REPORTED:

@@ -20,7 +20,6 @@ from agent_cli.config.parsing import (
     decode_in_part,
     decode_settings,
     key_locations,
-    nearest_key_hint,
     nearest_setting_hint,
 )
 from agent_cli.config.policy import NO_POLICY
@@ -34,18 +33,19 @@ from agent_cli.config.schema import (
     SettingScope,
     tables,
 )
-from agent_cli.core.hooks import Hook
 from agent_cli.core.redact import without_passwords
 from agent_cli.core.rules import Rule, RuleError, RuleList, Trust, read_rule
 from agent_cli.core.user_text import decode_user_text
+from agent_cli.hooks import Hook
 from agent_tools.fs.protected_names import has_leftover
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, hints_of
+from agent_tools.text import nearest_key_hint
 
 with lazy_imports():
-    from agent_cli.config import hooks as config_hooks
-    from agent_cli.config import rule_lists
+    from agent_cli.config import removed, rule_lists
+    from agent_cli.hooks import reader as hook_reader
 
 # Origin of a layer: the user, a trusted project, or an untrusted one.
 Origin = Literal["user", "trusted", "project"]
@@ -194,6 +194,12 @@ class Layers:
         self.read.append(source)
         self.add(data, source, base, origin, key_locations(text, source))
 
+    def active_hooks(self, settings: Settings) -> tuple[Hook, ...]:
+        """Return the hooks that run; a project's only if it is trusted."""
+        if settings.disable_hooks:
+            return ()
+        return tuple(hook for hook in settings.hooks if hook.from_user or self.trust.trusted)
+
     def add_hooks(self, hooks: tuple[Hook, ...], source: str, origin: Origin) -> None:
         """Merge hooks that are already parsed."""
         if origin == "project":
@@ -296,6 +302,11 @@ class _Layer:
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
+            if name in removed.REMOVED:
+                notice = f"{name} was removed: {removed.REMOVED[name]}"
+                if not any(line.endswith(notice) for line in layers.ignored):
+                    layers.ignored.append(f"{location()}: {notice}")
+                return
             hint = (nearest_setting_hint(key) if not table else "") or nearest_key_hint(key, list(hints))
             raise SettingsError(f"{location()}: {name}: unknown setting{hint}")
         hooks = name == "hooks"
@@ -340,7 +351,7 @@ class _Layer:
 
     def _hooks(self, raw: Any, location: Callable[[], str]) -> tuple[Hook, ...]:
         """Parse hooks. Raises SettingsError for the first invalid one."""
-        found = config_hooks.parse_hooks(raw, self._source, from_user=self._origin == "user", root=self._base)
+        found = hook_reader.parse_hooks(raw, self._source, from_user=self._origin == "user", root=self._base)
         if problems := (*found.refusing, *found.problems):
             raise SettingsError(f"{location()}: {problems[0]}")
         self._layers.ignored += [f"{self._source}: {note}" for note in found.notes]

@@ -212,14 +212,6 @@ def as_ignored(mistake: str) -> str:
     return f"{mistake} It was ignored" if mistake.endswith("?") else f"{mistake}; this was ignored"
 
 
-def nearest_key_hint(key: str, known: list[str]) -> str:
-    """Return "; did you mean x?" for a key close to a known one; else ""."""
-    import difflib
-
-    near = difflib.get_close_matches(key, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
 def nearest_setting_hint(key: str) -> str:
     """Return "; did you mean TABLE.NAME?" for an unknown key outside all tables that is like a setting; else ""."""
     import difflib

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from agent_cli.core.hooks import HOOK_EVENTS
-from agent_tools.lazy import lazy_pattern
+from agent_tools.lazy import lazy_imports, lazy_pattern
+
+with lazy_imports():
+    from agent_cli.hooks import events as hook_events
 
 # What other programs, and people from memory, call these lists. Compared in lower case, letters only.
 _REFUSING = lazy_pattern(
@@ -29,7 +31,6 @@ def rule_list(raw: Any) -> list[Any] | None:
 
 
 _HOOKS = lazy_pattern(r"(?:pre|post|command|user|agent|tool)*hooks?(?:config|settings)?")
-_EVENTS = frozenset(name.lower() for name in HOOK_EVENTS)
 _MAX_DEPTH = 3
 
 
@@ -39,7 +40,7 @@ def resembled_table(key: str, value: Any, depth: int = 0) -> str:
     "" for none.
     """
     letters = re.sub(r"[^a-z]", "", key.lower())
-    if _HOOKS.fullmatch(letters) or letters in _EVENTS:
+    if _HOOKS.fullmatch(letters) or letters in map(str.lower, hook_events.HOOK_EVENTS):
         return "hooks"
     near = resembled_list(key)
     if near and not (depth and near == "allow"):

@@ -11,8 +11,8 @@ trust.
 from functools import cache
 from typing import Any, Literal
 
-from agent_cli.core.hooks import Hook
-from agent_cli.core.modes import Effort, Mode, Verbosity
+from agent_cli.core.modes import Effort, Mode
+from agent_cli.hooks import Hook
 from agent_tools.record import Annotated, Value, hints_of
 
 
@@ -68,10 +68,6 @@ class Shell(Value, tag="Shell"):
     """How commands run, under [shell]."""
 
     timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
-    on_timeout: Annotated[
-        Literal["background", "kill"],
-        "after `timeout` seconds: continue in the background, or kill the command",
-    ] = "background"
     env_pass: Annotated[tuple[str, ...], "variables that commands get although they look like secrets", USER] = ()
 
 
@@ -133,18 +129,11 @@ class Terminal(Value, tag="Terminal"):
     ] = "auto"
     plain: Annotated[bool, "plain lines only, e.g. for a screen reader", USER] = False
     vim: Annotated[bool, "vi keys in the input line", USER] = False
-    links: Annotated[
-        Literal["auto", "on", "off"], "link addresses and files, for terminals that follow links (OSC 8)", USER
-    ] = "auto"
     keys: Annotated[dict[str, str], 'keys by action: { search = "ctrl-t" }; see the guide', USER] = {}  # noqa: RUF012
     status_line: Annotated[
         str, "command whose first line replaces the toolbar; it gets the state of the session as JSON on stdin", USER
     ] = ""
-    title: Annotated[bool, "show what is being done in the terminal's title", USER] = True
     notify: Annotated[bool, "ring and notify when the agent waits for you", USER] = True
-    reflow: Annotated[
-        Literal["auto", "on", "off"], "whether the terminal rewraps old lines when it becomes narrower", USER
-    ] = "auto"
 
 
 class WebSettings(Value, tag="Web"):
@@ -159,10 +148,7 @@ class WebSettings(Value, tag="Web"):
     allow_private: Annotated[
         tuple[str, ...], "private hosts, addresses and networks that WebFetch may reach", USER
     ] = ()
-    max_bytes: Annotated[int, "bytes of a page that are read, twice as many unpacked; 0: no limit", TIGHTEN] = 5_000_000
-    timeout: Annotated[float, "seconds for a whole page; 0: no limit", TIGHTEN] = 30.0
-    connect_timeout: Annotated[float, "seconds to reach its server; 0: no limit", TIGHTEN] = 10.0
-    max_redirects: Annotated[int, "redirects that are followed, all on one site", TIGHTEN] = 5
+    timeout: Annotated[float, "seconds for a whole page or search; 0: no limit", TIGHTEN] = 30.0
 
 
 class DiagnosticsSettings(Value, tag="Diagnostics"):
@@ -171,7 +157,6 @@ class DiagnosticsSettings(Value, tag="Diagnostics"):
     enabled: Annotated[
         bool, "report new problems in edited files to the model, if a checker is installed", tighten(True, False)
     ] = True
-    wait: Annotated[float, "seconds that an edit waits for them; later ones are sent with the next request", USER] = 2.0
     skip: Annotated[tuple[str, ...], 'programs not to use, e.g. "mypy", "gopls"'] = ()
     servers: Annotated[dict[str, str], 'more language servers by glob: { "*.lua" = "lua-language-server" }', USER] = {}  # noqa: RUF012
 
@@ -180,29 +165,15 @@ class Undo(Value, tag="Undo"):
     """What is saved for undo, under [undo]."""
 
     keep: Annotated[bool, "save files before and after each call that may change them", USER] = True
-    max_file_mb: Annotated[float, "largest file that is saved if git does not track it, in megabytes", USER] = 5.0
-    max_total_mb: Annotated[float, "most new content in one snapshot, in megabytes", USER] = 200.0
     max_store_mb: Annotated[
         float, "most for all snapshots of a project, in megabytes; the oldest are deleted first", USER
     ] = 1000.0
-    days: Annotated[float, "days after which the snapshots of a session are deleted", USER] = 14.0
 
 
 class ResultSettings(Value, tag="Results"):
     """How much of a tool's result the model is shown, under [results]."""
 
-    short: Annotated[
-        int, "bytes of a result that are shown; a longer one shows its beginning and end; at most 1/8 of the window"
-    ] = 10_000
-    page: Annotated[int, "the same for a part of a file, a web page, a sub-agent's report"] = 25_000
-    max_mb: Annotated[
-        float, "megabytes on disk of the results of a session that were too long; the oldest are deleted first", USER
-    ] = 200.0
     clear: Annotated[bool, "clear old results from a long conversation; a line of each remains"] = True
-    clear_at: Annotated[
-        tuple[float, ...],
-        "shares of the window (of 128,000 tokens at most) at which: first output and searches, then files too",
-    ] = (0.5, 0.75)
 
 
 class McpServer(Value, tag="McpServer"):
@@ -228,13 +199,11 @@ class Mcp(Value, tag="Mcp"):
     servers: Annotated[dict[str, McpServer], "servers by name, as [mcp.servers.NAME]"] = {}  # noqa: RUF012
     disabled: Annotated[tuple[str, ...], "names of servers not to start"] = ()
     wait: Annotated[float, "seconds that the first request of -p waits for servers"] = 10.0
-    start_timeout: Annotated[float, "seconds a server may take to start"] = 30.0
     call_timeout: Annotated[float, "seconds one call may take; 0: no limit"] = 600.0
     tool_search: Annotated[
         Literal["auto", "always", "never"],
-        "when the model finds servers' tools with ToolSearch: if they exceed schema_share, always, or never",
+        "when the model finds servers' tools with ToolSearch: if they exceed a tenth of the window, always, or never",
     ] = "auto"
-    schema_share: Annotated[float, "part of the model's window that the schemas of servers' tools may take"] = 0.1
 
 
 class ServeSettings(Value, tag="Serve"):
@@ -243,11 +212,9 @@ class ServeSettings(Value, tag="Serve"):
     projects: Annotated[
         tuple[str, ...], "folders to start sessions in, as paths from / or ~; empty: where agent serve starts", USER
     ] = ()
-    workers: Annotated[int, "sessions that work at the same time; 0: one for each processor", USER] = 0
     notify: Annotated[
         str, "command (JSON on stdin) or http(s) address that is notified when a session waits or ends", USER
     ] = ""
-    notify_secret: Annotated[str, "key that signs what is sent to that address", USER] = ""
 
 
 class ProviderSettings(Value):
@@ -264,8 +231,6 @@ class TurnSettings(Value, kw_only=True):
     effort: Annotated[Effort | None, "reasoning effort"] = None
     thinking_tokens: Annotated[int | None, "budget for reasoning, in tokens"] = None
     reasoning_summary: Annotated[bool, "ask for summaries of hidden reasoning"] = False
-    verbosity: Annotated[Verbosity | None, "length of answers, if the model supports it"] = None
-    keep_thinking: Annotated[int, "turns whose reasoning is sent again; 0: all"] = 0
     max_tokens: Annotated[int | None, "longest answer, in tokens; empty: the model's own limit"] = None
     task_budget: Annotated[int | None, "token budget that Claude sees, to pace itself (a beta)"] = None
     context_window: Annotated[
@@ -275,7 +240,6 @@ class TurnSettings(Value, kw_only=True):
         float, "share of the window at which the conversation is compacted; 0: only when it is refused as too long"
     ] = 0.92
     temperature: Annotated[float | None, "sampling temperature"] = None
-    prefill: Annotated[str, "text that every answer begins with, if the model supports it"] = ""
     stream: Annotated[bool, "stream answers"] = True
 
     plan_review: Annotated[
@@ -290,14 +254,7 @@ class TurnSettings(Value, kw_only=True):
     ] = "off"
     plan_nudges: Annotated[int, "how often a turn is continued while its plan has open steps"] = 5
     plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
-    max_parallel_subagents: Annotated[
-        int,
-        "read-only sub-agents of one answer that run at the same time; 0: four, or one if the model is on this machine",
-    ] = 0
-    hook_continues: Annotated[int, "how often Stop hooks may continue a turn", TIGHTEN] = 50
     after_turn: Annotated[str, "command that must succeed after a turn changed files, e.g. your tests"] = ""
-    after_turn_tries: Annotated[int, "how often its failure is sent back to the model"] = 3
-    after_turn_timeout: Annotated[float, "seconds that it may take"] = 600.0
 
 
 class Settings(TurnSettings, tag="Settings"):
@@ -341,9 +298,6 @@ class Settings(TurnSettings, tag="Settings"):
     enabled_plugins: Annotated[
         dict[str, bool], 'plugins of agent plugin that are used: { "name@marketplace" = false } switches one off'
     ] = {}  # noqa: RUF012
-    extra_marketplaces: Annotated[
-        dict[str, str], "where to add the marketplaces of enabled_plugins from: { NAME = SOURCE }; nothing is fetched"
-    ] = {}  # noqa: RUF012
 
     max_rounds: Annotated[int, "model calls per turn; 0: no limit", TIGHTEN] = 200
     max_tool_calls: Annotated[int, "tool calls per turn; 0: no limit", TIGHTEN] = 500
@@ -354,7 +308,6 @@ class Settings(TurnSettings, tag="Settings"):
     ] = False
 
     max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 25
-    max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
 
     plan_review_fresh: Annotated[bool, "a new one-shot session may claim a plan that is waiting here"] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for your approval; 0: forever"] = 4320
@@ -368,15 +321,11 @@ class Settings(TurnSettings, tag="Settings"):
     ] = ()
 
     retries: Annotated[int, "retries after a temporary failure of the provider"] = 5
-    connect_timeout: Annotated[float, "seconds to reach the provider"] = 10.0
     idle_timeout: Annotated[
         float,
         "seconds without a byte from the provider (on this machine by default 300, and 30 for each KB sent)",
     ] = 120.0
-    total_timeout: Annotated[float, "seconds for one answer; 0: no limit"] = 0.0
 
-    stdin_limit: Annotated[int, "bytes of piped input that are read"] = 1_048_576
-    stdin_wait: Annotated[float, "seconds to wait for a silent pipe when there is a prompt"] = 30.0
     color: Annotated[Literal["auto", "always", "never"], "colors on the terminal"] = "auto"
     save_sessions: Annotated[bool, "save sessions", USER] = True
     transcript: Annotated[

@@ -20,6 +20,9 @@ from agent_cli.core.events import (
 from agent_cli.core.modes import MODES, Mode
 from agent_tools.record import Value
 
+_NO_APPROVER = "nobody can approve it here"
+_UNATTENDED_ANSWER = "Nobody can answer. Decide for yourself, and state the assumption you made."
+
 
 class Level(IntEnum):
     ALLOW = 0
@@ -206,3 +209,13 @@ def recorded_reply(record: QuestionAnswered) -> QuestionReply | Defer:
 def find_mode(name: str) -> Mode | None:
     """Return the permission mode of this name; None if there is none."""
     return next((mode for mode in MODES if mode == name), None)
+
+
+def deny(request: ApprovalRequested) -> Answer:
+    """Deny the call (the approver if there is no user)."""
+    return Reject(f"{request.reason}, and {_NO_APPROVER}", by="default")
+
+
+def answer_unattended(asked: QuestionAsked) -> QuestionReply | Defer:
+    """Let the model answer its own questions; defer plans and reviews (the asker if there is no user)."""
+    return QuestionReply("answer", _UNATTENDED_ANSWER, by="default") if asked.kind == "questions" else Defer()

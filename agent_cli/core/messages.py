@@ -288,19 +288,6 @@ def new_uuid() -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
 
-def forget_thinking(history: Sequence[Message], keep: int) -> Sequence[Message]:
-    """Return the history without the thinking of all but the last `keep` turns; 0 keeps all (and the cached prefix)."""
-    if not keep:
-        return history
-    starts = [i for i, m in enumerate(history) if isinstance(m, UserMessage)]
-    border = starts[-keep] if len(starts) >= keep else 0
-    # A message of nothing else stays: some providers accept no empty one.
-    return [
-        without_thinking(m) if i < border and isinstance(m, AssistantMessage) and len(m.parts) > 1 else m
-        for i, m in enumerate(history)
-    ]
-
-
 def without_thinking(message: Message) -> Message:
     """Return the message without its thinking; one that consists of thinking alone stays, but is empty."""
     if not isinstance(message, AssistantMessage) or not any(isinstance(p, Thinking) for p in message.parts):

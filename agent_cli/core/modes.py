@@ -15,7 +15,6 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 # Other agents' names of modes. There, auto lets a model decide; acceptEdits is the closest mode without one.
 MODE_ALIASES: dict[str, Mode] = {"manual": "default", "auto": "acceptEdits"}
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Verbosity = Literal["low", "medium", "high"]
 
 
 THINKING_BUDGETS: dict[Effort, int] = {

@@ -25,7 +25,7 @@ from agent_cli.providers.catalog import ModelInfo, lookup
 from agent_cli.providers.registry import find_provider, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, create_client
 from agent_cli.providers.server_info import discover, probe_server
-from agent_cli.runtime.checkpoints import store_folder
+from agent_cli.runtime.checkpoints import KEPT_DAYS, store_folder
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.models import choose_model, find_window, input_modalities, key_store
 from agent_cli.session.records import SessionNotFoundError
@@ -180,7 +180,7 @@ def check_snapshots(run_env: RunEnvironment, settings: Settings) -> list[Finding
     folder = store_folder(run_env)
     here, every = folder_size(folder), folder_size(folder.parent)
     text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"
-    bound = f" (at most {settings.undo.max_store_mb:.0f} MB a project, {settings.undo.days:.0f} days)"
+    bound = f" (at most {settings.undo.max_store_mb:.0f} MB a project, {KEPT_DAYS:.0f} days)"
     return [Finding("ok", "undo", text + bound, data={"folder": str(folder), "bytes": here, "bytes_of_all": every})]
 
 

@@ -7,14 +7,25 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from agent_cli.core.decisions import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, defer
+from agent_cli.core.decisions import (
+    Answer,
+    Approve,
+    Approver,
+    Asker,
+    Defer,
+    EditedCall,
+    QuestionReply,
+    Reject,
+    answer_unattended,
+    defer,
+    deny,
+)
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.results import Complete, Denial, Diagnostics, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.run_environment import UsageError
 from agent_cli.extensions.tool_packages import tool_problem
-from agent_cli.headless.run import answer_unattended, deny
 from agent_cli.hooks import PythonHook
+from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.runtime.user_decision import UserDecision, take_decision
 from agent_tools.base import Tool
 from agent_tools.cancel import CancelledError

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.engine import hook_points
+    from agent_cli.hooks import events as hook_events
     from agent_tools import ask_user as ask_user_tool
 
 Q = TypeVar("Q", ApprovalRequested, QuestionAsked)
@@ -137,7 +138,7 @@ def get_answer(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: 
     with turn.budget.waiting():
         answer = ask(asked)
     if not deps.attended and isinstance(answer, Defer) and deps.hooks.wants("Notification", kind):
-        yield from hook_points.run_notification(turn, kind, message)
+        yield from hook_points.fire(turn, hook_events.notification(kind, message))
     return answer
 
 

@@ -93,7 +93,7 @@ def execute_call(
         repeated += turn.gates.record_result(item, result)
     ms = round((turn.deps.clock() - started) * 1000)
     if turn.deps.hooks.wants("PostToolUseFailure" if result.is_error else "PostToolUse", item.tool.name):
-        result, more = yield from hook_points.post_tool_use(
+        result, more = yield from hook_points.after_call(
             turn, item, result, ms, interrupted=interrupted, before=original
         )
         note += more

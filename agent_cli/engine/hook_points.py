@@ -15,7 +15,6 @@ from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, Decision, EditedCall, Level, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, UsageAdded, Warned
-from agent_cli.core.hooks import Hook, HookEvent, HookResult, RefreshFields
 from agent_cli.core.message_ids import subagent_id
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.modes import AgentType
@@ -24,48 +23,59 @@ from agent_cli.engine import tool_results
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import CallError, CheckedCall, PreparedCall, SubagentEnd
+from agent_cli.hooks import Hook, HookResult, RefreshFields, events, hooks_from_plain
+from agent_cli.hooks.events import HookedCall, HookStep
 from agent_cli.permissions.policy import change_rules
 from agent_tools.base import Effect, Steps, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.record import from_json
-from agent_tools.registry import SHELL, tool_name
+from agent_tools.registry import SHELL
 from agent_tools.results import CommandOutput
-from agent_tools.shell.jobs import Job, Jobs
-from agent_tools.task import COMMON_NAMES, COMMON_TOOL_NAMES
+from agent_tools.shell.jobs import Jobs
+from agent_tools.task import COMMON_NAMES
 
 # How many times PermissionRequest hooks may change one call.
 _MAX_CHANGES = 3
+# How often Stop hooks may continue a turn.
+MAX_CONTINUES = 50
 _PATH_ARGUMENTS = ("file_path", "notebook_path")
 
 
-def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
+def fire(
+    at: Turn | TurnDeps, step: HookStep, refresh: RefreshFields | None = None
+) -> Generator[Event, None, HookResult]:
+    """Run the hooks of a step, and charge their model calls to the turn. Raises CancelledError."""
+    turn = at if isinstance(at, Turn) else None
+    deps = turn.deps if turn is not None else at
+    assert isinstance(deps, TurnDeps)
+    if not deps.hooks.wants(step.event, step.subject):
+        return HookResult()
+    data = {**_base_payload(deps, turn), **step.fields}
+    running = Steps(deps.hooks.run(step.event, data, deps.context.cancel, refresh))
+    for found in running:
+        if turn is not None and isinstance(found, UsageAdded):
+            turn.usage += found.usage
+            turn.budget.cost += found.usage.cost
+        yield found
+    return running.result
+
+
+def fire_context(at: Turn | TurnDeps, step: HookStep) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the hooks of a step; return their additions as messages for the model. Raises CancelledError."""
+    return context_messages(step.event, (yield from fire(at, step)).context)
+
+
+def _base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
     """Return the fields that every hook of a running turn receives."""
     found: dict[str, Any] = {"permission_mode": deps.policy.mode}
     if deps.state.prompt_id:
         found["prompt_id"] = deps.state.prompt_id
     if turn is not None and (effort := turn.options.effort_in_use):
         found["effort"] = {"level": effort}
-    if deps.agent:
-        found |= agent_fields(deps)
-    return found
+    return found | (_agent(deps) if deps.agent else {})
 
 
-def agent_fields(deps: TurnDeps) -> dict[str, Any]:
-    """Return the fields about a running sub-agent: its ID, and its type by the name that scripts compare."""
-    return {"agent_id": subagent_id(deps.state.agent_id), "agent_type": COMMON_NAMES.get(deps.agent, deps.agent)}
-
-
-def _run(
-    turn: Turn, event: HookEvent, data: dict[str, Any], refresh: RefreshFields | None = None
-) -> Generator[Event, None, HookResult]:
-    """Run the hooks of a step and charge their model calls to the turn. Raises CancelledError."""
-    running = Steps(turn.deps.hooks.run(event, data, turn.deps.context.cancel, refresh))
-    for found in running:
-        if isinstance(found, UsageAdded):
-            turn.usage += found.usage
-            turn.budget.cost += found.usage.cost
-        yield found
-    return running.result
+def _agent(deps: TurnDeps) -> dict[str, Any]:
+    return events.agent_fields(deps.state.agent_id, deps.agent)
 
 
 class HookOutcome:
@@ -100,8 +110,8 @@ class RoundHooks:
         outcome = self._outcomes.get(call.id)
         if outcome is None or outcome.given != call.arguments:
             given = tool_input(turn, item)
-            data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given}
-            result = yield from _run(turn, "PreToolUse", data, self._refresh_effects(item))
+            step = events.pre_tool_use(_hooked(item, given))
+            result = yield from fire(turn, step, self._refresh_effects(item))
             changed = None
             if result.changed is not None and result.changed not in (given, call.arguments):
                 changed = with_input(item, result.changed)
@@ -119,14 +129,12 @@ class RoundHooks:
         """Return the PermissionRequest hooks' answer to a question; None if they leave it to the user."""
         turn = self._turn
         given = tool_input(turn, item)
-        data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
-        if request.always:
-            data["permission_suggestions"] = [rule_update(request.always)]
-        result = yield from _run(turn, "PermissionRequest", data, self._refresh_effects(item))
+        suggestions = [rule_update(request.always)] if request.always else []
+        step = events.permission_request(_hooked(item, given), request.reason, suggestions)
+        result = yield from fire(turn, step, self._refresh_effects(item))
         if result.stop is not None:
             turn.stopped = result.stop
-        if result.verdict == "deny" or result.stop is not None:
-            why = result.reason or result.stop
+        if (why := result.refusal) is not None:
             return Reject(f"was refused by a hook{f': {why}' if why else ''}", by="hook")
         for update in result.updates:
             for problem in change_rules(turn.deps.policy, update, turn.deps.save_rule):
@@ -149,7 +157,7 @@ class RoundHooks:
 
         def refresh(arguments: dict[str, Any]) -> dict[str, Any]:
             item = prepare_call(self._turn, with_input(given, arguments), together=self._together)
-            return {"effects": [] if isinstance(item, CallError) else _call_fields(item)["effects"]}
+            return {"effects": [] if isinstance(item, CallError) else _hooked(item, arguments).fields()["effects"]}
 
         return refresh
 
@@ -162,12 +170,11 @@ def before_command(
     Raises CancelledError.
     """
 
-    def payload(arguments: dict[str, Any]) -> dict[str, Any]:
-        effects = [{"kind": "run", "target": str(arguments.get("command", ""))}]
-        return {"tool_input": arguments, "effects": effects}
+    def hooked(arguments: dict[str, Any]) -> HookedCall:
+        return HookedCall(SHELL.name, call_id, arguments, (Effect("run", str(arguments.get("command", ""))),))
 
-    data = {**base_payload(deps), "tool_name": SHELL.name, "tool_use_id": call_id, **payload({"command": command})}
-    result = yield from deps.hooks.run("PreToolUse", data, deps.context.cancel, payload)
+    step = events.pre_tool_use(hooked({"command": command}))
+    result = yield from fire(deps, step, lambda arguments: hooked(arguments).fields())
     changed = str((result.changed or {}).get("command", command))
     if changed != command:
         decision = deps.policy.decide(SHELL.name, (Effect("run", changed),))
@@ -207,26 +214,23 @@ def original_text(turn: Turn, item: PreparedCall) -> str | None:
     return tool_results.text_before(tool_results.absolute_path(path, "/"))
 
 
-def post_tool_use(
+def after_call(
     turn: Turn, item: PreparedCall, result: ToolResult, ms: int, *, interrupted: bool, before: str | None = None
 ) -> Generator[Event, None, tuple[ToolResult, str]]:
     """Run the PostToolUse or PostToolUseFailure hooks; return the result, perhaps changed, and notes for the model.
 
     before: the text of the file before the call changed it.
     """
-    event: HookEvent = "PostToolUseFailure" if result.is_error else "PostToolUse"
-    if not turn.deps.hooks.wants(event, item.tool.name):
-        return result, ""
-    data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": tool_input(turn, item)}
+    call = _hooked(item, tool_input(turn, item))
     if result.is_error:
-        data |= {"error": _error(result), "is_interrupt": interrupted}
+        step = events.post_tool_use_failure(call, _error(result), interrupted, ms)
     else:
-        data["tool_response"] = _response(item, result, data["tool_input"], ms, before)
+        response = _response(item, result, call.arguments, ms, before)
         if (ended := turn.deps.state.ended.pop(item.call.id, None)) is not None:
-            data["tool_response"] |= _subagent_response(item, result, ended)
-    data["duration_ms"] = ms
+            response |= _subagent_response(item, result, ended)
+        step = events.post_tool_use(call, response, ms)
     try:
-        found = yield from _run(turn, event, data)
+        found = yield from fire(turn, step)
     except CancelledError:
         # The call itself is done: keep its result; the turn ends after it.
         return result, ""
@@ -254,79 +258,48 @@ def output_text(output: Any) -> str:
 
 def agent_hooks(kind: AgentType) -> list[Hook]:
     """Return the hooks of a type's front matter; its Stop is the SubagentStop of this type only."""
-    found: list[Hook] = [from_json(Hook, plain) for plain in kind.hooks]
+    found: list[Hook] = hooks_from_plain(kind.hooks)
     only = kind.name if kind.name.replace("-", "_").isidentifier() else f"^{re.escape(kind.name)}$"
     return [h.replace(event="SubagentStop", matcher=only) if h.event == "Stop" else h for h in found]
-
-
-def subagent_start(deps: TurnDeps) -> Generator[Event, None, tuple[str, ...]]:
-    """Run the SubagentStart hooks; return messages for the sub-agent. Raises CancelledError."""
-    if not deps.hooks.wants("SubagentStart", COMMON_NAMES.get(deps.agent, deps.agent)):
-        return ()
-    result = yield from deps.hooks.run("SubagentStart", base_payload(deps), deps.context.cancel)
-    return context_messages("SubagentStart", result.context)
 
 
 def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     """Run the Stop or SubagentStop hooks; return a message that continues the turn, or None to let it end."""
     deps = turn.deps
-    event: HookEvent = "SubagentStop" if deps.depth else "Stop"
     times = turn.nudges.get("stop_hook", 0)
-    if not deps.hooks.wants(event, COMMON_NAMES.get(deps.agent, deps.agent)):
-        return None
-    if times >= turn.options.hook_continues:
-        if times:
-            yield Warned(f"{event} hooks continued this turn {times} times, the limit of hook_continues.")
-        return None
-    data = {**base_payload(deps, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
-    if deps.depth:
-        data["agent_transcript_path"] = deps.state.agent_transcript(deps.state.agent_id) or ""
     running = [job for job in deps.context.state(Jobs).all() if job.running]
-    data |= {"background_tasks": [_background_task(job) for job in running], "session_crons": []}
-    result = yield from _run(turn, event, data)
+    if deps.depth:
+        transcript = deps.state.agent_transcript(deps.state.agent_id) or ""
+        step = events.subagent_stop(text, bool(times), running, _agent(deps), transcript)
+    else:
+        step = events.stop(text, bool(times), running)
+    if times >= MAX_CONTINUES and deps.hooks.wants(step.event, step.subject):
+        if times:
+            yield Warned(f"{step.event} hooks continued this turn {times} times, which is the limit.")
+        return None
+    result = yield from fire(turn, step)
     if result.verdict != "deny" or result.stop is not None:
         return None
     turn.nudges["stop_hook"] = times + 1
     return f"<hook_feedback>\nA hook keeps you from stopping:\n{result.reason or 'Go on.'}\n</hook_feedback>"
 
 
-def _background_task(job: Job) -> dict[str, str]:
-    """Return a background command as Claude Code lists it."""
-    found = {"id": job.id, "type": "shell", "status": "running"}
-    return {**found, "description": job.command, "command": job.command}
+def begin_subagent(deps: TurnDeps) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the SubagentStart hooks; return messages for the sub-agent. Raises CancelledError."""
+    return (yield from fire_context(deps, events.subagent_start(_agent(deps))))
 
 
 def begin_notification(turn: Turn, kind: str, message: str) -> None:
     """Run the Notification hooks in the background while the user is asked."""
-    turn.deps.hooks.run_in_background("Notification", _notification(turn, kind, message))
+    step = events.notification(kind, message)
+    turn.deps.hooks.run_in_background(step.event, {**_base_payload(turn.deps, turn), **step.fields})
 
 
-def run_notification(turn: Turn, kind: str, message: str) -> Generator[Event, None, None]:
-    """Run the Notification hooks to their end before a turn is suspended; in the background they would be cut short."""
-    yield from _run(turn, "Notification", _notification(turn, kind, message))
-
-
-def _notification(turn: Turn, kind: str, message: str) -> dict[str, Any]:
-    return {**base_payload(turn.deps, turn), "notification_type": kind, "message": message}
-
-
-def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
-    """Run the PreCompact hooks; `context` of the result extends the instructions.
-
-    trigger: "manual" or "auto". A verdict of "deny" cancels the compaction. Raises CancelledError.
-    """
-    if not turn.deps.hooks.wants("PreCompact", trigger):
-        return HookResult()
-    data = {**base_payload(turn.deps), "trigger": trigger, "custom_instructions": focus or None}
-    return (yield from _run(turn, "PreCompact", data))
-
-
-def post_compact(turn: Turn, trigger: str, summary: str) -> Generator[Event, None, None]:
+def after_compaction(turn: Turn, trigger: str, summary: str) -> Generator[Event, None, None]:
     """Run the PostCompact hooks. trigger: "manual" or "auto"."""
-    data = {**base_payload(turn.deps), "trigger": trigger, "compact_summary": summary}
     # The compaction is done; the turn notices the interruption by itself.
     with suppress(CancelledError):
-        yield from _run(turn, "PostCompact", data)
+        yield from fire(turn, events.post_compact(trigger, summary))
 
 
 def after_batch(turn: Turn) -> Generator[Event, None, None]:
@@ -335,19 +308,14 @@ def after_batch(turn: Turn) -> Generator[Event, None, None]:
     answer, *rest = turn.history[start:]
     results = {m.call_id: m.text for m in rest if isinstance(m, ToolMessage)}
     cwd = turn.deps.context.workspace.cwd
-    calls = [
-        {
-            "tool_name": _common_name(call.name),
-            "tool_input": absolute({**turn.deps.traits_of(call.name).hook_defaults, **call.arguments}, cwd),
-            "tool_use_id": call.id,
-            "tool_response": results[call.id],
-        }
-        for call in (answer.calls if isinstance(answer, AssistantMessage) else ())
-        if call.id in results
-    ]
-    result = yield from _run(turn, "PostToolBatch", {**base_payload(turn.deps, turn), "tool_calls": calls})
-    if result.stop is not None or result.verdict == "deny":
-        turn.stopped = result.stop or result.reason or "it gave no reason"
+    calls = []
+    for call in answer.calls if isinstance(answer, AssistantMessage) else ():
+        if call.id in results:
+            given = absolute({**turn.deps.traits_of(call.name).hook_defaults, **call.arguments}, cwd)
+            calls.append((HookedCall(call.name, call.id, given), results[call.id]))
+    result = yield from fire(turn, events.post_tool_batch(calls))
+    if (why := result.refusal) is not None:
+        turn.stopped = result.stop or why or "it gave no reason"
         return
     for text in context_messages("PostToolBatch", result.context):
         yield from turn.add(UserMessage(text))
@@ -381,16 +349,8 @@ def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
     return found
 
 
-def _call_fields(item: PreparedCall) -> dict[str, Any]:
-    """Return the fields about a call: Claude Code's, and the effects, which name every file that the call touches."""
-    effects = [{"kind": e.kind, "target": e.target} for e in item.effects]
-    return {"tool_name": _common_name(item.tool.name), "tool_use_id": item.call.id, "effects": effects}
-
-
-def _common_name(name: str) -> str:
-    """Return a tool's name as Claude Code writes it."""
-    name = tool_name(name)
-    return COMMON_TOOL_NAMES.get(name, name)
+def _hooked(item: PreparedCall, arguments: dict[str, Any]) -> HookedCall:
+    return HookedCall(item.tool.name, item.call.id, arguments, item.effects)
 
 
 def _error(result: ToolResult) -> str:
@@ -411,7 +371,7 @@ def _subagent_response(item: PreparedCall, result: ToolResult, ended: SubagentEn
         "agentId": subagent_id(item.call.id),
         "agentType": COMMON_NAMES.get(ended.kind, ended.kind),
         "resolvedModel": ended.model,
-        "toolsUsed": list(dict.fromkeys(map(_common_name, ended.calls))),
+        "toolsUsed": list(dict.fromkeys(map(events.common_tool, ended.calls))),
     }
 
 
@@ -429,6 +389,6 @@ def _response(
     return found | shaped if isinstance(shaped, dict) else found
 
 
-def context_messages(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
+def context_messages(event: str, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the hooks' additions, each marked as a message that is not the user's."""
     return tuple(f'<hook_context event="{event}">\n{text}\n</hook_context>' for text in texts)

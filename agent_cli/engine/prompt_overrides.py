@@ -9,9 +9,9 @@ from collections.abc import Generator
 
 from agent_cli.core.decisions import Approve, EditedCall, Level, Reject
 from agent_cli.core.events import ApprovalRequested, Event, Noted, ToolFinished, ToolRequested, Warned
-from agent_cli.core.hooks import Hook
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.turn import Turn, TurnDeps
+from agent_cli.hooks import hooks_from_plain
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Effect, Steps, ToolError
 from agent_tools.cancel import CancelledError
@@ -49,7 +49,7 @@ def apply_overrides(turn: Turn, overrides: TurnOverrides) -> Generator[Event, No
         return
     turn.overrides.append(overrides)
     if overrides.hooks:
-        turn.deps.hooks.add(_hooks(overrides))
+        turn.deps.hooks.add(hooks_from_plain(overrides.hooks))
     turn.temporary_rules += turn.deps.policy.add_temporary(
         overrides.rules, overrides.source, from_user=overrides.from_user
     )
@@ -82,11 +82,7 @@ def restore_overrides(turn: Turn) -> None:
     turn.deps.policy.remove_temporary(turn.temporary_rules)
     for overrides in turn.overrides:
         if overrides.hooks and not overrides.for_session:
-            turn.deps.hooks.remove(_hooks(overrides))
-
-
-def _hooks(overrides: TurnOverrides) -> list[Hook]:
-    return [from_json(Hook, plain) for plain in overrides.hooks]
+            turn.deps.hooks.remove(hooks_from_plain(overrides.hooks))
 
 
 def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
@@ -96,7 +92,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     overrides = prompt.overrides
     rules = deps.policy.add_temporary(overrides.rules, overrides.source, from_user=overrides.from_user)
     if overrides.hooks:
-        deps.hooks.add(_hooks(overrides))
+        deps.hooks.add(hooks_from_plain(overrides.hooks))
     pieces = list(prompt.pieces)
     try:
         for index in range(1, len(pieces), 2):
@@ -112,7 +108,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     finally:
         deps.policy.remove_temporary(rules)
         if overrides.hooks and not overrides.for_session:
-            deps.hooks.remove(_hooks(overrides))
+            deps.hooks.remove(hooks_from_plain(overrides.hooks))
     return text
 
 

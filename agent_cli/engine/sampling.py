@@ -33,7 +33,6 @@ from agent_cli.core.messages import (
     ToolCall,
     count_characters,
     drop_unsupported,
-    forget_thinking,
     has_media,
 )
 from agent_cli.core.modes import thinking_budget
@@ -189,8 +188,7 @@ def _depth_within(value: Any, limit: int) -> bool:
 def build_request(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Request:
     """Return the request for the next round; always the previous one plus a suffix."""
     window = turn.deps.state.window
-    history = forget_thinking(turn.view, turn.options.keep_thinking)
-    request = _fit_to_window(turn, request_of(turn.options, window, history, tool_choice))
+    request = _fit_to_window(turn, request_of(turn.options, window, turn.view, tool_choice))
     if not window.compactions:
         return request
     return request.replace(head=len(window.head), earlier=turn.hidden)
@@ -235,10 +233,8 @@ def request_of(options: TurnOptions, window: Window, shown: Sequence[Message], t
         effort=options.effort_in_use,
         thinking_tokens=options.thinking_tokens,
         reasoning_summary=options.reasoning_summary,
-        verbosity=options.verbosity,
         task_budget=options.task_budget,
         cache_key=options.cache_key,
-        prefill=options.prefill,
         stream=options.stream,
         tool_choice=tool_choice,
     )

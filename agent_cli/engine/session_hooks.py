@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from agent_cli.core.events import Event, Warned
-from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import SYNTHETIC_PREFIXES
 from agent_cli.core.results import Denial, Failed, Failure, TurnResult, Usage, empty_end
-from agent_cli.engine.hook_points import base_payload, context_messages
+from agent_cli.engine.hook_points import context_messages, fire, fire_context
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import SessionOrigin
+from agent_cli.hooks import events
+from agent_cli.hooks.events import HookStep
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
@@ -33,16 +34,6 @@ with lazy_imports():
 
 _SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
 _TIMEOUT_SECONDS = 30.0
-
-
-def session_start(
-    deps: TurnDeps, source: str, model: str, more: Mapping[str, Any] = MappingProxyType({})
-) -> Generator[Event, None, tuple[str, ...]]:
-    """Run the SessionStart hooks; return messages for the model. source: startup, resume, fork, clear or compact.
-
-    Raises CancelledError.
-    """
-    return (yield from _start(deps, "SessionStart", source, {"source": source, "model": model, **more}))
 
 
 def _resume_fields(deps: TurnDeps, origin: SessionOrigin) -> dict[str, Any]:
@@ -61,28 +52,24 @@ def _resume_fields(deps: TurnDeps, origin: SessionOrigin) -> dict[str, Any]:
     return found
 
 
-def _start(
-    deps: TurnDeps, event: HookEvent, subject: str, fields: dict[str, Any]
-) -> Generator[Event, None, tuple[str, ...]]:
-    """Run the hooks of an event that may set variables; return messages for the model.
+def start_hooks(deps: TurnDeps, step: HookStep) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the hooks of Setup or SessionStart, which may set variables; return messages for the model.
 
     Variables exported in the file that CLAUDE_ENV_FILE names are set for the session's commands; bash reads it.
     """
-    if not deps.hooks.wants(event, subject):
+    if not deps.hooks.wants(step.event, step.subject):
         return ()
     handle, name = tempfile.mkstemp(prefix="agent-env-")
     os.close(handle)
     try:
-        result = yield from deps.hooks.run(
-            event, {**base_payload(deps), **fields, "env_file": name}, deps.context.cancel
-        )
+        found = yield from fire_context(deps, step.replace(fields={**step.fields, "env_file": name}))
         if Path(name).stat().st_size and not _load_environment(deps, Path(name)):
-            yield Warned(f"The variables that {event} hooks wrote to CLAUDE_ENV_FILE could not be read.")
+            yield Warned(f"The variables that {step.event} hooks wrote to CLAUDE_ENV_FILE could not be read.")
     except FileNotFoundError:
         pass
     finally:
         Path(name).unlink(missing_ok=True)
-    return context_messages(event, result.context)
+    return found
 
 
 def _load_environment(deps: TurnDeps, file: Path) -> bool:
@@ -102,18 +89,6 @@ def _load_environment(deps: TurnDeps, file: Path) -> bool:
     return context.state(ShellState).learn(found, base)
 
 
-def prompt_submit(deps: TurnDeps, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
-    """Run the UserPromptSubmit hooks; return messages for the model, and why the prompt is blocked or None."""
-    if not deps.hooks.wants("UserPromptSubmit"):
-        return (), None
-    result = yield from deps.hooks.run(
-        "UserPromptSubmit", {**base_payload(deps), "prompt": prompt}, deps.context.cancel
-    )
-    if result.verdict == "deny" or result.stop is not None:
-        return (), result.reason or result.stop or "a hook blocked it"
-    return context_messages("UserPromptSubmit", result.context), None
-
-
 class ExpandedCommand(Value):
     """A slash command in a message.
 
@@ -125,24 +100,12 @@ class ExpandedCommand(Value):
     source: str
 
 
-def prompt_expansion(
-    deps: TurnDeps, typed: str, command: ExpandedCommand
-) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
-    """Run the UserPromptExpansion hooks; return messages for the model, and why the command is blocked or None."""
-    if not deps.hooks.wants("UserPromptExpansion", command.name):
-        return (), None
-    data = {
-        **base_payload(deps),
-        "expansion_type": "mcp_prompt" if command.source == "mcp" else "slash_command",
-        "command_name": command.name,
-        "command_args": command.arguments,
-        "command_source": command.source,
-        "prompt": typed,
-    }
-    result = yield from deps.hooks.run("UserPromptExpansion", data, deps.context.cancel)
-    if result.verdict == "deny" or result.stop is not None:
-        return (), result.reason or result.stop or "a hook blocked it"
-    return context_messages("UserPromptExpansion", result.context), None
+def _may_send(deps: TurnDeps, step: HookStep) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
+    """Run hooks that may block a message; return messages for the model, and why it is blocked or None."""
+    result = yield from fire(deps, step)
+    if (why := result.refusal) is not None:
+        return (), why or "a hook blocked it"
+    return context_messages(step.event, result.context), None
 
 
 def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str]]:
@@ -152,7 +115,7 @@ def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, lis
         if text.startswith(SYNTHETIC_PREFIXES):
             found.append(text)
             continue
-        added, blocked = yield from prompt_submit(deps, text)
+        added, blocked = yield from _may_send(deps, events.user_prompt_submit(text))
         if blocked is not None:
             yield Warned(f"Your message was not sent: a hook blocked it: {blocked}")
         else:
@@ -185,26 +148,32 @@ class MessageStart(Value):
     command: ExpandedCommand | None = None
 
 
+def _session_start(deps: TurnDeps, start: MessageStart) -> HookStep:
+    return events.session_start(start.origin.source, start.model, _resume_fields(deps, start.origin))
+
+
 def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, HooksOutcome]:
     """Run the hooks of Setup and SessionStart, then those of UserPromptExpansion and UserPromptSubmit."""
     started: tuple[str, ...] = ()
-    event: HookEvent = "UserPromptSubmit"
+    event = "UserPromptSubmit"
     source, typed = start.origin.source, start.typed
     session_started = not source
     try:
         if source and (setup := start.origin.setup):
-            started = yield from _start(deps, "Setup", setup, {"trigger": setup})
+            started = yield from start_hooks(deps, events.setup(setup))
         if source:
-            started += yield from session_start(deps, source, start.model, _resume_fields(deps, start.origin))
+            started += yield from start_hooks(deps, _session_start(deps, start))
             session_started = True
         expanded: tuple[str, ...] = ()
         blocked = None
         if start.command is not None:
-            expanded, blocked = yield from prompt_expansion(deps, typed, start.command)
+            of = start.command
+            step = events.user_prompt_expansion(typed, of.name, of.arguments, of.source)
+            expanded, blocked = yield from _may_send(deps, step)
         if blocked is not None:
             event = "UserPromptExpansion"
         else:
-            added, blocked = yield from prompt_submit(deps, typed)
+            added, blocked = yield from _may_send(deps, events.user_prompt_submit(typed))
     except CancelledError:
         return HooksOutcome(started, Failed(empty_end("interrupted")), session_started)
     if blocked is None:
@@ -220,16 +189,12 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
 def resume_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, HooksOutcome]:
     """Run the SessionStart hooks before a suspended turn is resumed."""
     try:
-        return HooksOutcome(
-            (yield from session_start(deps, start.origin.source, start.model, _resume_fields(deps, start.origin)))
-        )
+        return HooksOutcome((yield from start_hooks(deps, _session_start(deps, start))))
     except CancelledError:
         return HooksOutcome(session_started=False)
 
 
 def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
     """Run the SessionEnd hooks."""
-    try:
-        yield from deps.hooks.run("SessionEnd", {**base_payload(deps), "reason": reason}, deps.context.cancel)
-    except CancelledError:
-        return
+    with suppress(CancelledError):
+        yield from fire(deps, events.session_end(reason))

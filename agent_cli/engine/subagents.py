@@ -79,7 +79,6 @@ class NestedTurn:
             read_only=turn.read_only,
             after_turn="",
             saved={},
-            prefill="",
             review="off",
             overrides=TurnOverrides(),
             suspended_state={},
@@ -94,7 +93,7 @@ class NestedTurn:
             self._history = [UserMessage(self._item.args.prompt)]
             yield MessageAdded(self._history[0])
             if deps.hooks.wants("SubagentStart"):
-                for text in (yield from hook_points.subagent_start(deps)):
+                for text in (yield from hook_points.begin_subagent(deps)):
                     self._history.append(UserMessage(text))
                     yield MessageAdded(self._history[-1])
         return (yield from turn.start(self._history, deps, options))

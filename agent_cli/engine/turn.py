@@ -21,7 +21,6 @@ from agent_cli.core.events import (
     ToolFinished,
     Warned,
 )
-from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.messages import (
     AssistantMessage,
     Message,
@@ -48,6 +47,7 @@ from agent_cli.engine.types import (
     TurnOptions,
     free,
 )
+from agent_cli.hooks import NO_HOOKS, HookRegistry
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
@@ -196,7 +196,7 @@ class TurnDeps(Value):
     gates: Gates | None = None
     report: Callable[[BaseException], str] = staticmethod(lambda error: "")
     watch: ChangeObserver = ChangeObserver()
-    hooks: Hooks = NO_HOOKS
+    hooks: HookRegistry = NO_HOOKS
     agents: Mapping[str, AgentType] = MappingProxyType({})
     agent: str = ""
     depth: int = 0

@@ -287,6 +287,9 @@ def names_failure(answer: str, history: Iterable[Message]) -> bool:
 
 _HEAD_CHARS, _TAIL_CHARS = 2_000, 6_000
 _AFTER_TURN = "after_turn"
+# How often a failure of the command is sent back to the model, and how long the command may take.
+MAX_TRIES = 3
+TIMEOUT_SECONDS = 600.0
 
 
 def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
@@ -314,7 +317,7 @@ def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
     turn.nudges["verify"] = 1
     if code == 0:
         return None
-    if times >= turn.options.after_turn_tries:
+    if times >= MAX_TRIES:
         yield Warned(
             f"after_turn: `{shorten(command)}` still {how}; it went back to the model {counted(times, 'time')}."
         )
@@ -350,8 +353,7 @@ def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
     output_buffer = HeadTail(_HEAD_CHARS, _TAIL_CHARS)
     argv = [bash, "--noprofile", "--norc", "-c", command]
     env = context.state(ShellState).applied(env)
-    seconds = turn.options.after_turn_timeout
-    running = process.run_process(argv, context.workspace.root, env, seconds, context.cancel, output_buffer)
+    running = process.run_process(argv, context.workspace.root, env, TIMEOUT_SECONDS, context.cancel, output_buffer)
     return Steps(running).finish(), output_buffer.text("run it to see all").strip("\n")
 
 

@@ -22,8 +22,8 @@ from agent_cli.config.rule_lists import resembled_list
 from agent_cli.core.modes import AgentType
 from agent_cli.core.rules import FOREIGN_TOOLS, RuleError
 from agent_cli.extensions.commands import key_text, markdown_files, search_folders
-from agent_cli.extensions.front_hooks import front_matter_hooks
 from agent_cli.extensions.template import model_of
+from agent_cli.hooks import front_matter_hooks
 from agent_tools.fs.safe_files import read_regular, read_text
 from agent_tools.registry import tool_name
 

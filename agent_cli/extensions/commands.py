@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_cli.config.prompts import FrontMatterError, prompt_folder, read_front_matter, split_front_matter
+from agent_cli.hooks import PlainHooks, front_matter_hooks
 from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
 from agent_tools.lazy import lazy_imports
@@ -21,11 +22,8 @@ from agent_tools.record import Value
 from agent_tools.results import ExpandedPrompt
 from agent_tools.text import fill_variables
 
-if TYPE_CHECKING:
-    from agent_cli.extensions.front_hooks import PlainHooks
-
 with lazy_imports():
-    from agent_cli.extensions import front_hooks, template  # few messages need them
+    from agent_cli.extensions import template  # few messages need them
 
 FOLDERS = (".agent/commands", ".claude/commands")
 MAX_BYTES = 65_536
@@ -64,7 +62,7 @@ class Command(Value):
         except FrontMatterError:
             table = {}  # reported at startup
         within = None if self.from_user else self.within
-        hooks = front_hooks.front_matter_hooks(table, str(self.path), within, variables=self.variables)
+        hooks = front_matter_hooks(table, str(self.path), within, variables=self.variables)
         return template.expand_body(self.name, body, table, arguments, ctx, from_user=self.from_user, hooks=hooks)
 
 
@@ -206,7 +204,7 @@ def read_command(name: str, path: Path, within: Path | None, problems: list[str]
     by_model = all(
         table.get(key) not in (True, "true") for key in ("disable-model-invocation", "hide-from-slash-command-tool")
     )
-    hooks = front_hooks.front_matter_hooks(table, str(path), within, problems)
+    hooks = front_matter_hooks(table, str(path), within, problems)
     found = Command(name, path, key_text(table, "description"), hint_of(table), by_model, within, from_user)
     return found.replace(hooks=hooks) if hooks else found
 

@@ -18,10 +18,10 @@ from agent_cli.config.prompts import FrontMatterError, read_allowed, read_front_
 from agent_cli.core.user_text import decode_user_text, load_user_json
 from agent_cli.extensions.agents import AgentTypeError, read_agent_type
 from agent_cli.extensions.commands import MAX_BYTES, is_unusable_name
-from agent_cli.extensions.front_hooks import front_matter_hooks
 from agent_cli.extensions.skills import MAX_BYTES as SKILL_MAX_BYTES
 from agent_cli.extensions.skills import SKILL_FILE, read_skill
 from agent_cli.extensions.template import command_pieces, model_of
+from agent_cli.hooks import front_matter_hooks
 from agent_tools.fs.safe_files import read_regular, resolve_inside
 from agent_tools.record import Value
 from agent_tools.text import counted

@@ -21,6 +21,7 @@ from agent_cli.core.events import Event
 from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
 from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.extensions.commands import Command, find_commands, shipped_commands
+from agent_cli.hooks import Hook, PythonHook, hooks_from_plain
 from agent_cli.providers.resolve import validate_name
 from agent_tools.base import Tool, UserCommand
 from agent_tools.context import OfferedExtensions
@@ -30,18 +31,15 @@ from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 
 if TYPE_CHECKING:
-    from agent_cli.core.hooks import Hook
     from agent_cli.core.host_servers import HostServers
     from agent_cli.core.modes import AgentType
     from agent_cli.engine.turn import Turn, Workflow
     from agent_cli.extensions.output_styles import OutputStyle
     from agent_cli.extensions.skills import Skill
-    from agent_cli.hooks import PythonHook
 
 with lazy_imports():
     from agent_cli.extensions import agents as extensions_agents
     from agent_cli.extensions import (
-        front_hooks,
         output_styles,  # few choose one
         plugin_parts,  # few have plugins
         tdd,
@@ -169,7 +167,7 @@ class Extensions:
         users = [(f"in the agent {kind.name}", kind.hooks) for kind in self.agents.values()]
         users += [(f"after the skill {skill.name}", skill.hooks) for skill in self.skills.values()]
         users += [(f"in a turn of /{c.name}", c.hooks) for c in self.from_files.values() if isinstance(c, Command)]
-        return [(when, hook) for when, plain in users for hook in front_hooks.hooks_from_plain(plain)]
+        return [(when, hook) for when, plain in users for hook in hooks_from_plain(plain)]
 
     def embed(self, embedded: Embedded) -> None:
         """Add the embedding program's types of sub-agents, and drop the skills that it does not want."""
@@ -286,7 +284,7 @@ def with_agent(
         allowed = settings.tools if settings.tools is not None else offered
         changed["tools"] = tuple(n for n in offered if n not in kind.disallowed_tools and n in allowed)
     if kind.hooks:
-        changed["hooks"] = (*settings.hooks, *front_hooks.hooks_from_plain(kind.hooks))
+        changed["hooks"] = (*settings.hooks, *hooks_from_plain(kind.hooks))
     if kind.model and not config.model:
         changed["model"] = kind.model
     return settings.replace(**changed)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from agent_cli.core.modes import AgentType
 from agent_cli.extensions.agents import MAX_BYTES, AgentTypeError, read_agent_type
 from agent_cli.extensions.commands import Command, read_command
-from agent_cli.extensions.front_hooks import plugin_hooks
 from agent_cli.extensions.skills import Skill, read_skill
+from agent_cli.hooks import plugin_hooks
 from agent_cli.plugins.manifest import Plugin
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.text import fill_variables

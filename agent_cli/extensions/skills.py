@@ -23,8 +23,8 @@ from agent_cli.extensions.commands import (
     read_prompt_file,
     search_folders,
 )
-from agent_cli.extensions.front_hooks import PlainHooks, front_matter_hooks
 from agent_cli.extensions.template import expand_body
+from agent_cli.hooks import PlainHooks, front_matter_hooks
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.safe_files import read_start, resolve_inside
 from agent_tools.record import Value

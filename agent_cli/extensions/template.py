@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent_cli.config.prompts import read_allowed
-from agent_cli.extensions.front_hooks import PlainHooks
+from agent_cli.hooks import PlainHooks
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
 from agent_tools.lazy import lazy_imports

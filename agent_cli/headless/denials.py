@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.results import Denial
-from agent_cli.session.view import CallView
+from agent_cli.session.view_entries import CallView
 from agent_tools.text import escape_controls, one_line
 
 _DENIED = "Permission was denied: the call "

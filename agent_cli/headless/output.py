@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.core.events import KINDS, PIECES, Event, SubagentEvent, ToolFinished, unwrap
-from agent_cli.core.hooks import should_display
 from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult
 from agent_cli.core.run_environment import OutputError
 from agent_tools.lazy import lazy_imports
@@ -21,10 +20,11 @@ from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, one_line, short_duration, tokens_used
 
 if TYPE_CHECKING:
-    from agent_cli.session.live import LiveView, ViewChange
-    from agent_cli.session.view import CallView
+    from agent_cli.session.live import LiveSession, ViewChange
+    from agent_cli.session.view_entries import CallView
 
 with lazy_imports():
+    from agent_cli.hooks import events as hook_events
     from agent_cli.session import live  # an answer without calls needs none
 
 # What an answer without calls consists of, which changes nothing that is printed.
@@ -129,7 +129,7 @@ class RunListener:
     """
 
     def __init__(
-        self, *shows: Callable[[ViewChange], None], view: LiveView | None = None, pieces: bool = False
+        self, *shows: Callable[[ViewChange], None], view: LiveSession | None = None, pieces: bool = False
     ) -> None:
         self.view = view
         self._shows = shows
@@ -142,7 +142,7 @@ class RunListener:
         if self.view is None:
             if not kind and type(event) is not SubagentEvent:
                 return
-            self.view = live.LiveView()
+            self.view = live.LiveSession()
         change = self.view.follow(event)
         for show in self._shows:
             show(change)
@@ -179,7 +179,7 @@ class ProgressPrinter:
                 self._say(f"{summary} (not run)" if unrun else f"{summary}{_ending(event)}")
             case "compacted":
                 self._say(change.note)
-            case "hook" if self._verbose or should_display(event):
+            case "hook" if self._verbose or hook_events.should_display(event):
                 self._say(change.note)
             case "warning":
                 self._say(f"warning: {escape_controls(change.note)}")

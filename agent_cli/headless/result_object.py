@@ -14,7 +14,7 @@ from agent_cli.core.messages import AssistantMessage, new_uuid
 from agent_cli.core.results import Cap, Complete, Failed, Failure, LimitReached, TurnResult, Usage
 from agent_cli.engine.tool_results import usage_object
 from agent_cli.headless.output import Outcome
-from agent_cli.session.live import LiveView
+from agent_cli.session.live import LiveSession
 
 # In that format, other limits are an error during execution.
 _SUBTYPES: dict[Cap, str] = {"rounds": "error_max_turns", "cost": "error_max_budget_usd"}
@@ -39,7 +39,7 @@ def result_object(
     result: TurnResult,
     outcome: Outcome,
     session_id: str,
-    view: LiveView,
+    view: LiveSession,
     windows: tuple[int | None, int | None],
     *,
     structured: bool,
@@ -175,11 +175,11 @@ def _errors(result: TurnResult, text: str) -> list[str]:
     return [text] if text else []
 
 
-def _approvals(view: LiveView) -> list[ApprovalRequested]:
+def _approvals(view: LiveSession) -> list[ApprovalRequested]:
     return [call.question for call in view.asked if isinstance(call.question, ApprovalRequested)]
 
 
-def _deferred(view: LiveView) -> dict[str, Any]:
+def _deferred(view: LiveSession) -> dict[str, Any]:
     """Return the field for the first call that a hook deferred, else the first that waits for a decision."""
     calls = sorted(_approvals(view), key=lambda asked: not asked.deferred)
     if not calls:

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage, empty_end
 from agent_cli.headless.input import NotTextError, Signals, compose_prompt, read_stdin
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from agent_cli.core.message_ids import MessageIds
     from agent_cli.headless.stream_json import StreamJson
     from agent_cli.runtime.agent import Agent
-    from agent_cli.session.live import LiveView
+    from agent_cli.session.live import LiveSession
 
 with lazy_imports():
     from agent_cli.headless import (
@@ -48,12 +47,8 @@ with lazy_imports():
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.runtime import attachments
     from agent_cli.runtime import pending as runtime_pending
-    from agent_cli.session import live, pending_plans
+    from agent_cli.session import live, pending_items, pending_plans
     from agent_tools.shell import jobs  # for stream-json
-
-
-NO_APPROVER = "nobody can approve it here"
-UNATTENDED_ANSWER = "Nobody can answer. Decide for yourself, and state the assumption you made."
 
 
 TurnStep = Callable[[Callable[[Event], None]], TurnResult]
@@ -110,14 +105,17 @@ class RunReporter(Protocol):
     def finish(self, result: dict[str, Any]) -> None: ...
 
 
+# Bytes of standard input that are read, and how long a pipe may stay silent where there is a prompt.
+_MAX_STDIN_BYTES = 1_048_576
+_STDIN_WAIT_SECONDS = 30.0
+
+
 class HeadlessOptions(Value):
     """Options of a headless run.
 
     prompt: words of the prompt.
     partial: write answers while they stream.
     structured: a structured answer is requested.
-    stdin_limit: bytes of standard input to read.
-    stdin_wait: seconds that a pipe may stay silent.
     fails: set with `--on-ask fail`.
     last_message: a file to write the answer to as well.
     hook_events: also write lines about hooks.
@@ -137,8 +135,6 @@ class HeadlessOptions(Value):
     fail_on_denied: bool
     fail_on_degraded: bool
     fail_on_unfinished: bool
-    stdin_limit: int
-    stdin_wait: float
     fails: FailOnQuestion | None = None
     last_message: str = ""
     hook_events: bool = False
@@ -151,16 +147,6 @@ class HeadlessOptions(Value):
 
 class HeadlessUsageError(Exception):
     """Invalid options or input of a headless run; the exit code is 2."""
-
-
-def deny(request: ApprovalRequested) -> Answer:
-    """Deny the call (the approver if there is no user)."""
-    return Reject(f"{request.reason}, and {NO_APPROVER}", by="default")
-
-
-def answer_unattended(asked: QuestionAsked) -> QuestionReply | Defer:
-    """Let the model answer its own questions; defer plans and reviews (the asker if there is no user)."""
-    return QuestionReply("answer", UNATTENDED_ANSWER, by="default") if asked.kind == "questions" else Defer()
 
 
 class InputMessage(Value):
@@ -178,14 +164,14 @@ def read_message(options: HeadlessOptions) -> str:
     words = [w for w in options.prompt if w != "-"]
     to_the_end = not words or "-" in options.prompt
     try:
-        piped = read_stdin(0, options.stdin_limit, None if to_the_end else options.stdin_wait, print_notice)
+        piped = read_stdin(0, _MAX_STDIN_BYTES, None if to_the_end else _STDIN_WAIT_SECONDS, print_notice)
     except NotTextError as error:
         raise HeadlessUsageError(str(error)) from None
     if piped.cut:
-        print_notice(f"Standard input was cut after {options.stdin_limit} bytes (setting stdin_limit).")
+        print_notice(f"Standard input was cut after {_MAX_STDIN_BYTES} bytes; name a longer file instead.")
     if not (" ".join(words).strip() or piped.text.strip()):
         raise HeadlessUsageError("There is no prompt: give it as an argument or on standard input.")
-    return compose_prompt(" ".join(words), piped, options.stdin_limit)
+    return compose_prompt(" ".join(words), piped, _MAX_STDIN_BYTES)
 
 
 def run_headless(
@@ -273,7 +259,7 @@ def run_and_report(
     shows += [progress.show] if stream is None or array is not None else []
     view = None
     if options.verbose or options.output_format != "text" or options.reports is not None:
-        view = live.LiveView()
+        view = live.LiveSession()
         view.models = dict(by_model or {})
     listener = RunListener(*shows, view=view, pieces=options.partial or options.verbose)
 
@@ -314,11 +300,11 @@ def run_and_report(
     return code
 
 
-def open_decisions(view: LiveView | None, agent: Agent, report: RunReport) -> list[dict[str, Any]]:
+def open_decisions(view: LiveSession | None, agent: Agent, report: RunReport) -> list[dict[str, Any]]:
     """Return what waits for the user, as JSON data."""
     asked = [call.question for call in view.asked if call.question is not None] if view is not None else []
     histories = agent.conversation.history, agent.nested_histories
-    return headless_pending.pending_items(asked, *histories, plan_ttl=report.plan_ttl)
+    return pending_items.pending_items(asked, *histories, plan_ttl=report.plan_ttl)
 
 
 def open_lines(
@@ -361,7 +347,7 @@ def finish(
     options: HeadlessOptions,
     report: RunReport,
     result: TurnResult,
-    view: LiveView | None,
+    view: LiveSession | None,
     stream: StreamJson | None,
     caught: int,
     pending: list[dict[str, Any]],
@@ -398,7 +384,7 @@ def finish(
     fields: dict[str, Any] = {}
     if options.output_format != "text" or options.reports is not None:
         fields = result_object.result_object(
-            result, outcome, report.session_id, view or live.LiveView(), report.windows,
+            result, outcome, report.session_id, view or live.LiveSession(), report.windows,
             structured=options.structured, pending=pending, earlier=earlier,
         )  # fmt: skip
     if servers and fields:
@@ -430,7 +416,7 @@ def finish(
     return code if written else code or FAILED
 
 
-def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, view: LiveView | None) -> None:
+def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, view: LiveSession | None) -> None:
     """Print the answer, or why there is none, and the calls that were denied."""
     text = getattr(result, "text", "")
     if outcome == "interrupted":

@@ -24,12 +24,12 @@ from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, claude
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
-from agent_cli.headless.pending import pending_item
 from agent_cli.headless.result_object import error_word, retry_fields
 from agent_cli.headless.stream_parts import PartialMessage, TaskLines
-from agent_cli.session.live import LiveView, ViewChange
+from agent_cli.session.live import LiveSession, ViewChange
+from agent_cli.session.pending_items import pending_item
 from agent_cli.session.transcripts.entries import content_block
-from agent_cli.session.view import CallView, MessageView
+from agent_cli.session.view_entries import CallView, MessageView
 from agent_tools.registry import tool_traits
 from agent_tools.shell.jobs import Job
 from agent_tools.text import utc_stamp
@@ -88,7 +88,7 @@ class StreamJson:
         # The answers that are being written, by Task call; None for the conversation itself.
         self._messages: dict[str | None, PartialMessage] = {}
         # Calls whose results are not written, with their UUIDs and conversations; and what files had in them before.
-        self._results: dict[CallView, tuple[str, LiveView]] = {}
+        self._results: dict[CallView, tuple[str, LiveSession]] = {}
         self._before: dict[CallView, str | None] = {}
         self._parent: str | None = None
         self._compacting = False
@@ -242,7 +242,7 @@ class StreamJson:
 
     def _decided(self, call: CallView) -> None:
         """Write the answer to a question, or a refusal without one."""
-        event = call.verdict
+        event = call.answer
         if event is None or call.asks:
             return
         known: dict[str, Any] = {"decision": call.decision, "by": decider_word(event.by)}

@@ -16,8 +16,8 @@ from typing import Any
 from agent_cli.core.messages import Part, Text, Thinking, ToolCall
 from agent_cli.core.results import Usage
 from agent_cli.engine.tool_results import subagent_result
-from agent_cli.session.live import LiveView
-from agent_cli.session.view import CallView
+from agent_cli.session.live import LiveSession
+from agent_cli.session.view_entries import CallView
 from agent_tools.shell.jobs import Job
 from agent_tools.text import one_line, shorten
 
@@ -41,7 +41,7 @@ class SubagentTask:
 
     @property
     def calls(self) -> int:
-        return self._call.nested.made if isinstance(self._call.nested, LiveView) else 0
+        return self._call.nested.made if isinstance(self._call.nested, LiveSession) else 0
 
     @property
     def stopped(self) -> bool:

@@ -15,14 +15,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
-from agent_cli.core.hooks import HOOK_EVENTS, STRICTNESS, HookEvent, HookResult, HookVerdict
+from agent_cli.core.events import UsageAdded
 from agent_cli.core.user_text import decode_user_text
-from agent_cli.hooks.handlers import MAX_OUTPUT_BYTES, HookRun
+from agent_cli.hooks.declaration import HookResult, HookVerdict
+from agent_cli.hooks.events import HOOK_EVENTS, STRICTNESS
 from agent_tools.record import Value
 from agent_tools.text import ESCAPES, sanitize_output, shorten
 
+MAX_OUTPUT_BYTES = 1 << 20
 _MAX_TEXT_CHARS = 10_000
 # How many objects in an output are looked at.
 _MAX_OBJECTS = 1_000
@@ -59,6 +61,26 @@ _REFUSAL_IN_WORDS = re.compile(
 _LOOKS_LIKE_ANSWER = re.compile(rf"""^[ \t\[]*\{{\s*["']?(?:{"|".join(_PROTOCOL)})\b""", re.MULTILINE)
 
 
+class HookRun(Value):
+    """The run of a hook.
+
+    code: exit code; None if there is none.
+    cause: how it ended.
+    returned: the answer of a function, which prints nothing.
+    error: why there is no answer; "" if there is one.
+    used: the usage of its model calls.
+    """
+
+    code: int | None
+    cause: Literal["exit", "time-out", "interrupted", "error"]
+    seconds: float = 0.0
+    out: bytes = b""
+    err: bytes = b""
+    error: str = ""
+    used: tuple[UsageAdded, ...] = ()
+    returned: Mapping[str, Any] | None = None
+
+
 class HookResponse(Value):
     """The answer of one hook.
 
@@ -75,9 +97,13 @@ class HookResponse(Value):
     mistaken_block: bool = False
 
 
-def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse:
+def read_answer(event: str, ran: HookRun, *, strict: bool) -> HookResponse:
     """Interpret the run of a hook."""
     err, text = _decode(ran.err), _text(ran.out)
+    if ran.cause == "interrupted":
+        return HookResponse()
+    if ran.returned is not None:
+        return read_object(event, ran.returned, strict=strict) if ran.returned else HookResponse()
     if ran.code == 2:
         return _blocked(event, err or _reason_in(text) or "it gave no reason")
     failure = _failure(ran)
@@ -109,7 +135,7 @@ def _failure(ran: HookRun) -> str:
     return f"printed more than {MAX_OUTPUT_BYTES:,} bytes" if len(ran.out) >= MAX_OUTPUT_BYTES else ""
 
 
-def _read_text(event: HookEvent, text: str, strict: bool) -> HookResponse:
+def _read_text(event: str, text: str, strict: bool) -> HookResponse:
     """Interpret an output that is not one JSON object and contains no refusal."""
     texts = (clip_hook_text(sanitize_output(text)),) if text and HOOK_EVENTS[event].plain_text else ()
     how = ""
@@ -123,7 +149,7 @@ def _read_text(event: HookEvent, text: str, strict: bool) -> HookResponse:
     return HookResponse(HookResult(context=texts))
 
 
-def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> HookResponse:
+def read_object(event: str, data: Mapping[str, Any], *, strict: bool) -> HookResponse:
     """Interpret an answer given as an object."""
     found = _AnswerReader(event, data)
     result = found.result()
@@ -136,6 +162,25 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> H
         result = result.replace(changed=None)
     error = f"its answer cannot be read: {'; '.join(found.wrong)}" if found.wrong else ""
     return HookResponse(result, error, message, quiet)
+
+
+def read_hook_verdict(text: str) -> tuple[int | None, str]:
+    """Return the equivalent exit code of an answer, and its reason; None and the text if it is invalid.
+
+    A refusal takes effect wherever it is in the answer.
+    """
+    for _, found in find_objects(text, anywhere=True):
+        if found.get("ok") is False or found.get("decision") in ("block", "deny"):
+            return 2, str(found.get("reason") or "the condition is not met")
+    # A regular expression would take very long for text with a hundred thousand opening braces.
+    start, end = text.find("{"), text.rfind("}") + 1
+    try:
+        data = json.loads(text[start:end]) if 0 <= start < end else None
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict) or not isinstance(data.get("ok"), bool):
+        return None, text
+    return (0, "") if data["ok"] else (2, str(data.get("reason") or "the condition is not met"))
 
 
 def find_objects(text: str, *, anywhere: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -162,7 +207,7 @@ def find_objects(text: str, *, anywhere: bool = False) -> Iterator[tuple[int, di
             yield text.count("\n", 0, match.start(1)) + 1, data
 
 
-def _find_refusal(event: HookEvent, text: str) -> HookResult | None:
+def _find_refusal(event: str, text: str) -> HookResult | None:
     """Return the strictest refusal in an output that is not one JSON object; None if there is none."""
     row = HOOK_EVENTS[event]
     found: HookResult | None = None
@@ -215,7 +260,7 @@ def _strange_keys(data: Mapping[str, Any]) -> str:
 class _AnswerReader:
     """Reads an answer. wrong: a phrase for each part that is invalid."""
 
-    def __init__(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+    def __init__(self, event: str, data: Mapping[str, Any]) -> None:
         self.row = HOOK_EVENTS[event]
         self.data = data
         self.wrong: list[str] = []
@@ -352,14 +397,14 @@ class _AnswerReader:
         return found
 
 
-def _blocked(event: HookEvent, reason: str) -> HookResponse:
+def _blocked(event: str, reason: str) -> HookResponse:
     """Return a block for exit code 2; for events that cannot be blocked, an error for the user."""
     if HOOK_EVENTS[event].blocks:
         return HookResponse(HookResult("deny", clip_hook_text(reason)))
     return HookResponse(error=f"exited with 2: {shorten(reason, 300)}")
 
 
-def _failed(event: HookEvent, how: str, err: str, strict: bool) -> HookResponse:
+def _failed(event: str, how: str, err: str, strict: bool) -> HookResponse:
     """Return the failure of a hook: an error, and a block if it is strict."""
     text = f"{how}: {shorten(err, 300)}" if err else how
     result = HookResult("deny", clip_hook_text(f"it {text}")) if strict and HOOK_EVENTS[event].blocks else HookResult()

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_cli.core.decisions import Answer, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.host_servers import HostServers
 from agent_cli.core.rules import split_rules
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import print_warning
 from agent_cli.hooks import PythonHook
+from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
 from agent_cli.mcp.answers import mcp_result
 from agent_cli.mcp.tools import result_within, wait_for

@@ -16,7 +16,7 @@ from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import Fields
 from agent_cli.providers.catalog import newest_claude
 from agent_cli.runtime.agent import Agent
-from agent_cli.session.live import LiveView
+from agent_cli.session.live import LiveSession
 from agent_tools.record import Value
 
 
@@ -63,7 +63,7 @@ class OpenSession(ABC):
         self.setup, self.run_env, self.callbacks = setup, setup.run_env, callbacks
         self.usage = Usage()
         self.api_ms = 0
-        self.view = LiveView()
+        self.view = LiveSession()
         self.messages: dict[str, int] = {}
         self.first_model = ""
         self._agent: Agent | None = None

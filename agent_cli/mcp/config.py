@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.config.parsing import SettingsError, decode_json, nearest_key_hint
+from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
 from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
 from agent_cli.core.user_text import begins_json_object, decode_user_text
@@ -26,7 +26,7 @@ from agent_tools.fs.own_files import write_own
 from agent_tools.fs.protected_names import has_leftover
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import DecodeError, Value, from_json
-from agent_tools.text import one_line, shorten
+from agent_tools.text import nearest_key_hint, one_line, shorten
 
 PROJECT_FILE = ".mcp.json"
 MAX_BYTES = 1 << 20

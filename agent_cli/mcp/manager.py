@@ -274,6 +274,8 @@ USE_SCHEMA: dict[str, Any] = {
 CLOSE_SECONDS = 1.7
 # Assumed characters per token, and window of a model of unknown size.
 _CHARS_PER_TOKEN = 4
+# Part of the model's window that the schemas of servers' tools may take.
+_SCHEMA_SHARE = 0.1
 _ASSUMED_WINDOW_TOKENS = 128_000
 
 
@@ -384,13 +386,12 @@ class Servers:
         self._tools = found
         return found
 
-    def request_tools(
-        self, how: Literal["auto", "always", "never"], share: float, window: int | None
-    ) -> list[Tool[Any]]:
+    def request_tools(self, how: Literal["auto", "always", "never"], window: int | None) -> list[Tool[Any]]:
         """Return the tools for every request: those of the servers, or ToolSearch and UseTool to find them."""
         tools = list(self.tools().values())
         size = sum(tool.offer.size for tool in tools)
-        if how == "always" or (how == "auto" and size > share * (window or _ASSUMED_WINDOW_TOKENS) * _CHARS_PER_TOKEN):
+        most = _SCHEMA_SHARE * (window or _ASSUMED_WINDOW_TOKENS) * _CHARS_PER_TOKEN
+        if how == "always" or (how == "auto" and size > most):
             return self._finders()
         known = ("ready", "disabled")
         late = any(s.status not in known and not (s.from_cache and not s.may_start) for s in self.all.values())

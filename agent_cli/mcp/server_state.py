@@ -48,8 +48,8 @@ class ServerSettings:
         logs: Path | None,
         approvals: Callable[[], Approvals],
         trusted_for_run: bool,
-        start_timeout: float,
         call_timeout: float,
+        start_timeout: float = 30.0,
         logins: Path | None = None,
         host: HostServers | None = None,
     ) -> None:

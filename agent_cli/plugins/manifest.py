@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.hooks import parse_hooks
 from agent_cli.config.schema import McpServer
-from agent_cli.core.hooks import Hook
 from agent_cli.core.user_text import decode_user_text, load_user_json
+from agent_cli.hooks import Hook
+from agent_cli.hooks.reader import parse_hooks
 from agent_tools.fs.safe_files import read_regular, resolve_inside
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import fill_variables, shorten

@@ -32,8 +32,8 @@ from agent_tools.record import Value
 from agent_tools.text import shorten
 
 
-def load_given(text: str, run_env: RunEnvironment) -> Plugin:
-    """Load a plugin from a folder or zip file. Raises UsageError."""
+def load_given(text: str, called: str, run_env: RunEnvironment) -> Plugin:
+    """Load a plugin from a folder or zip file. Raises UsageError. called: what the caller calls the plugin."""
     try:
         source = parse_source(text, run_env.cwd)
         if source.kind == "git":
@@ -47,7 +47,7 @@ def load_given(text: str, run_env: RunEnvironment) -> Plugin:
         if plugin.hooks or plugin.servers:
             private_folder(plugin.data)
     except (PluginError, OSError) as error:
-        raise UsageError(f"--plugin-dir: {error}") from None
+        raise UsageError(f"{called}: {error}") from None
     return plugin
 
 

@@ -40,16 +40,12 @@ from agent_tools.net.http import HttpResponse, Timeouts
 
 
 class MessageReader:
-    """Reads one answer.
+    """Reads one answer."""
 
-    prefill: text that it begins with and that the server does not repeat.
-    """
-
-    def __init__(self, provider: str, model: str, prefill: str = "") -> None:
+    def __init__(self, provider: str, model: str) -> None:
         self.finished = False
         self._provider = provider
         self._model = model
-        self._prefill = prefill
         self._raw = ""
         self._counts: dict[str, Any] = {}
         self._calls = 0
@@ -97,8 +93,6 @@ class MessageReader:
     def _start(self, message: dict[str, Any]) -> Iterator[Chunk]:
         yield Started(str(message.get("id") or ""), str(message.get("model") or self._model))
         yield from self._usage(message.get("usage"))
-        if self._prefill:
-            yield TextChunk(self._prefill)
 
     def _block(self, index: int, block: dict[str, Any]) -> Iterator[Chunk]:
         kind = block.get("type")
@@ -218,13 +212,11 @@ class AnthropicClient(HttpModelClient):
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `ModelClient`. A prefill is yielded first, so that all texts together are the whole answer."""
+        """See `ModelClient`."""
         if request.json_schema is not None:
             yield from self._notify_once(
                 "Anthropic does not support a JSON schema here; the answer is checked afterwards."
             )
-        if request.verbosity:
-            yield from self._notify_once("Anthropic takes no verbosity.")
         if request.thinking_tokens and not self._thinks_by_budget(request):
             yield from self._notify_once(
                 f"{request.model} does not support a thinking budget; it uses the effort alone."
@@ -233,8 +225,6 @@ class AnthropicClient(HttpModelClient):
             yield from self._notify_once(
                 f"{request.model} thinks with {MIN_THINKING_TOKENS:,} tokens or more; the budget was omitted."
             )
-        if request.prefill and self._thinking(request):
-            yield from self._notify_once("The prefill was omitted, because it cannot be combined with thinking.")
         if request.tools and request.tool_choice == "none":
             yield from self._without_calls(request, cancel)
         else:
@@ -268,7 +258,7 @@ class AnthropicClient(HttpModelClient):
             yield from self._answer(request, cancel)
 
     def _read(self, request: Request, reply: HttpResponse) -> Iterator[Chunk]:
-        reader = MessageReader(self._provider, request.model, self._prefill(request))
+        reader = MessageReader(self._provider, request.model)
         return self._listen(reader, reply, lambda event: event.get("type") == "message_stop")
 
     def _thinks_by_budget(self, request: Request) -> bool:
@@ -316,16 +306,8 @@ class AnthropicClient(HttpModelClient):
             return {"type": "adaptive", "display": "summarized"}
         return {"type": "adaptive"}
 
-    def _prefill(self, request: Request) -> str:
-        if self._supports(request, "prefill") and not self._thinking(request):
-            return request.prefill.rstrip()
-        return ""
-
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = error.failure.message.lower()
-        if "prefill" in words and self._prefill(request):
-            self._rejected.add((request.model, "prefill"))
-            return f"{request.model} cannot continue a given beginning; the prefill was omitted."
         options = self._options(request)
         thinking = options.get("thinking") or {}
         names_mode = "adaptive" in words or "budget_tokens" in words
@@ -390,8 +372,6 @@ class AnthropicClient(HttpModelClient):
                 groups.append((role, list(blocks)))
         if groups and groups[-1][0] == "user" and not groups[-1][1][-1].endswith(self._mark):
             groups[-1][1][-1] = groups[-1][1][-1][:-1] + self._mark
-        if prefill := self._prefill(request):
-            groups.append(("assistant", [encode_json({"type": "text", "text": prefill})]))
         return b",".join(
             b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}" for role, blocks in groups
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeGuard
 
 from agent_cli.core.messages import Message, Thinking
-from agent_cli.core.modes import Effort, Verbosity, thinking_budget
+from agent_cli.core.modes import Effort, thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Protocol, Value
@@ -48,9 +48,7 @@ class Request(Value):
     head: number of messages at the beginning that come from a compaction; a cache may end after them.
     earlier: number of the model's answers that a compaction has removed.
     aside: the request is not the next one of the conversation.
-    prefill: text that the answer must begin with.
     stream: False asks for the whole answer at once.
-    verbosity: how long answers are.
     task_budget: token budget that the model is shown for its task.
     cache_key: the same for requests that share a beginning.
     """
@@ -65,10 +63,8 @@ class Request(Value):
     effort: Effort | None = None
     thinking_tokens: int | None = None
     reasoning_summary: bool = False
-    verbosity: Verbosity | None = None
     task_budget: int | None = None
     cache_key: str = ""
-    prefill: str = ""
     stream: bool = True
     tool_choice: ToolChoice = "auto"
     json_schema: dict[str, Any] | None = None

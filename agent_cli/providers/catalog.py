@@ -33,7 +33,7 @@ _PRICES = (
 )  # fmt: skip
 _ABILITIES = {
     "tools": "supports_function_calling", "reasoning": "supports_reasoning",
-    "prefill": "supports_assistant_prefill", "json_schema": "supports_response_schema",
+    "json_schema": "supports_response_schema",
 }  # fmt: skip
 
 
@@ -190,7 +190,6 @@ class ModelInfo(Value):
     reasoning: bool = False
     vision: bool | None = None
     pdf: bool | None = None
-    prefill: bool = False
     json_schema: bool = False
     responses_only: bool = False
     deprecated: str = ""

@@ -164,12 +164,6 @@ class GeminiClient(HttpModelClient):
                 yield step
 
     def _unsupported(self, request: Request) -> Iterator[Notice]:
-        if request.verbosity:
-            yield from self._notify_once(f"{self._provider} takes no verbosity.")
-        if request.prefill:
-            yield from self._notify_once(
-                f"{self._provider} cannot continue a given beginning; the prefill was omitted."
-            )
         if request.json_schema is not None and request.tools and not self._is_modern(request):
             yield from self._notify_once(
                 f"{request.model} does not support a JSON schema with tools; the answer is checked afterwards."

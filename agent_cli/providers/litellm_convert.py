@@ -38,17 +38,14 @@ def is_claude(model: str) -> bool:
     return host in CLAUDE_HOSTS and "claude" in name
 
 
-def completion_arguments(
-    request: Request, model: str, supported: set[str], prefill: str
-) -> tuple[dict[str, Any], list[Notice]]:
+def completion_arguments(request: Request, model: str, supported: set[str]) -> tuple[dict[str, Any], list[Notice]]:
     """Return the keyword arguments of `litellm.completion`, and a notice for each option that the model lacks.
 
     model: as LiteLLM spells it.
     supported: the OpenAI parameters that the model takes according to LiteLLM.
-    prefill: the one to send, from `usable_prefill`.
     """
     claude = is_claude(model)
-    sent: dict[str, Any] = {"model": model, "messages": _messages(request, claude, prefill), "stream": request.stream}
+    sent: dict[str, Any] = {"model": model, "messages": _messages(request, claude), "stream": request.stream}
     if request.stream:
         sent["stream_options"] = {"include_usage": True}
     if limit := token_limit(request):
@@ -76,20 +73,10 @@ def completion_arguments(
     sent.update((name, value) for name, value in asked.items() if name not in lacking)
     if request.reasoning_summary and not claude:
         lacking.append("reasoning_summary")
-    if request.verbosity:
-        lacking.append("verbosity")
-    if request.prefill and not prefill:
-        lacking.append("prefill")
     return sent, [Notice(f"{model} takes no {name.replace('_', ' ')} over LiteLLM") for name in lacking]
 
 
-def usable_prefill(request: Request, takes_it: bool) -> str:
-    """Return the prefill to send; "" if the model cannot continue one, or would reason before it."""
-    thinks = request.thinking_tokens or request.effort not in (None, "none")
-    return request.prefill.rstrip() if takes_it and not thinks else ""
-
-
-def _messages(request: Request, claude: bool, prefill: str) -> list[dict[str, Any]]:
+def _messages(request: Request, claude: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if request.system:
         messages.append({"role": "system", "content": request.system})
@@ -108,8 +95,6 @@ def _messages(request: Request, claude: bool, prefill: str) -> list[dict[str, An
     if claude:
         for place in {0, *compacted, len(messages) - 1} if messages else ():
             _mark(messages[place])
-    if prefill:
-        messages.append({"role": "assistant", "content": prefill, "prefix": True})
     return messages
 
 
@@ -157,12 +142,10 @@ class LiteLLMReader:
     """Turns what LiteLLM yields for one response into chunks.
 
     provider: named in errors.
-    prefill: text that the answer begins with, and that most providers do not repeat.
     """
 
-    def __init__(self, provider: str, prefill: str = "") -> None:
+    def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._prefill = prefill
         self._started = False
         self._calls: dict[int, tuple[int, str]] = {}
         self._stop = ""
@@ -179,7 +162,7 @@ class LiteLLMReader:
             if delta is not None:
                 yield from self._thinking(delta)
                 if delta.content:
-                    yield from self._text(delta.content)
+                    yield TextChunk(delta.content)
                 for number, call in enumerate(getattr(delta, "tool_calls", None) or ()):
                     yield from self._call(number, call)
             self._stop = getattr(choice, "finish_reason", None) or self._stop
@@ -195,12 +178,6 @@ class LiteLLMReader:
             text = f"The answer of {self._provider} broke off before its end."
             raise ModelError(Failure("network", text, retryable=True))
         yield message_stop(raw or self._stop, calls=bool(self._calls), provider=self._provider)
-
-    def _text(self, text: str) -> Iterator[Chunk]:
-        prefill, self._prefill = self._prefill, ""
-        if prefill and not text.startswith(prefill):
-            yield TextChunk(prefill)
-        yield TextChunk(text)
 
     def _thinking(self, delta: Any) -> Iterator[Chunk]:
         blocks = getattr(delta, "thinking_blocks", None) or ()

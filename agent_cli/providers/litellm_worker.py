@@ -28,9 +28,8 @@ from typing import Any, BinaryIO
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import Chunk, ModelError, Request
-from agent_cli.providers.catalog import lookup
 from agent_cli.providers.errors import error_for_status, error_in_stream
-from agent_cli.providers.litellm_convert import LiteLLMReader, completion_arguments, gemini_stop, usable_prefill
+from agent_cli.providers.litellm_convert import LiteLLMReader, completion_arguments, gemini_stop
 from agent_tools.process.hardening import protect
 from agent_tools.record import from_json, to_json
 
@@ -285,10 +284,8 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
     request = from_json(Request, order["request"])
     model: str = order["model"]
     provider, _, name = model.partition("/")
-    known = lookup(provider, name)
-    prefill = usable_prefill(request, known is not None and known.prefill)
     supported = set(litellm.get_supported_openai_params(model=name, custom_llm_provider=provider) or ())
-    arguments, notices = completion_arguments(request, model, supported, prefill)
+    arguments, notices = completion_arguments(request, model, supported)
     yield from notices
     limits = order["timeouts"]
     seconds = {name: limits[name] or None for name in ("connect", "idle", "total")}
@@ -317,7 +314,7 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
         max_retries=0,
         timeout=httpx.Timeout(idle, connect=seconds["connect"]),
     )
-    reader = LiteLLMReader(provider, prefill)
+    reader = LiteLLMReader(provider)
     if not request.stream:
         yield from reader.read(response)
         yield from reader.end(_StopWords.last_raw)

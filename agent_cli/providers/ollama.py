@@ -17,7 +17,6 @@ from agent_cli.providers.base import (
     ModelError,
     Request,
     Started,
-    TextChunk,
     ThinkingChunk,
     ToolCallDelta,
     ToolCallStart,
@@ -70,15 +69,13 @@ class OllamaReader:
 
     provider: gets its reasoning back.
     first_call: number for the first call that comes without an id.
-    prefill: text that the answer begins with and that the server does not repeat.
     """
 
-    def __init__(self, provider: str, model: str, first_call: int, prefill: str = "") -> None:
+    def __init__(self, provider: str, model: str, first_call: int) -> None:
         self.finished = False
         self._provider = provider
         self._model = model
         self._first_call = first_call
-        self._prefill = prefill
         self._started = False
         self._raw = ""
         self._calls = 0
@@ -92,8 +89,6 @@ class OllamaReader:
         if not self._started:
             self._started = True
             yield Started("", str(event.get("model") or self._model))
-            if self._prefill:
-                yield TextChunk(self._prefill)
         message = event.get("message") or {}
         if thinking := message.get("thinking"):
             yield ThinkingChunk(thinking, provider=self._provider)
@@ -171,14 +166,14 @@ class OllamaClient(HttpModelClient):
         self._tools: tuple[tuple[ToolSpec, ...], bytes, str] = ((), b"", "")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `ModelClient`. A prefill is yielded first, so that all texts together are the whole answer."""
+        """See `ModelClient`."""
         for notice in self._unsupported(request):
             yield from self._notify_once(notice)
         try:
             for step in self._send(request, cancel):
                 if isinstance(step, HttpResponse):
                     made = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
-                    reader = OllamaReader(self._provider, request.model, made, self._prefill(request))
+                    reader = OllamaReader(self._provider, request.model, made)
                     yield from self._listen(reader, step, lambda event: bool(event.get("done")))
                 else:
                     yield step
@@ -189,8 +184,6 @@ class OllamaClient(HttpModelClient):
         """Yield a notice for each requested option that this protocol lacks."""
         if request.thinking_tokens:
             yield f"{self._provider} does not support a reasoning budget; set an effort instead."
-        if request.verbosity:
-            yield f"{self._provider} takes no verbosity."
         if request.json_schema is not None and self._may_call(request):
             yield f"{self._provider} does not support a JSON schema with tools; the answer is checked afterwards."
 
@@ -211,9 +204,6 @@ class OllamaClient(HttpModelClient):
 
     def _may_call(self, request: Request) -> bool:
         return bool(request.tools) and request.tool_choice != "none"
-
-    def _prefill(self, request: Request) -> str:
-        return request.prefill if self._supports(request, "prefill") else ""
 
     def _think(self, request: Request) -> Literal["low", "medium", "high", "max"] | bool | None:
         """Return the `think` option; None to omit it: a model that thinks then does so by default."""
@@ -241,7 +231,7 @@ class OllamaClient(HttpModelClient):
                     return ""
             self._rejected.add((request.model, "think"))
             return f"{request.model} does not think; the effort was omitted."
-        for option in ("temperature", "format", "prefill"):
+        for option in ("temperature", "format"):
             if option in words and self._supports(request, option) and self._uses_option(request, option):
                 self._rejected.add((request.model, option))
                 return f"{request.model} takes no {option} in Ollama; it was left out."
@@ -250,7 +240,7 @@ class OllamaClient(HttpModelClient):
     def _uses_option(self, request: Request, option: str) -> bool:
         if option == "format":
             return request.json_schema is not None and not self._may_call(request)
-        return bool(request.prefill) if option == "prefill" else request.temperature is not None
+        return request.temperature is not None
 
     def _head(self, request: Request) -> dict[str, Any]:
         """Return the part of the body that is neither tools nor messages, in a fixed order."""
@@ -277,8 +267,6 @@ class OllamaClient(HttpModelClient):
         messages += self._encode_messages(request, self._plain if as_text else self._messages)
         if request.tools and request.tool_choice == "none":
             messages.append(encode_json({"role": "user", "content": _NO_CALLS}))
-        if prefill := self._prefill(request):
-            messages.append(encode_json({"role": "assistant", "content": prefill}))
         head = encode_json(self._head(request))[:-1]
         native = b',"tools":' + tools if tools and not as_text else b""
         return b"".join((head, native, b',"messages":[', b",".join(messages), b"]}"))

@@ -58,25 +58,12 @@ def _part(item: Media) -> Part:
     return {"type": "file", "file": {"filename": item.name.rpartition("/")[2] or "document.pdf", "file_data": url}}
 
 
-# Providers that continue a trailing assistant message, and whether the answer repeats it.
-_PREFILLS = {
-    "openrouter": False,
-    "mistral": True,
-    "ollama": False,
-    "llama_cpp": False,
-    "llamafile": False,
-    "lm_studio": False,
-    "hosted_vllm": False,
-    "vllm": False,
-}
-
 # Options that may be left out when a server rejects them, and the notice about it.
 _OPTIONAL = {
     "stream_options": "",
     "temperature": "does not support temperature; it was omitted",
     "reasoning_effort": "does not support this reasoning effort; it was omitted",
     "reasoning": "does not support a reasoning budget; it was omitted",
-    "verbosity": "does not support verbosity; it was omitted",
     "response_format": "does not support a JSON schema; the answer is checked afterwards",
     "tool_choice": "",
 }
@@ -125,7 +112,7 @@ class OpenAIChatClient(HttpModelClient):
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `ModelClient`. A prefill is yielded first, so that all texts together are the whole answer."""
+        """See `ModelClient`."""
         for notice in self._unsupported(request):
             yield from self._notify_once(notice)
         for step in self._send(request, cancel):
@@ -135,28 +122,17 @@ class OpenAIChatClient(HttpModelClient):
                 yield step
 
     def _read(self, request: Request, reply: HttpResponse) -> Iterator[Chunk]:
-        echoed = _PREFILLS.get(self._provider, False)
-        prefill = "" if echoed else self._prefill(request)
         made = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
         returned_to = self._returned_to if self._reasoning else ""
-        reader = ChatReader(self._provider, request.model, made, prefill, returned_to)
+        reader = ChatReader(self._provider, request.model, made, returned_to)
         return self._listen(reader, reply, lambda event: "done" in event)
 
     def _unsupported(self, request: Request) -> Iterator[str]:
         """Yield a notice for each requested option that this protocol lacks."""
         if request.thinking_tokens and self._provider != "openrouter":
             yield f"{self._provider} does not support a reasoning budget over this protocol; set an effort instead."
-        if request.verbosity and not self._is_openai:
-            yield f"{self._provider} does not support verbosity over this protocol."
         if request.reasoning_summary:
             yield f"{self._provider} does not offer reasoning summaries over this protocol."
-        if request.prefill and self._provider not in _PREFILLS:
-            yield f"{self._provider} cannot continue a given beginning; the prefill was omitted."
-
-    def _prefill(self, request: Request) -> str:
-        if self._provider in _PREFILLS and self._supports(request, "prefill"):
-            return request.prefill
-        return ""
 
     def _adapt_form(self, request: Request, error: ModelError) -> bool:
         if "reasoning_content" not in error.failure.message or not self._supports(request, "reasoning_content"):
@@ -176,9 +152,6 @@ class OpenAIChatClient(HttpModelClient):
                 self._rejected.add((request.model, self._token_limit))
                 self._token_limit = other
                 return ""
-        if "prefill" in words and self._prefill(request):
-            self._rejected.add((request.model, "prefill"))
-            return f"{request.model} cannot continue a given beginning; the prefill was omitted."
         for option in self._options(request):
             if option in words and option in _OPTIONAL:
                 self._rejected.add((request.model, option))
@@ -201,8 +174,6 @@ class OpenAIChatClient(HttpModelClient):
         elif request.effort:
             effort = "xhigh" if self._is_openai and request.effort == "max" else request.effort
             options["reasoning_effort"] = effort
-        if request.verbosity and self._is_openai:
-            options["verbosity"] = request.verbosity
         if request.json_schema is not None:
             schema = {"name": "answer", "schema": request.json_schema}
             options["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -216,11 +187,6 @@ class OpenAIChatClient(HttpModelClient):
         if request.system:
             system: Any = [self._with_cache_mark(request.system)] if self._marks_cache else request.system
             messages.insert(0, encode_json({"role": "system", "content": system}))
-        if prefill := self._prefill(request):
-            last: dict[str, Any] = {"role": "assistant", "content": prefill}
-            if self._provider == "mistral":
-                last["prefix"] = True
-            messages.append(encode_json(last))
         tools = b""
         if request.tools:
             if self._tools[0] is not request.tools:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from agent_cli.core.messages import Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.modes import Effort, Verbosity
+from agent_cli.core.modes import Effort
 from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encode_json
 from agent_cli.providers.responses_stream import ResponsesReader
@@ -32,14 +32,13 @@ _OPTIONAL = {
     "stream_options": ("stream_options|obfuscation", ""),
     "tool_choice": ("tool_choice", ""),
     "temperature": ("temperature", "does not support temperature; it was omitted"),
-    "verbosity": ("verbosity", "does not support verbosity; it was omitted"),
     "format": ("json_schema|text.format|'format'", "does not support a JSON schema; the answer is checked afterwards"),
     "summary": ("summar", "does not offer summaries of its reasoning"),
     "include": ("include|encrypted", ""),
     "effort": ("effort|'reasoning'", "does not support this reasoning effort; it was omitted"),
     "store": ("store", ""),
 }
-_LEVELS: dict[str, tuple[str, ...]] = {"effort": get_args(Effort), "verbosity": get_args(Verbosity)}
+_LEVELS: dict[str, tuple[str, ...]] = {"effort": get_args(Effort)}
 _WITH_CUSTOM = r"(openai/)?(gpt-([5-9]|\d\d)|codex-)"
 _NO_CUSTOM = r"custom|(tools|input)\[\d+\]\.type|type of 'item'"
 _NO_ID = r"input\[\d+\]\.id\b|'?id'? (is a required|field required)"
@@ -85,10 +84,6 @@ class OpenAIResponsesClient(HttpModelClient):
         if request.thinking_tokens:
             yield from self._notify_once(
                 f"{self._provider} does not support a reasoning budget over this protocol; set an effort instead."
-            )
-        if request.prefill:
-            yield from self._notify_once(
-                f"{self._provider} cannot continue a given beginning; the prefill was omitted."
             )
         for step in self._send(request, cancel):
             if isinstance(step, HttpResponse):
@@ -149,8 +144,6 @@ class OpenAIResponsesClient(HttpModelClient):
             options["effort"] = self._nearest.get((request.model, "effort"), request.effort)
         if request.reasoning_summary:
             options["summary"] = "auto"
-        if request.verbosity:
-            options["verbosity"] = self._nearest.get((request.model, "verbosity"), request.verbosity)
         if request.json_schema is not None:
             options["format"] = {
                 "type": "json_schema", "name": "answer", "schema": request.json_schema, "strict": False,
@@ -163,7 +156,7 @@ class OpenAIResponsesClient(HttpModelClient):
 
     def _body(self, request: Request) -> bytes:
         options = self._options(request)
-        for group, names in (("reasoning", ("effort", "summary")), ("text", ("verbosity", "format"))):
+        for group, names in (("reasoning", ("effort", "summary")), ("text", ("format",))):
             if inside := {name: options.pop(name) for name in names if name in options}:
                 options[group] = inside
         if request.system:

@@ -119,16 +119,14 @@ class ChatReader:
     """Reads one answer.
 
     first_call: number for the first call that comes without an id.
-    prefill: text that the answer begins with and that the server does not repeat.
     returned_to: the provider that gets the reasoning back, if any.
     """
 
-    def __init__(self, provider: str, model: str, first_call: int, prefill: str = "", returned_to: str = "") -> None:
+    def __init__(self, provider: str, model: str, first_call: int, returned_to: str = "") -> None:
         self.finished = False
         self._provider = provider
         self._model = model
         self._first_call = first_call
-        self._prefill = prefill
         self._returned_to = returned_to
         self._details: list[dict[str, Any]] = []
         self._started = False
@@ -151,8 +149,6 @@ class ChatReader:
         if not self._started and choices is not None:
             self._started = True
             yield Started(str(event.get("id") or ""), str(event.get("model") or self._model))
-            if self._prefill:
-                yield TextChunk(self._prefill)
         progress = event.get("prompt_progress")
         if progress.__class__ is dict and (progress := _progress(progress)) is not None:
             yield progress

@@ -133,7 +133,7 @@ def _prefixed(name: str, lines: list[str]) -> list[str]:
 
 FORMAT, VERSION = "agent-recording", 1
 # The parts of a request that a replay compares, besides messages, system prompt and tools.
-OPTIONS = ("model", "max_tokens", "temperature", "effort", "thinking_tokens", "tool_choice", "json_schema", "prefill")
+OPTIONS = ("model", "max_tokens", "temperature", "effort", "thinking_tokens", "tool_choice", "json_schema")
 _WORDS = r"(?<![\w.-])"
 _LINES: tuple[tuple[str, str], ...] = (
     (r"(?m)^Date: \d{4}-\d\d-\d\d$", "Date: <date>"),

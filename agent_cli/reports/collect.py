@@ -10,7 +10,8 @@ from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Check
 from agent_cli.engine.checks import evaluate_check
 from agent_cli.reports.findings import ReviewFinding, read_findings
-from agent_cli.session.view import CallView, SessionView
+from agent_cli.session.view import SessionView
+from agent_cli.session.view_entries import CallView
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput
 from agent_tools.text import shorten

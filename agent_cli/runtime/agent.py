@@ -177,6 +177,11 @@ class Agent:
             self.conversation.record(self._unsaid.pop(0))
 
     @property
+    def last_record(self) -> int:
+        """Number of the last record of the session's log; 0 if it is not saved."""
+        return self._log.last if self._log is not None else 0
+
+    @property
     def unsaved(self) -> str:
         """Why the session could not be saved, as long as that is so; "" if it is, or should not be saved."""
         return self._log.warning if self._log is not None else ""

@@ -17,7 +17,7 @@ with lazy_imports():
 
 
 def attach_images(
-    paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str = "--image: "
+    paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str
 ) -> tuple[Media, ...]:
     """Load the images at these paths for a model.
 

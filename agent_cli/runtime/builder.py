@@ -31,6 +31,7 @@ from agent_cli.extensions.loader import (
     load_extensions,
     with_agent,
 )
+from agent_cli.hooks import HookRegistry, HookSession
 from agent_cli.memory.files import Memory, NestedMemory, load_memory
 from agent_cli.providers.base import ToolSpec
 from agent_cli.providers.registry import is_loopback_url
@@ -39,7 +40,6 @@ from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.checkpoints import checkpoint_keeper
 from agent_cli.runtime.environment import check_mode, memory_sources, read_settings
-from agent_cli.runtime.hooks import active_hooks, make_hooks
 from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
     ChosenModel,
@@ -92,6 +92,7 @@ with lazy_imports():
     from agent_cli.core import message_ids  # only for frames
     from agent_cli.engine import structured_output
     from agent_cli.runtime import (
+        hooks,  # only with hooks
         moved_project,  # only to resume a session
         pending,  # only for a turn that goes on
         recording,  # only for runs that are recorded or replayed
@@ -104,6 +105,10 @@ NOT_STARTED = "Interrupted: the program ended before this finished. It had not b
 
 
 _PARALLEL_SUBAGENTS = 4
+# Shares of the window (of 128,000 tokens at most) at which old results are cleared: output and searches, then files.
+_CLEAR_AT = (0.5, 0.75)
+# The most that the long results of a session may take on disk; the oldest are deleted first.
+_MAX_RESULTS_BYTES = 200_000_000
 
 
 # Returns who approves calls and who answers questions, given what becomes of those that nobody is asked about.
@@ -252,7 +257,11 @@ class _Build:
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
         )  # fmt: skip
         self.attached = attach_images(
-            self.config.images, workspace, self.chosen.resolved.name, self.context.input_modalities
+            self.config.images,
+            workspace,
+            self.chosen.resolved.name,
+            self.context.input_modalities,
+            f"{self.config.name_of('images')}: ",
         )
 
     def choose_tools(self) -> None:
@@ -299,7 +308,7 @@ class _Build:
         chosen, settings, model = self.chosen, self.settings, self.chosen.resolved
         self.lazy: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
         if self.config.record or model.recording:
-            exchange = recording.open_exchange(self.config.record, chosen, settings, self.run_env)
+            exchange = recording.open_exchange(self.config, chosen, settings, self.run_env)
             client, self.lazy = exchange.client(), exchange.lazy_model
         else:
             client = open_client(model, settings, chosen.window)
@@ -311,8 +320,8 @@ class _Build:
 
     def keep_transcript(self) -> None:
         """Begin the transcript that hooks and hosts read, and the IDs of messages, where they are wanted."""
-        hooks = active_hooks(self.settings, self.layers) or self.embedded.hooks or self.added.has_hooks
-        wanted = hooks or self.settings.transcript == "claude" or self.config.hosted
+        wanted = self.layers.active_hooks(self.settings) or self.embedded.hooks or self.added.has_hooks
+        wanted = wanted or self.settings.transcript == "claude" or self.config.hosted
         if self.log is not None and wanted:
             self.transcript = transcripts.make_transcript(
                 self.config, self.settings, self.run_env, self.header, self.log, self.warn, self.embedded.mirror
@@ -327,7 +336,8 @@ class _Build:
         """Return what a turn uses."""
         settings, run_env, layers, handle = self.settings, self.run_env, self.layers, self.handle
         transcript, log = self.transcript, self.log
-        known = self.header.session_id, transcript.wanted if transcript else lambda: log.path if log else None
+        wanted = transcript.wanted if transcript else lambda: log.path if log else None
+        known = HookSession(self.header.session_id, wanted, run_env.root)
 
         def lazy(name: str) -> Callable[[], ModelHandle]:
             return self.lazy(name, settings, run_env)
@@ -351,9 +361,12 @@ class _Build:
             save_rule=rule_saver(self.config, run_env, layers) if self.answered else None,
             report=lambda error: write_crash_report(error, run_env.env),
             watch=checkpoint_keeper(run_env, settings, self.header.session_id),
-            hooks=make_hooks(
-                settings, layers, run_env, self.context, known, self.chosen.label, self.embedded.hooks, self.state,
-                self.servers,
+            hooks=HookRegistry(
+                layers.active_hooks(settings), self.embedded.hooks,
+                lambda: hooks.hook_surroundings(
+                    settings, run_env, self.context, known, self.chosen.label, self.state, self.servers
+                ),
+                disabled=settings.disable_hooks and not self.embedded.hooks,
             ),
             agents=self.added.agent_types if any(tool.nested for tool in self.tools) else {},
             workflows=WORKFLOWS,
@@ -451,8 +464,7 @@ def _keep_results(
 ) -> None:
     """Save long results of tools with the session, and find those of the sessions that it was copied from."""
     copies = tuple(results_folder(store.path(session_id)) for session_id in store.copied_from(header))
-    most = round(settings.results.max_mb * 1_000_000)
-    context.workspace.scratch.keep_in(results_folder(log.path), lambda: log.redact, most, copies)
+    context.workspace.scratch.keep_in(results_folder(log.path), lambda: log.redact, _MAX_RESULTS_BYTES, copies)
 
 
 def _restore_context(context: ToolContext, restored: Restored) -> None:
@@ -500,15 +512,13 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     if not 0 <= settings.compact_at <= 1:
         raise UsageError("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
     shared = {name: getattr(settings, name) for name in TurnSettings._fields}
-    if not all(0 < share <= 1 for share in settings.results.clear_at):
-        raise UsageError("results.clear_at has shares of the model's window: numbers from 0 to 1, such as [0.5, 0.75].")
-    limits = Limits(**{name: getattr(settings, f"max_{name}") for name in Limits._fields})
+    bounded = [name for name in Limits._fields if name != "denials"]
+    limits = Limits(**{name: getattr(settings, f"max_{name}") for name in bounded})
     fixed = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
     fixed["cache_key"] = header.session_id
-    fixed["clear_at"] = settings.results.clear_at if settings.results.clear else ()
-    if not settings.max_parallel_subagents:
-        # A server on this machine answers one after another, and caches the prompt of one conversation.
-        fixed["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
+    fixed["clear_at"] = _CLEAR_AT if settings.results.clear else ()
+    # A server on this machine answers one after another, and caches the prompt of one conversation.
+    fixed["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
     return TurnOptions(**{**shared, **fixed})
 
 

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from agent_cli.checkpoints.undo import UndoManager
 
 with lazy_imports():
-    from agent_cli.checkpoints import git_store, prune, scanner
+    from agent_cli.checkpoints import git_store, prune
     from agent_cli.checkpoints import recorder as checkpoints_recorder
     from agent_cli.checkpoints import store as checkpoints_store
     from agent_cli.checkpoints import undo as checkpoints_undo
 
+# After this time, the snapshots of a session are deleted.
+KEPT_DAYS = 14.0
 _BYTES_PER_MB = 1_000_000
 
 
@@ -91,11 +93,11 @@ class CheckpointKeeper(ChangeObserver):
         """Prune the store if something was recorded and pruning is due."""
         if self._recorder is None:
             return
-        undo, now = self._settings.undo, time.time()
+        most, now = round(self._settings.undo.max_store_mb * _BYTES_PER_MB), time.time()
         with suppress(git_store.StoreError, OSError):
             store = self._recorder.store
-            if prune.is_due(store.where.folder, round(undo.max_store_mb * _BYTES_PER_MB), now):
-                prune.prune(store, undo.days, round(undo.max_store_mb * _BYTES_PER_MB), now)
+            if prune.is_due(store.where.folder, most, now):
+                prune.prune(store, KEPT_DAYS, most, now)
 
 
 def checkpoint_keeper(run_env: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
@@ -118,14 +120,10 @@ def store_folder(run_env: RunEnvironment) -> Path:
 def store_config(run_env: RunEnvironment, settings: Settings, session: str) -> StoreConfig:
     extra = (Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (run_env.root, *extra)))
-    undo = settings.undo
-    bounds = scanner.SizeLimits(round(undo.max_file_mb * _BYTES_PER_MB), round(undo.max_total_mb * _BYTES_PER_MB))
     path = run_env.env.get("PATH", os.defpath)
     # An outer folder covers those inside it.
     outer = tuple(r for r in roots if not any(r != o and r.is_relative_to(o) for o in roots))
-    return checkpoints_store.StoreConfig(
-        store_folder(run_env), outer or roots, path, str(run_env.home or ""), session, bounds
-    )
+    return checkpoints_store.StoreConfig(store_folder(run_env), outer or roots, path, str(run_env.home or ""), session)
 
 
 def undo_manager(run_env: RunEnvironment, settings: Settings, session: str) -> UndoManager:

@@ -32,7 +32,7 @@ with lazy_imports():
         claude_settings,  # only if there are files
         rule_lists,  # only for rules of the caller
     )
-    from agent_cli.extensions import front_hooks  # of a project that is not trusted
+    from agent_cli.extensions import withheld  # of a project that is not trusted
     from agent_cli.permissions import (
         command_rules,  # few rules have examples
         git_inspection,
@@ -184,7 +184,7 @@ def _add_project(layers: Layers, config: Config, run_env: RunEnvironment) -> Non
         layers.ignored += map(as_ignored, layers.mistakes or ())
         layers.mistakes = None
     if layers.trust.needs_trust and "project" in sources:
-        for source, hooks in front_hooks.withheld_hooks(run_env.root, fingerprints(run_env.root) or ()):
+        for source, hooks in withheld.withheld_hooks(run_env.root, fingerprints(run_env.root) or ()):
             layers.add_hooks(hooks, source, voice)
     state = layers.trust.state
     if state == "plain" and layers.held:
@@ -279,8 +279,10 @@ def _add_plugins(layers: Layers, config: Config, run_env: RunEnvironment) -> Non
         enabled = {**layers.claude_plugins, **settings.enabled_plugins}
         found = store.load_plugins(run_env.home, enabled, layers.managed.refuses_plugin, layers.ignored)
     if config.plugins or config.plugins_without_servers:
-        given = [obtain.load_given(text, run_env) for text in config.plugins]
-        given += [obtain.load_given(text, run_env).replace(servers={}) for text in config.plugins_without_servers]
+        called = config.name_of("plugins")
+        given = [obtain.load_given(text, called, run_env) for text in config.plugins]
+        without = (obtain.load_given(text, called, run_env) for text in config.plugins_without_servers)
+        given += [plugin.replace(servers={}) for plugin in without]
         for plugin in given:
             if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
                 raise UsageError(f"{config.name_of('plugins')}: {plugin.name}: {why}.")
@@ -291,7 +293,7 @@ def _add_plugins(layers: Layers, config: Config, run_env: RunEnvironment) -> Non
         names = {plugin.source for plugin in found} | {plugin.name for plugin in found}
         for name in wanted:
             if name not in names and name.partition("@")[0] not in names:
-                layers.ignored.append(_missing_plugin(name, settings.extra_marketplaces))
+                layers.ignored.append(_missing_plugin(name))
     for plugin in found:
         layers.plugins.append(plugin)
         layers.ignored += [f"the plugin {plugin.name}: {note}" for note in plugin.hook_notes]
@@ -301,11 +303,9 @@ def _add_plugins(layers: Layers, config: Config, run_env: RunEnvironment) -> Non
         layers.servers += [Declared(name, server, where, from_user=True) for name, server in plugin.servers.items()]
 
 
-def _missing_plugin(name: str, markets: Mapping[str, str]) -> str:
+def _missing_plugin(name: str) -> str:
     """Return the message about a plugin that the settings switch on and that is not here."""
-    market = name.partition("@")[2]
-    first = f"agent plugin marketplace add {markets[market]}; " if market in markets else ""
-    return one_line(f"The settings want the plugin {name}, which was not added: {first}agent plugin add {name}")
+    return one_line(f"The settings want the plugin {name}, which was not added: agent plugin add {name}")
 
 
 def _check_bypass(layers: Layers, config: Config) -> None:

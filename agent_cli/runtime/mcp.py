@@ -89,7 +89,6 @@ def make_setup(
         logs=state_folder(run_env.env) / "mcp-logs" if settings.save_sessions else None,
         approvals=lambda: approvals_of(run_env, warn),
         trusted_for_run=config.trust,
-        start_timeout=settings.mcp.start_timeout,
         call_timeout=settings.mcp.call_timeout,
         logins=logins_folder(run_env),
         host=host,
@@ -197,7 +196,7 @@ class SessionServers:
                 for name in self.servers.wait(settings.wait, needed=True, from_launch=True):
                     self._warn(f"the MCP server {name} is not up after {settings.wait:g} s; its tools come later")
             window = self._chosen.window.tokens
-            offered = self.servers.request_tools(settings.tool_search, settings.schema_share, window)
+            offered = self.servers.request_tools(settings.tool_search, window)
             self._offer([*offered, *self._resource_tools()])
         else:
             self.servers.restart_logged_in(ATTENDED_WAIT_SECONDS)

@@ -138,7 +138,8 @@ def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     if settings.max_cost and not known and not settings.allow_unknown_cost:
         raise UsageError(
             f"The price of {model.name} is not known, so a budget in dollars cannot be enforced. Leave out "
-            "--max-budget-usd (max_cost), or add --allow-unknown-cost and limit the turn with --max-turns."
+            "max_cost (--max-budget-usd), or set allow_unknown_cost (--allow-unknown-cost) and limit the turn with "
+            "max_rounds (--max-turns)."
         )
 
 
@@ -308,7 +309,7 @@ def _default_effort(model: ResolvedModel, info: ModelInfo | None, settings: Sett
     if info is None or not info.reasoning or provider is None or not provider.effort:
         return None
     # Claude accepts neither together with thinking.
-    ruled_out = model.wire == "anthropic" and (settings.temperature is not None or settings.prefill)
+    ruled_out = model.wire == "anthropic" and settings.temperature is not None
     return None if ruled_out else "medium"
 
 
@@ -335,7 +336,7 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
         idle, per_kb = settings.idle_timeout, 0.0
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
             idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_SECONDS_PER_KB
-        timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout, per_kb)
+        timeouts = http.Timeouts(idle=idle, total=0.0, idle_per_kb=per_kb)
         return create_client(
             model,
             timeouts=timeouts,

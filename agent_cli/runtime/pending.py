@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
+from agent_cli.config.removed import without_removed
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import (
     Answer,
@@ -35,11 +36,11 @@ from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import NestedState
-from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.agent import Agent, switch_mode
 from agent_cli.runtime.environment import add_overrides, check_mode, evaluate_project_trust, read_settings
 from agent_cli.runtime.user_decision import UserDecision, take_decision
 from agent_cli.session.files import holder, is_open
+from agent_cli.session.pending_items import pending_items
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import summarize_sessions
@@ -244,7 +245,7 @@ def saved_layers(saved: Mapping[str, Any], run_env: RunEnvironment) -> Layers:
     """Return the settings and rules saved with a turn, with the current trust of its project. Raises UsageError."""
     layers = Layers()
     if saved:
-        settings = dict(saved["settings"])
+        settings = without_removed(saved["settings"])
         if "plugins" in settings:  # the name of `tool_packages` in older logs
             settings["tool_packages"] = settings.pop("plugins")
         layers.restore(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Failure
@@ -25,8 +26,9 @@ Opener = Callable[[], ModelHandle]
 class Recording:
     """Models whose requests and answers are recorded."""
 
-    def __init__(self, file: str, chosen: ChosenModel, settings: Settings, run_env: RunEnvironment) -> None:
-        """Create the file. Raises UsageError."""
+    def __init__(self, config: Config, chosen: ChosenModel, settings: Settings, run_env: RunEnvironment) -> None:
+        """Create the file `Config.record`. Raises UsageError."""
+        file = config.record or ""
         model = chosen.resolved
         key = model.api_key.reveal() if model.api_key else ""
         self._normalize = Normalizer(run_folders(run_env), run_env.env)
@@ -35,7 +37,9 @@ class Recording:
         try:
             self._file = RecordingFile(file, head, self._normalize, Redactor(run_env.env, key))
         except OSError as error:
-            raise UsageError(f"--record: {file} cannot be written: {error.strerror or error}.") from None
+            raise UsageError(
+                f"{config.name_of('record')}: {file} cannot be written: {error.strerror or error}."
+            ) from None
 
     def _description(self, model: ResolvedModel, window: int | None) -> Mapping[str, Any]:
         plain = {"provider": model.provider, "model": model.model, "wire": model.wire, "litellm": model.litellm}
@@ -93,14 +97,15 @@ class Replaying:
 
 
 def open_exchange(
-    file: str | None, chosen: ChosenModel, settings: Settings, run_env: RunEnvironment
+    config: Config, chosen: ChosenModel, settings: Settings, run_env: RunEnvironment
 ) -> Recording | Replaying:
-    """Return the models of a run. Raises UsageError. file: where to record; None for a model that is a recording."""
+    """Return the models of a run that is recorded, or replayed. Raises UsageError."""
     if chosen.resolved.recording:
-        if file:
-            raise UsageError("--record cannot be combined with --model replay:FILE, which is a recording already.")
+        if config.record:
+            name, model = config.name_of("record"), config.name_of("model")
+            raise UsageError(f"{name} cannot be combined with {model} replay:FILE, which is a recording already.")
         return Replaying(chosen.resolved, run_env)
-    return Recording(file or "", chosen, settings, run_env)
+    return Recording(config, chosen, settings, run_env)
 
 
 def run_folders(run_env: RunEnvironment) -> dict[str, str]:

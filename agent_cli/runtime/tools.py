@@ -25,7 +25,7 @@ from agent_tools.context import OfferedExtensions
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.registry import BUILTIN, tool_name
-from agent_tools.results import MediaKind, ResultLimits
+from agent_tools.results import MediaKind
 from agent_tools.sandbox.conditions import Confined, SandboxLimits
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.state import ShellState
@@ -59,7 +59,7 @@ def make_context(
     if sandbox is not None:
         workspace.temporary_files = sandbox.temporary_files
     policy = _make_policy(workspace, settings, layers, run_env, sandbox, shell, answered=answered)
-    known: dict[str, Any] = {"shell_timeout": settings.shell.timeout, "shell_on_timeout": settings.shell.on_timeout}
+    known: dict[str, Any] = {"shell_timeout": settings.shell.timeout}
     known |= {"env_pass": settings.shell.env_pass, "after_edit": settings.after_edit}
     known["diagnostics"] = {name: getattr(settings.diagnostics, name) for name in settings.diagnostics._fields}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
@@ -76,7 +76,6 @@ def make_context(
         command_rule=policy.command_rule if checks else None,
         extensions=extensions,
         input_modalities=input_modalities,
-        result_limits=ResultLimits(settings.results.short, settings.results.page),
     )
     return context, policy
 
@@ -203,7 +202,7 @@ def make_workspace(run_env: RunEnvironment, settings: Settings, skill_folders: t
     extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
-            raise UsageError(f"--add-dir: {folder} is not a folder.")
+            raise UsageError(f"The additional folder {folder} is not a folder.")
     return Workspace(run_env.root, extra, run_env.cwd, skill_folders=skill_folders)
 
 

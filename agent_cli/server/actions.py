@@ -181,13 +181,14 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
     detail = await hub.detail(session_id)
     if detail is None:
         raise session_not_found(session_id)
-    if detail["state"] == "waiting":
-        raise RequestRefusedError(409, "waiting", "This session waits for a decision, which can carry words.")
     task = _find_task(hub, session_id, user)
     running = session_id in hub.pool.running
     entry = new_entry("message", user, body.text, body.how if running else "queue")
     _store_entry(hub, task, entry)
-    hub.pool.wake(task)
+    if detail["state"] == "waiting":
+        hub.notify_changed(session_id)  # it is sent after the turn, which goes on with the decision
+    else:
+        hub.pool.wake(task)
     return {"id": entry.id}
 
 

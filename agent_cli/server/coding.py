@@ -10,13 +10,13 @@ from typing import Any
 
 from starlette.requests import Request
 
+from agent_cli.core.events import QuestionAsked
 from agent_cli.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.server.actions import check_decision, decide_call, start_task
 from agent_cli.server.guard import RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.queries import session_log, session_not_found, token_of
 from agent_cli.server.schemas import CodingApprove, CodingStart, StartBody
-from agent_cli.server.views import read_lines
 from agent_cli.session.timeline import stage_of
 from agent_tools.plan import FILE_NOTES, plan_file
 
@@ -103,20 +103,17 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
     if detail["state"] == "running":
         # The question is known before the process has ended in it.
         stage = awaited_stage(detail["pending_items"]) or stage
-    plan, asked, approved = None, "", False
-    summaries: dict[str, str] = {}
-    completed: list[str] = []
-    for line in read_lines(path):
-        if line.type == "QuestionAsked" and line.data.get("kind") == "plan":
-            data = line.data["data"]
-            plan, asked = {"text": data.get("plan", ""), "steps": data.get("steps", [])}, line.data["call_id"]
-            plan |= {name: _items(name, data.get(name, [])) for name in _PLAN}
-        elif line.type == "QuestionAnswered" and line.data["call_id"] == asked:
-            approved = line.data["verdict"] == "approve"
-        elif line.type == "ToolRequested":
-            summaries[line.data["call_id"]] = line.data["summary"]
-        elif line.type == "ToolFinished" and not line.data.get("is_error") and line.data["call_id"] in summaries:
-            completed.append(summaries[line.data["call_id"]])
+    live = hub.views.live(path)
+    with live.lock:
+        calls = list(live.view.own_calls())
+    completed = [call.summary for call in calls if call.requested and call.ran == "done"]
+    planned = [
+        (call, call.question.data)
+        for call in calls
+        if isinstance(call.question, QuestionAsked) and call.question.kind == "plan"
+    ]
+    asked, data = planned[-1] if planned else (None, None)
+    approved = asked is not None and asked.decision == "approve"
     if stage == "executing" and detail["mode"] == "plan" and not approved:
         stage = "planning"
     query = detail["query"]
@@ -126,13 +123,19 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
         "stage": stage,
         "query": query,
         "clarified_query": _with_clarifications(query, restored),
-        "plan": plan,
+        "plan": _plan(data) if data is not None else None,
         "todos": detail["plan"],
         "completed_steps": completed,
         "pending": detail["pending_items"],
         "result": detail["answer"],
         "error": detail["error"],
     }
+
+
+def _plan(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan as these calls have it."""
+    plan = {"text": data.get("plan", ""), "steps": data.get("steps", [])}
+    return plan | {name: _items(name, data.get(name, [])) for name in _PLAN}
 
 
 def _with_clarifications(query: str, restored: Any) -> str:

@@ -51,8 +51,8 @@ class Hub:
         return find_environment(self.env, folder)
 
     def is_ready(self, task: ServerTask) -> bool:
-        """Return True if a worker has something to do: a message is open, or no decision is missing."""
-        if any(entry.kind != "decision" for entry in task.open_entries()):
+        """Return True if a worker has something to do; messages wait for the decisions that are missing."""
+        if any(entry.kind not in ("decision", "message", "note") for entry in task.open_entries()):
             return True
         return all("decided" in item for item in self.views.pending_items(task.log(self.state), task))
 

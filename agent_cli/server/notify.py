@@ -104,7 +104,7 @@ class Notifier:
     def _post(self, target: str, body: bytes) -> str:
         stamp = str(int(time.time()))
         headers = {"content-type": "application/json", "x-agent-timestamp": stamp}
-        if secret := self._settings.notify_secret:
+        if secret := self._hub.env.get("AGENT_NOTIFY_SECRET"):
             headers["x-agent-signature"] = sign_notice(secret, stamp, body)
         try:
             client = WebClient(WebLimits(timeout=20.0), self._hub.env, None, CancelToken())

@@ -29,8 +29,17 @@ from agent_cli.runtime.models import current_model_name, key_store
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
-from agent_cli.server.streams import PING_SECONDS, SessionFeed, encode_event, session_events
+from agent_cli.server.live_view import FIRST_ENTRIES, MAX_ENTRIES, encode_event
+from agent_cli.server.streams import (
+    PING_SECONDS,
+    RecordEvents,
+    SessionFeed,
+    ViewEvents,
+    session_events,
+    state_changes,
+)
 from agent_cli.server.views import STATES, ServedProject, public_event, read_lines
+from agent_cli.server.words import MODES, model_words
 from agent_cli.session import export
 from agent_tools.text import shorten
 
@@ -80,13 +89,14 @@ async def list_projects(hub: Hub, request: Request) -> dict[str, Any]:
             settings = layers.settings()
             model, mode, trusted = settings.model or "", settings.permissions.mode, layers.trust.trusted
         return {
-            "id": project.id, "name": project.folder.name or str(project.folder), "path": str(project.folder),
+            "id": project.id, "name": project.name, "path": str(project.folder),
             "branch": git_branch(project.folder), "git": (project.folder / ".git").exists(), "trusted": trusted,
             "model": model, "mode": mode,
         }  # fmt: skip
 
     found = await asyncio.to_thread(lambda: [described(project) for project in hub.views.projects.values()])
-    return {"projects": found}
+    modes = [pair for pair in MODES.items() if hub.options.bypass or pair[0] != "bypassPermissions"]
+    return {"projects": found, "modes": modes}
 
 
 async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
@@ -113,7 +123,9 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
 
 def _model_item(model: ModelInfo) -> dict[str, Any]:
     price_in, price_out = price_per_million(model)
-    return {"name": model.name, "window": model.context_window, "input_price": price_in, "output_price": price_out}
+    return {"name": model.name, "window": model.context_window, "input_price": price_in, "output_price": price_out,
+        "words": model_words(model),
+    }  # fmt: skip
 
 
 async def list_sessions(hub: Hub, request: Request) -> dict[str, Any]:
@@ -177,19 +189,47 @@ async def get_history(hub: Hub, request: Request) -> dict[str, Any]:
     return await asyncio.to_thread(read)
 
 
+async def get_view(hub: Hub, request: Request) -> dict[str, Any]:
+    live = hub.views.live(session_log(hub, request.path_params["id"]))
+    before = query_number(request, "before", 1 << 53)
+    limit = max(1, query_number(request, "limit", FIRST_ENTRIES, MAX_ENTRIES))
+    first, changes = await asyncio.to_thread(live.page, before, limit)
+    return {"first": first, "changes": changes}
+
+
 async def stream_session(hub: Hub, request: Request) -> Response:
-    """Stream one session."""
-    session_id = request.path_params["id"]
-    log, task = session_log(hub, session_id), hub.views.task(session_id)
+    """Stream the records of one session."""
     last = request.headers.get("last-event-id", "")
     after = int(last) if last.isascii() and last.isdigit() and len(last) < 17 else query_number(request, "after", 0)
+    feed = _feed(hub, request)
+    return _stream_feed(
+        hub, request, feed, RecordEvents(feed, after).read, lambda now, _: [encode_event("session", now)]
+    )
+
+
+async def stream_view(hub: Hub, request: Request) -> Response:
+    """Stream the changes of one session's view."""
+    feed = _feed(hub, request)
+    events = ViewEvents(hub.views.live(feed.log), request.headers.get("last-event-id", ""))
+    return _stream_feed(hub, request, feed, events.read, state_changes)
+
+
+def _feed(hub: Hub, request: Request) -> SessionFeed:
+    session_id = request.path_params["id"]
+    log, task = session_log(hub, session_id), hub.views.task(session_id)
     live = task.live if task is not None else None
-    feed = SessionFeed(log, live, lambda: hub.detail(session_id), lambda: hub.version(session_id))
+    return SessionFeed(log, live, lambda: hub.detail(session_id), lambda: hub.version(session_id))
+
+
+def _stream_feed(
+    hub: Hub, request: Request, feed: SessionFeed, read: Callable[[], list[bytes]], tell: Callable[..., list[bytes]]
+) -> Response:
+    session_id = request.path_params["id"]
 
     async def stream() -> AsyncGenerator[bytes]:
         hub.follow(session_id, feed.changed)
         try:
-            async for piece in session_events(hub.watch, feed, after):
+            async for piece in session_events(hub.watch, feed, read, tell):
                 yield piece
         finally:
             hub.unfollow(session_id, feed.changed)

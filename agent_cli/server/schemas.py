@@ -143,7 +143,10 @@ class ProjectItem(BaseModel):
 
 
 class ProjectList(BaseModel):
+    """modes: the permission modes that a task may have, each with its words."""
+
     projects: list[ProjectItem]
+    modes: list[tuple[str, str]]
 
 
 class ModelItem(BaseModel):
@@ -151,6 +154,7 @@ class ModelItem(BaseModel):
     window: int | None
     input_price: float | None
     output_price: float | None
+    words: str
 
 
 class ModelList(BaseModel):
@@ -162,7 +166,7 @@ class ModelList(BaseModel):
 
 
 class SessionItem(BaseModel):
-    """A session in a list."""
+    """A session in a list. facts: its project, branch and cost, in words."""
 
     id: str
     title: str
@@ -182,6 +186,7 @@ class SessionItem(BaseModel):
     elsewhere: str
     outcome: str
     error: str
+    facts: list[str]
 
 
 class SessionPage(BaseModel):
@@ -198,7 +203,7 @@ class QueuedMessage(BaseModel):
 
 
 class SessionDetail(SessionItem):
-    """A session with all that its view shows."""
+    """A session with all that its view shows. head, usage_rows: what is said of it, in words."""
 
     query: str
     plan: list[dict[str, Any]]
@@ -210,6 +215,8 @@ class SessionDetail(SessionItem):
     answer: str
     changed_files: list[str]
     decisions: list[dict[str, Any]]
+    head: list[str]
+    usage_rows: list[tuple[str, str]]
 
 
 class EventItem(BaseModel):
@@ -226,6 +233,13 @@ class HistoryPage(BaseModel):
     first: int
     last: int
     total: int
+
+
+class ViewPage(BaseModel):
+    """Entries of a session's view, see docs/web.md. first: key of the first of them."""
+
+    first: int
+    changes: list[dict[str, Any]]
 
 
 class PendingItems(BaseModel):

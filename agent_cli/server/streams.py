@@ -1,22 +1,19 @@
-"""Server-sent events: the records of a session's log, each once and in order, and the answer under way.
+"""Server-sent events of a session: its records, each once and in order, with the answer under way; and its view.
 
-A client names the last record that it has (`Last-Event-ID`) and gets those behind it, from the file itself. Nothing is
-queued for a client: it reads the file at its own pace, so that a slow one costs nothing and loses nothing.
+A client names the last record or change that it has (`Last-Event-ID`) and gets those behind it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent_cli.server.live_view import LiveView, encode_event
+from agent_cli.server.readers import LiveLine, SessionReader
 from agent_cli.server.views import public_event
-from agent_cli.session.files import open_log, read_bytes
-from agent_tools.fs.safe_files import open_regular
 
 # Interval of checking the watched files for changes.
 POLL_SECONDS = 0.04
@@ -24,10 +21,6 @@ POLL_SECONDS = 0.04
 STATE_SECONDS = 1.0
 # Interval of the comments that keep a connection open.
 PING_SECONDS = 15.0
-# Bytes read at once.
-_READ_BYTES = 1 << 20
-# Maximum length of the first line of a live file.
-_MAX_HEAD_BYTES = 128
 
 
 class FileWatch:
@@ -67,104 +60,8 @@ def _file_signature(path: Path) -> tuple[int, int, int]:
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
-class LogReader:
-    """Reads the records of a growing log behind the one with a number."""
-
-    def __init__(self, path: Path, after: int) -> None:
-        self._path, self._last = path, after
-        self._inode, self._offset = 0, 0
-
-    def read(self) -> list[dict[str, Any]]:
-        """Return the next records; none if there are none now."""
-        try:
-            stat = self._path.stat()
-            if stat.st_ino != self._inode or stat.st_size < self._offset:
-                # A repaired log is a new file, with the same numbers.
-                self._inode, self._offset = stat.st_ino, 0
-            if stat.st_size == self._offset:
-                return []
-            with open_log(self._path) as source:
-                source.seek(self._offset)
-                data = source.read(_READ_BYTES)
-                while b"\n" not in data and (more := source.read(_READ_BYTES)):
-                    data += more
-        except OSError:
-            return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        found = [line for line in read_bytes(whole) if line is not None and line.seq > self._last]
-        for line in found:
-            self._last = max(self._last, line.seq)
-        return [public_event(line) for line in found if line.type != "Partial"]
-
-    @property
-    def last(self) -> int:
-        """Number of the last record that was read."""
-        return self._last
-
-
-class LiveReader:
-    """Reads the answer under way from a task's live file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._head, self._offset = b"", 0
-        self._lengths = {"text": 0, "thinking": 0}
-
-    def read(self) -> list[dict[str, Any]]:
-        """Return pieces of text, each with its offset in the answer; those of answers that ended are left out."""
-        try:
-            fd = open_regular(self._path)
-        except OSError:
-            return []
-        try:
-            # Its first line names the worker: the inode of a file that was removed can be the next one's.
-            head, whole_line, _ = os.pread(fd, _MAX_HEAD_BYTES, 0).partition(b"\n")
-            if not whole_line:
-                return []
-            if head != self._head:
-                self._head, self._offset = head, len(head) + 1
-                self._lengths = dict.fromkeys(self._lengths, 0)
-            data = bytearray()
-            while piece := os.pread(fd, _READ_BYTES, self._offset + len(data)):
-                data += piece
-        finally:
-            os.close(fd)
-        whole = bytes(data[: data.rfind(b"\n") + 1])
-        self._offset += len(whole)
-        return self._pieces(whole)
-
-    def _pieces(self, data: bytes) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        for line in data.splitlines():
-            with suppress(ValueError, KeyError, TypeError):
-                self._piece(json.loads(line), found)
-        return found
-
-    def _piece(self, fields: dict[str, Any], found: list[dict[str, Any]]) -> None:
-        kind = fields["kind"]
-        if kind == "end":
-            found.clear()
-            self._lengths = dict.fromkeys(self._lengths, 0)
-        elif kind == "tool":
-            found.append(fields)
-        elif kind in self._lengths:
-            text = str(fields["text"])
-            if found and found[-1]["kind"] == kind:
-                found[-1]["text"] += text
-            else:
-                found.append({"kind": kind, "text": text, "offset": self._lengths[kind]})
-            self._lengths[kind] += len(text)
-
-
-def encode_event(event: str, data: Any, seq: int | None = None) -> bytes:
-    """Encode a server-sent event."""
-    head = f"id: {seq}\n" if seq is not None else ""
-    return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
-
-
 class SessionFeed:
-    """The event stream of a session for one client, from its files and its state.
+    """The files and the state of a session that a client follows.
 
     state: returns the current session, None if it is gone.
     version: changes with anything that is not in its log.
@@ -178,15 +75,91 @@ class SessionFeed:
         self.changed = asyncio.Event()
 
 
-async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> AsyncIterator[bytes]:
-    """Yield the events of a session behind record `after`, for as long as the client is there."""
-    records, text = LogReader(feed.log, after), LiveReader(feed.live) if feed.live is not None else None
+class RecordEvents:
+    """The records of a session behind one, and pieces of the answer under way, each with its offset in the answer."""
+
+    _KINDS = {"TextDelta": "text", "ThinkingDelta": "thinking", "ToolProgress": "tool"}  # noqa: RUF012 - never changed
+
+    def __init__(self, feed: SessionFeed, after: int) -> None:
+        self._reader = SessionReader(feed.log, feed.live)
+        self._after = after
+        self._lengths = {"text": 0, "thinking": 0}
+
+    def read(self) -> list[bytes]:
+        """Return some of what has happened since, encoded; nothing if nothing has."""
+        found: list[bytes | dict[str, Any]] = []
+        for item in self._reader.read():
+            if isinstance(item, LiveLine):
+                self._add_piece(item.event, found)
+                continue
+            if item.type == "MessageAdded" and item.data["message"]["type"] == "AssistantMessage":
+                self._end_answer(found)
+            if item.seq > self._after and item.type != "Partial":
+                found.append(encode_event("record", public_event(item), item.seq))
+        return [encode_event("live", each) if isinstance(each, dict) else each for each in found]
+
+    def _end_answer(self, found: list[bytes | dict[str, Any]]) -> None:
+        """Leave out pieces of an answer that is a record by now, or void."""
+        found[:] = [each for each in found if not isinstance(each, dict)]
+        self._lengths = dict.fromkeys(self._lengths, 0)
+
+    def _add_piece(self, event: dict[str, Any], found: list[bytes | dict[str, Any]]) -> None:
+        kind = self._KINDS.get(event["type"], "")
+        if not kind:
+            self._end_answer(found)
+        elif kind == "tool":
+            found.append({"kind": kind, "call_id": event["call_id"], "text": event["text"]})
+        else:
+            last = found[-1] if found else None
+            if isinstance(last, dict) and last["kind"] == kind:
+                last["text"] += event["text"]
+            else:
+                found.append({"kind": kind, "text": event["text"], "offset": self._lengths[kind]})
+            self._lengths[kind] += len(event["text"])
+
+
+class ViewEvents:
+    """The changes of a session's view behind one."""
+
+    def __init__(self, view: LiveView, after: str) -> None:
+        self._view, self._after = view, after
+
+    def read(self) -> list[bytes]:
+        """Return what has changed since, encoded; nothing if nothing has."""
+        self._after, found = self._view.after(self._after)
+        return found
+
+
+# What the view itself tells of a session.
+_OF_VIEW = ("plan", "usage", "answer", "changed_files", "decisions", "pending_items", "usage_rows")
+_OF_QUESTION = ("call_id", "kind", "summary", "binding", "decided", "decided_by", "form")
+
+
+def state_changes(now: dict[str, Any], before: dict[str, Any] | None) -> list[bytes]:
+    """Encode the state of a session, as far as it has changed: what is not in its log, and its questions."""
+    known = before or {}
+    changes: list[dict[str, Any]] = []
+    if before is None or now["pending_items"] != known["pending_items"]:
+        items = [{name: item[name] for name in _OF_QUESTION if name in item} for item in now["pending_items"]]
+        changes.append({"type": "pending", "items": items})
+    state, earlier = ({name: fact for name, fact in each.items() if name not in _OF_VIEW} for each in (now, known))
+    if state != earlier:
+        changes.append({"type": "session", "session": state})
+    return [encode_event("changes", changes)] if changes else []
+
+
+async def session_events(
+    watch: FileWatch, feed: SessionFeed, read: Callable[[], list[bytes]], tell: Callable[[Any, Any], list[bytes]]
+) -> AsyncIterator[bytes]:
+    """Yield what `read` returns whenever the session changes, for as long as the client is there.
+
+    tell: encodes a new state of the session, given the one before.
+    """
     for path in feed.paths:
         watch.add(path, feed.changed)
     clock = asyncio.get_running_loop().time
     shown: Any = None
-    version, due = -1, 0.0
-    started, stale = False, True
+    version, due, stale = -1, 0.0, True
     feed.changed.set()
     try:
         while True:
@@ -197,24 +170,19 @@ async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> Asy
                 yield b": ping\n\n"
                 continue
             feed.changed.clear()
-            # Before the records, whose message is the end of what was written; but not before those of earlier turns.
-            for piece in text.read() if text is not None and started else ():
-                yield encode_event("live", piece)
-            while found := records.read():
+            # On a thread: a long log takes a while at first.
+            while pieces := await asyncio.to_thread(read):
                 stale = True
-                for event in found:
-                    yield encode_event("record", event, event["seq"])
-            if not started:
-                started = True
-                feed.changed.set()
+                for piece in pieces:
+                    yield piece
             if feed.version() != version or (stale and clock() >= due):
                 version, stale, due = feed.version(), False, clock() + STATE_SECONDS
                 now = await feed.state()
                 if now is None:
                     return
-                if now != shown:
-                    shown = now
-                    yield encode_event("session", now)
+                for piece in tell(now, shown) if now != shown else ():
+                    yield piece
+                shown = now
     finally:
         for path in feed.paths:
             watch.remove(path, feed.changed)

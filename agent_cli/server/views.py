@@ -11,23 +11,28 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, TurnFinished
 from agent_cli.core.messages import UserMessage, user_text
 from agent_cli.core.run_environment import RunEnvironment
-from agent_cli.headless.pending import has_expired
 from agent_cli.providers.catalog import lookup
-from agent_cli.runtime.edit_call import editable_call
+from agent_cli.runtime.edit_call import EditableCall, editable_call
 from agent_cli.runtime.pending import pending_of, saved_environment, session_holder
 from agent_cli.server.decisions import find_decision, question_binding
+from agent_cli.server.live_view import LiveView
 from agent_cli.server.pool import Pool
+from agent_cli.server.questions import question_form
 from agent_cli.server.tasks import ServerTask, TaskStore
+from agent_cli.server.words import head_facts, list_facts, usage_rows
 from agent_cli.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
+from agent_cli.session.pending_items import has_expired
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import SessionSummary, is_id, session_files, summarize_session
-from agent_cli.session.view import MessageView, SessionView
+from agent_cli.session.view import SessionView
+from agent_cli.session.view_entries import MessageView
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
 from agent_tools.text import shorten
@@ -35,7 +40,7 @@ from agent_tools.text import shorten
 T = TypeVar("T")
 # Time and size of a file.
 Mark = tuple[int, int]
-_MAX_CACHED = 4_000
+_MAX_CACHED, _MAX_LIVE = 4_000, 32
 # The states, in the order of the list.
 STATES = ("waiting", "running", "queued", "interrupted", "failed", "done", "idle")
 # Fields of records that clients do not get: the system prompt, the settings of a turn, its state.
@@ -47,6 +52,7 @@ class ServedProject:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.name = folder.name or str(folder)
         self.id = blake2b(os.fsencode(folder), digest_size=6).hexdigest()
 
 
@@ -59,7 +65,8 @@ class Views:
         self.tasks, self.pool = tasks, pool
         self._summaries: OrderedDict[Path, tuple[Mark, SessionSummary | None]] = OrderedDict()
         self._pending: OrderedDict[Path, tuple[Mark, Restored | None]] = OrderedDict()
-        self._views: OrderedDict[Path, tuple[Mark, SessionView]] = OrderedDict()
+        self._live: OrderedDict[Path, LiveView] = OrderedDict()
+        self._lock = Lock()
 
     def find_project(self, given: str) -> ServedProject | None:
         """Return a project by its ID, the path of its folder, or its name if no other has it; None for any other."""
@@ -126,7 +133,7 @@ class Views:
         state = self._state(session_id, seen, task, left, elsewhere)
         failure = task.failure if task else ""
         title = seen.title if seen and (seen.name or seen.first) else task.spec.title if task else ""
-        return {
+        found = {
             "id": session_id,
             "title": title or "Untitled",
             "project": project.id,
@@ -146,6 +153,7 @@ class Views:
             "outcome": seen.ended if seen and seen.ended in ("done", "failed", "interrupted") else "",
             "error": failure,
         }  # fmt: skip
+        return found | {"facts": list_facts(found, project.name)}
 
     def _project_of_log(self, path: Path) -> str:
         stores = (p for p in self.projects.values() if SessionStore(self.state, p.folder).folder == path.parent)
@@ -191,12 +199,16 @@ class Views:
 
         return _cached(self._pending, path, load, 16)
 
-    def view(self, path: Path) -> SessionView:
-        """Return what happened in a session, from its log."""
-        with suppress(OSError):
-            if (found := _cached(self._views, path, lambda: SessionView.of_log(read_log(path)), 16)) is not None:
-                return found
-        return SessionView()
+    def live(self, path: Path) -> LiveView:
+        """Return the view of a session, which grows with its log."""
+        with self._lock:
+            if (found := self._live.get(path)) is None:
+                task = self.tasks.get(path.stem)
+                found = self._live[path] = LiveView(path, task.live if task is not None else None)
+            self._live.move_to_end(path)
+            while len(self._live) > _MAX_LIVE:
+                self._live.popitem(last=False)
+            return found
 
     def _count_undecided(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> int:
         """Return how many decisions are missing."""
@@ -216,10 +228,13 @@ class Views:
             asked = waiting.requests.get(item["call_id"]) or waiting.questions.get(item["call_id"])
             if asked is None:
                 continue
+            change = EditableCall("", {})
             if isinstance(asked, ApprovalRequested):
-                item |= _approval_fields(asked, workspace)
+                change = editable_call(asked, workspace)
+                item |= _approval_fields(asked, change)
             item["binding"] = question_binding(asked)
             item["expired"] = has_expired(item)
+            item["form"] = question_form(asked, item, change)
             if (found := find_decision(asked, entries)) is not None:
                 item["decided"] = f"{found[1].past} by {found[0].user}"
                 item["decided_by"] = found[0].user
@@ -252,17 +267,19 @@ class Views:
         restored = self.restored(path)
         running = session_id in self.pool.running
         entries = task.open_entries() if task is not None else []
-        turn = _last_turn(self.view(path))
+        live = self.live(path)
+        with live.lock:
+            turn = _last_turn(live.view)
         queued = [
             {"id": e.id, "text": e.text, "how": e.how, "user": e.user}
             for e in entries
             if e.kind == "message" and e.id not in turn["messages"]
         ]
         usage = restored.usage if restored is not None else None
-        return entry | {
+        found = entry | {
             "mode": turn["mode"] or entry["mode"],
             "query": turn["query"] or (entry["title"] if task is not None else ""),
-            "plan": [to_json(item) for item in restored.plan] if restored is not None else [],
+            "plan": turn["plan"],
             "pending_items": [] if running else self.pending_items(path, task),
             "queued": queued,
             "usage": to_json(usage) if usage is not None else {},
@@ -273,6 +290,8 @@ class Views:
             "changed_files": turn["changed"],
             "decisions": turn["decisions"],
         }
+        project = self.projects[entry["project"]].name
+        return found | {"head": head_facts(found, project), "usage_rows": usage_rows(found)}
 
     def counts(self, listed: list[dict[str, Any]]) -> dict[str, int]:
         """Return how many sessions are in each state."""
@@ -280,9 +299,8 @@ class Views:
         return {state: counted[state] for state in STATES}
 
 
-def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str, Any]:
+def _approval_fields(asked: ApprovalRequested, change: EditableCall) -> dict[str, Any]:
     """Return what a question about a call shows besides what lists do."""
-    hunks = editable_call(asked, workspace).hunks
     return {
         "warnings": list(asked.warnings),
         "always": asked.always,
@@ -293,7 +311,7 @@ def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str
         "edits": asked.edits,
         "arguments": asked.arguments,
         "description": str(asked.arguments.get("description", "")),
-        "hunks": [{"index": at, "path": hunk.path, "patch": hunk.patch} for at, hunk in enumerate(hunks)],
+        "hunks": [{"index": at, "path": hunk.path, "patch": hunk.patch} for at, hunk in enumerate(change.hunks)],
     }
 
 
@@ -328,7 +346,7 @@ def public_event(line: LogLine) -> dict[str, Any]:
 
 
 def _last_turn(view: SessionView) -> dict[str, Any]:
-    """Return the query, mode, answer, outcome and decisions of the last turn, and the files that the session changed.
+    """Return the query, mode, answer, outcome and decisions of the last turn, the plan, and the files that changed.
 
     messages: IDs of the messages that are in the log.
     """
@@ -348,6 +366,7 @@ def _last_turn(view: SessionView) -> dict[str, Any]:
             {"call_id": call.call_id, "decision": call.decision, "user": call.user, "time": call.decided}
             for call in sorted(decided, key=lambda call: call.decided)
         ],
+        "plan": [to_json(item) for item in view.plan],
         "messages": {uuid for each in said for uuid in each.uuids},
     }
 

@@ -19,17 +19,8 @@ from typing import Any, cast
 
 from agent_cli.config.config import Config
 from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
-from agent_cli.core.events import (
-    AnswerRestarted,
-    ApprovalRequested,
-    Event,
-    MessageAdded,
-    QuestionAsked,
-    TextDelta,
-    ThinkingDelta,
-    ToolProgress,
-)
-from agent_cli.core.messages import AssistantMessage, UserMessage
+from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked
+from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Suspended, TurnResult
 from agent_cli.core.run_environment import UsageError
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
@@ -46,8 +37,10 @@ from agent_cli.session.files import read_log
 from agent_cli.session.pending_plans import claim_plan, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import state_folder, write_crash_report
+from agent_cli.session.view import LIVE_EVENTS
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular
+from agent_tools.record import to_json
 from agent_tools.text import one_line
 
 # Interval of checking the inbox while a turn runs.
@@ -57,26 +50,19 @@ _NICENESS = 5
 
 
 class LiveFileWriter:
-    """Writes the answer under way for the server to show; a line each: a piece of text, or its end."""
+    """Writes what changes the view of a session and is not in its log, for the server to show: an event a line."""
 
     def __init__(self, path: Path) -> None:
         with suppress(OSError):
             path.unlink()
         self._fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self._write(kind="start", worker=uuid.uuid4().hex)
+        self._write({"worker": uuid.uuid4().hex})
 
-    def __call__(self, event: Event) -> None:
-        match event:
-            case TextDelta(text=text):
-                self._write(kind="text", text=text)
-            case ThinkingDelta(text=text):
-                self._write(kind="thinking", text=text)
-            case ToolProgress(call_id=call_id, text=text):
-                self._write(kind="tool", call_id=call_id, text=text)
-            case AnswerRestarted() | MessageAdded(message=AssistantMessage()):
-                self._write(kind="end")
+    def __call__(self, event: Event, after: int) -> None:
+        """Write an event. after: number of the record that it follows, which gives its place among the records."""
+        self._write({"after": after, "event": to_json(event)})
 
-    def _write(self, **fields: str) -> None:
+    def _write(self, fields: dict[str, Any]) -> None:
         with suppress(OSError):  # what is lost here is in the log at the end of the answer
             os.write(self._fd, json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n")
 
@@ -223,7 +209,8 @@ class TaskWorker:
                 self._steering.clear()
 
     def _show(self, event: Event) -> None:
-        self._live(event)
+        if isinstance(event, LIVE_EVENTS) and self.agent is not None:
+            self._live(event, self.agent.last_record)
         if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage) and self._steering:
             inbox = self.agent.conversation.inbox if self.agent is not None else []
             with self._lock:

@@ -15,7 +15,8 @@ from agent_cli.core.messages import AssistantMessage, Thinking, is_synthetic
 from agent_cli.core.results import Usage
 from agent_cli.core.version import __version__
 from agent_cli.session.records import Header, SessionNotFoundError
-from agent_cli.session.view import CallView, EntryView, MessageView, NoteView, SessionView
+from agent_cli.session.view import SessionView
+from agent_cli.session.view_entries import CallView, EntryView, MessageView, NoteView, SessionEntries
 from agent_tools.results import Media
 
 SCHEMA = "ATIF-v1.7"
@@ -62,7 +63,7 @@ class _Steps:
     effort: how hard the model was told to think in the session of a sub-agent.
     """
 
-    def __init__(self, view: SessionView, identity: str = "", effort: str = "") -> None:
+    def __init__(self, view: SessionEntries, identity: str = "", effort: str = "") -> None:
         self.view, self.identity = view, identity
         self.found: list[dict[str, Any]] = []
         self.model = ""

@@ -12,7 +12,8 @@ from agent_cli.core.messages import Text, Thinking, UserMessage, is_synthetic, u
 from agent_cli.core.results import Usage
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.timeline import decision_words
-from agent_cli.session.view import CallView, EntryView, NoteView, SessionView
+from agent_cli.session.view import SessionView
+from agent_cli.session.view_entries import CallView, EntryView, NoteView
 from agent_tools.record import Value
 from agent_tools.results import Diff, Diffs, Display, TodoView
 from agent_tools.text import counted, shorten
@@ -99,6 +100,8 @@ def _entry(view: EntryView) -> Entry | None:
     if isinstance(view, CallView):
         return _tool_entry(view)
     if isinstance(view, NoteView):
+        if view.kind in ("info", "complete"):
+            return None
         lead = {"warning": "warning: ", "rewind": "the user went back to before: "}.get(view.kind, "")
         return NoteEntry(lead + (shorten(view.text, 80) if view.kind == "rewind" else view.text), view.time)
     if isinstance(message := view.message, UserMessage):

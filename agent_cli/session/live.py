@@ -1,6 +1,6 @@
 """A session as a front end follows it: `SessionView`, with what no log records, and what each event changes.
 
-A front end passes each event to `LiveView.follow` and draws what has changed. Only the current turn is kept.
+A front end passes each event to `LiveSession.follow` and draws what has changed. Only the current turn is kept.
 """
 
 from __future__ import annotations
@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from agent_cli.core.events import KINDS, PIECES, Event, FirstChunk, HookFinished, Kind, MessageAdded, SubagentEvent
-from agent_cli.core.hooks import hook_line
 from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
-from agent_cli.session.view import CallView, MessageView, SessionView, TurnView
+from agent_cli.session.view import SessionView
+from agent_cli.session.view_entries import CallView, MessageView, TurnView
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import short_count, shorten
+
+with lazy_imports():
+    from agent_cli.hooks import events as hook_events
 
 _OF_CALLS = frozenset(("requested", "asked", "decided", "started", "output", "answered", "finished"))
 _BY_MESSAGE: dict[type, Kind] = {UserMessage: "message", AssistantMessage: "answer", ToolMessage: "answered"}
@@ -38,7 +42,7 @@ class ViewChange:
 
     __slots__ = ("call", "event", "kind", "message", "view")
 
-    def __init__(self, kind: Kind, event: Any, view: LiveView) -> None:
+    def __init__(self, kind: Kind, event: Any, view: LiveSession) -> None:
         self.kind, self.event, self.view = kind, event, view
         self.call: CallView | None = None
         self.message: MessageView | None = None
@@ -60,7 +64,7 @@ class ViewChange:
                 text: str = event.text
                 return text
             case "hook":
-                return hook_line(event)
+                return hook_events.hook_line(event)
             case "compacting":
                 return compacting_line(event)
             case "compacted":
@@ -72,7 +76,7 @@ class ViewChange:
         return ""
 
 
-class LiveView(SessionView):
+class LiveSession(SessionView):
     """A conversation under way.
 
     task: the call that it works for, in the view above; None for the session itself.
@@ -90,7 +94,7 @@ class LiveView(SessionView):
     def __init__(self, agent: str = "") -> None:
         super().__init__(agent)
         self.task: CallView | None = None
-        self.above: LiveView | None = None
+        self.above: LiveSession | None = None
         self.first: FirstChunk | None = None
         self.answer = self.doing = self._before_hook = ""
         self.lately = "working"
@@ -136,7 +140,7 @@ class LiveView(SessionView):
             call = self._open.get(about.call_id) or self._begin(about.call_id, tool, {}, time)
         call = super().apply(event, time) if kind not in _PASSING else call if kind == "output" else None
         if isinstance(event, SubagentEvent):
-            change = self._open[event.call_id].nested._change_made  # type: ignore[union-attr]
+            change = self._nested[self._open[event.call_id]]._change_made  # type: ignore[attr-defined]
         else:
             change = ViewChange(kind, event, self)
             change.call = call
@@ -213,9 +217,10 @@ class LiveView(SessionView):
         """Drop what is known of the turns before this one."""
         self.entries, self.turns = self.entries[-1:], self.turns[-1:]
         self.ends, self.begun, self._texts = [], [], []
+        self._nested = {call: nested for call, nested in self._nested.items() if call.result is None}
         self._open = {call_id: call for call_id, call in self._open.items() if call.result is None}
 
-    def _nest(self, agent: str, task: CallView) -> LiveView:
+    def _nest(self, agent: str, task: CallView) -> LiveSession:
         nested = type(self)(agent)
         nested.task, nested.above = task, self
         return nested

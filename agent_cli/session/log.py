@@ -210,6 +210,11 @@ class SessionLog:
             self._sync()
         return f"is saved as {kept}"
 
+    @property
+    def last(self) -> int:
+        """Number of the last record."""
+        return self._seq
+
     def put_header(self, header: Header) -> None:
         """Add a header to a session whose own was lost."""
         with self._lock:

@@ -9,7 +9,8 @@ from agent_cli.core.messages import user_text
 from agent_cli.core.results import Usage
 from agent_cli.session.records import Restored
 from agent_cli.session.summary import ENDS
-from agent_cli.session.view import CallView, SessionView, TurnView
+from agent_cli.session.view import SessionView
+from agent_cli.session.view_entries import CallView, TurnView
 from agent_tools.record import Value
 
 # fmt: off

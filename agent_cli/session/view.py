@@ -6,25 +6,30 @@ Exports, reports, `agent show` and lists are projections of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from agent_cli.core.events import (
+    AnswerRestarted,
     ApprovalRequested,
     ApprovalResolved,
     Compacted,
     Event,
-    FirstChunk,
     HookFinished,
     MessageAdded,
+    Noted,
+    Pinned,
     PlanChanged,
+    PlanContinued,
     QuestionAnswered,
     QuestionAsked,
     Rewound,
     RoundStarted,
     SessionNamed,
     SubagentEvent,
+    TextDelta,
+    ThinkingDelta,
     ToolFinished,
+    ToolProgress,
     ToolRequested,
     ToolStarted,
     TurnFinished,
@@ -34,24 +39,37 @@ from agent_cli.core.events import (
     Warned,
     events_by_tag,
 )
-from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, is_synthetic, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
-from agent_cli.session.records import Header
+from agent_cli.session.records import Header, Mended
+from agent_cli.session.view_entries import (
+    CallView,
+    DraftView,
+    EntryView,
+    MessageView,
+    NoteKind,
+    NoteView,
+    SessionEntries,
+    TurnView,
+)
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, from_json
-from agent_tools.results import Diff, Diffs, TodoItem
+from agent_tools.text import shorten
 
 with lazy_imports():
+    from agent_cli.hooks import events as hook_events
     from agent_cli.session import restore  # to read a log
 
 KINDS = events_by_tag(
-    "ApprovalRequested ApprovalResolved Compacted HookRan MessageAdded PlanChanged QuestionAnswered QuestionAsked "
-    "Rewound RoundStarted SessionNamed SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished TurnStarted "
-    "Uncompacted UsageAdded Warned"
+    "ApprovalRequested ApprovalResolved Compacted HookRan MessageAdded Noted Pinned PlanChanged PlanContinued "
+    "QuestionAnswered QuestionAsked Rewound RoundStarted SessionNamed SubagentEvent ToolFinished ToolRequested "
+    "ToolStarted TurnFinished TurnStarted Uncompacted UsageAdded Warned"
 )
-_BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.before_message)
+# Events that change a view while a turn runs and are not in the log.
+LIVE_EVENTS = (TextDelta, ThinkingDelta, ToolProgress, AnswerRestarted)
+# Characters kept of the output of a running call.
+_MAX_OUTPUT_CHARS = 4_000
 # How a turn ended, where the reason's own name does not say it.
 _ENDS = {
     "await_approval": "waiting for approval",
@@ -65,144 +83,37 @@ _ENDS = {
     "max_output_tokens": "stopped at the length limit of an answer",
 }
 _UNDONE = "undone: the user continued from before this"
-Outcome = Literal["", "done", "failed", "rejected"]
-NoteKind = Literal["warning", "window", "rewind", "end"]
 
 
-class CallView:
-    """A tool call, the decision about it, and what came of it.
+class ViewWatch:
+    """What has changed in a view and in those of its sub-agents since it was last read.
 
-    agent: the type of the sub-agent that made it; "" for the session's own.
-    requested: it passed the checks of its arguments, so `summary` is a sentence and not only the tool's name.
-    decision, by, user, reason: the latest decision of a rule, a mode, a hook or a user; verdict: all of it.
-    asks: the question about it is open.
-    finished: how the tool ended; result: what the model got, also of a call that was rejected.
-    nested: what its sub-agent did; None without one.
+    entries: that are new or have changed. output: what running calls have printed.
     """
 
-    def __init__(self, call_id: str, tool: str, arguments: dict[str, Any], time: str) -> None:
-        self.call_id, self.tool, self.arguments, self.time = call_id, tool, arguments, time
-        self.summary = tool
-        self.agent, self.round = "", 0
-        self.requested = self.started = False
-        self.question: ApprovalRequested | QuestionAsked | None = None
-        self.decision = self.by = self.user = self.reason = self.decided = ""
-        self.asks = False
-        self.verdict: ApprovalResolved | QuestionAnswered | None = None
-        self.finished: ToolFinished | None = None
-        self.result: ToolMessage | None = None
-        self.nested: SessionView | None = None
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the model was told; "" while the call is open."""
-        if self.result is None:
-            return ""
-        return "rejected" if self.decision == "reject" else "failed" if self.result.is_error else "done"
-
-    @property
-    def ran(self) -> Literal["", "done", "failed"]:
-        """How the tool itself ended; "" if it did not run, or runs."""
-        return "" if self.finished is None else "failed" if self.finished.is_error else "done"
-
-    @property
-    def diffs(self) -> tuple[Diff, ...]:
-        """The files that it changed."""
-        display = self.finished.display if self.finished is not None else None
-        return display.files if isinstance(display, Diffs) else (display,) if isinstance(display, Diff) else ()
+    def __init__(self) -> None:
+        self.entries: dict[EntryView, None] = {}
+        self.output: list[tuple[CallView, str]] = []
 
 
-class MessageView:
-    """A message of the user, or of the program on their behalf, or an answer of the model.
-
-    uuids: IDs under which a host sent it.
-    calls, usage: of an answer. effort: how hard the model was told to think. first: its beginning, while it is watched.
-    """
-
-    def __init__(self, message: UserMessage | AssistantMessage, time: str, uuids: tuple[str, ...]) -> None:
-        self.message, self.time, self.uuids = message, time, uuids
-        self.effort = ""
-        self.round = 0
-        self.calls: list[CallView] = []
-        self.usage = Usage()
-        self.first: FirstChunk | None = None
-
-
-class NoteView:
-    """A note of the program: a warning, a compaction, a rewind, or how a turn ended if it did not complete."""
-
-    def __init__(self, text: str, time: str, kind: NoteKind, event: Event) -> None:
-        self.text, self.time, self.kind, self.event = text, time, kind, event
-
-
-EntryView = MessageView | CallView | NoteView
-
-
-class TurnView:
-    """A turn: what was asked, its calls, and how it ended.
-
-    before: number of messages in the history when it began.
-    copied: it ran in the session that this one was forked from.
-    calls: in order, each once. added: messages that the user sent while it ran.
-    usage: of all model calls up to the next turn, which includes titles, compactions and side questions.
-    finished: how its latest part ended; None before that. decided: of what it waited for, something was decided since.
-    resumed: it has started again since it was suspended.
-    """
-
-    def __init__(self, query: str, time: str, before: int) -> None:
-        self.query, self.time, self.before = query, time, before
-        self.model = self.mode = ""
-        self.started = self.copied = self.resumed = False
-        self.round = 0
-        self.calls: dict[CallView, None] = {}
-        self.added: list[MessageView] = []
-        self.usage = Usage()
-        self.warnings: list[str] = []
-        self.hooks: list[HookFinished] = []
-        self.notes: list[str] = []
-        self.finished: TurnFinished | None = None
-        self.decided = False
-
-    @property
-    def waits(self) -> bool:
-        """True if its message is there, and nothing else yet."""
-        return not self.started and not self.copied and self.finished is None
-
-    @property
-    def running(self) -> bool:
-        """True until it has ended; a suspended turn goes on later."""
-        return self.finished is None or self.finished.result == "Suspended"
-
-
-class SessionView:
+class SessionView(SessionEntries):
     """A session as its events tell it.
 
-    entries: what was said and done, in order. turns: the same, by turn.
-    models: usage by model, in order of first use. own_usage: of its model calls without those of sub-agents.
-    ends: how each part of a turn ended.
-    agent: the type of the sub-agent whose conversation this is; "" for a session. begun: the types of sub-agents, in
-        the order in which they began, each with its call.
-    bad: records that could not be read.
+    watch: is told what changes. prefix: of the entries' keys.
     """
 
-    def __init__(self, agent: str = "") -> None:
-        self.agent = agent
-        self.header: Header | None = None
-        self.name = self.created = self.updated = ""
-        self.entries: list[EntryView] = []
-        self.turns: list[TurnView] = []
-        self.plan: tuple[TodoItem, ...] = ()
-        self.models: dict[str, Usage] = {}
-        self.ends: list[TurnFinished] = []
-        self.begun: list[CallView] = []
-        self.bad = 0
+    def __init__(self, agent: str = "", watch: ViewWatch | None = None, prefix: str = "") -> None:
+        super().__init__(agent)
+        self.watch, self._prefix = watch, prefix
+        self._nested: dict[CallView, SessionView] = {}
         self._texts: list[str] = []
         self._effort = ""
         self._open: dict[str, CallView] = {}
+        self._unfinished: dict[CallView, None] = {}
         self._early: list[HookFinished] = []
         # A message during a turn, which begins one of its own if a turn starts with it.
         self._next: MessageView | None = None
-        self.own_usage = self._last = self._other_usage = Usage()
+        self._last = Usage()
 
     @classmethod
     def of_log(cls, data: bytes) -> SessionView:
@@ -210,44 +121,22 @@ class SessionView:
         view = cls()
         good, view.bad = restore.records(data)
         for record in good:
-            kind, time = record["type"], record["time"]
-            view.created, view.updated = view.created or time, time
-            try:
-                if kind == "Header":
-                    view.header = from_json(Header, record["data"])
-                elif (event := KINDS.get(kind)) is not None:
-                    view.apply(from_json(event, record["data"]), time)
-            except DecodeError:
-                view.bad += 1
+            view.add_record(record["type"], record["data"], record["time"])
         view.end()
         return view
 
-    @property
-    def turn(self) -> TurnView | None:
-        """The latest turn; None before the first."""
-        return self.turns[-1] if self.turns else None
-
-    @property
-    def usage(self) -> Usage:
-        """The usage of all model calls. Logs of earlier versions have it by turn only."""
-        ended = (end.usage for end in self.ends)
-        return sum(self.models.values(), Usage()) if self.models else sum(ended, self._other_usage)
-
-    def own_calls(self) -> Iterator[CallView]:
-        """Yield the calls, without those of sub-agents."""
-        return (entry for entry in self.entries if isinstance(entry, CallView))
-
-    def all_calls(self) -> Iterator[CallView]:
-        """Yield every call, each before those of its sub-agent."""
-        waiting = list(self.own_calls())[::-1]
-        while waiting:
-            call = waiting.pop()
-            yield call
-            waiting += reversed(list(call.nested.own_calls()) if call.nested is not None else [])
-
-    def notes(self, kind: NoteKind) -> Iterator[NoteView]:
-        """Yield the notes of a kind."""
-        return (entry for entry in self.entries if isinstance(entry, NoteView) and entry.kind == kind)
+    def add_record(self, kind: str, data: Any, time: str) -> None:
+        """Take the next record of a log. One that cannot be read is counted."""
+        self.created, self.updated = self.created or time, time
+        try:
+            if kind == "Header":
+                self.header = from_json(Header, data)
+            elif kind == Mended._tag:
+                self._note("the end of this session's log was damaged and has been repaired", time, "info", None)
+            elif (event := KINDS.get(kind)) is not None:
+                self.apply(from_json(event, data), time)
+        except DecodeError:
+            self.bad += 1
 
     def find(self, call_id: str) -> CallView | None:
         """Return the latest call with an ID; None if there is none."""
@@ -261,24 +150,32 @@ class SessionView:
 
     def apply(self, event: Event, time: str = "") -> CallView | None:
         """Take the next event; return the call that it is about, if any. time: of its record."""
-        if isinstance(event, HookFinished) and event.event in _BEFORE_MESSAGE and self._is_idle():
+        if isinstance(event, LIVE_EVENTS):
+            return self._apply_live(event)
+        idle = self.turn is None or not self.turn.running
+        if isinstance(event, HookFinished) and idle and hook_events.runs_before_message(event.event):
             self._early.append(event)
             return None
         match event:
             case ToolRequested():
                 return self._request(event, time)
             case ApprovalRequested() | QuestionAsked():
+                if isinstance(event, QuestionAsked) and event.call_id not in self._open and event.data.get("title"):
+                    self._note(str(event.data["title"]), time, "info", event)
                 return self._change(event.call_id, question=event, asks=True)
             case ApprovalResolved() | QuestionAnswered():
                 return self._decide(event, time)
             case ToolStarted():
-                return self._change(event.call_id, started=True)
+                return self._change(event.call_id, started=True, stopped=False)
             case ToolFinished():
-                return self._change(event.call_id, finished=event)
+                return self._change(event.call_id, finished=event, output="")
             case MessageAdded(message=ToolMessage() as message):
                 self._next = None
                 self._texts.append(message.text)
-                return self._change(message.call_id, result=message)
+                call = self._change(message.call_id, result=message)
+                if call is not None:
+                    self._unfinished.pop(call, None)
+                return call
             case SubagentEvent():
                 return self._apply_nested(event, time)
             case MessageAdded(message=(UserMessage() | AssistantMessage()) as message, uuids=uuids):
@@ -288,13 +185,31 @@ class SessionView:
                 self._note(text, time, "window", event)
             case Warned(text=text):
                 self._note(text, time, "warning", event)
+            case Noted(text=text):
+                self._note(text, time, "info", event)
             case _:
                 self._apply_of_session(event, time)
         self._of_turn(event, "")
         return None
 
-    def _is_idle(self) -> bool:
-        return self.turn is None or not self.turn.running
+    def _apply_live(self, event: Event) -> CallView | None:
+        match event:
+            case TextDelta(text=text):
+                self.draft.pieces.append(("text", text))
+            case ThinkingDelta(text=text):
+                self.draft.pieces.append(("thinking", text))
+            case AnswerRestarted():
+                self._end_draft()
+            case ToolProgress(text=text) if (call := self._open.get(event.call_id)) is not None:
+                call.output = (call.output + text)[-_MAX_OUTPUT_CHARS:]
+                if self.watch is not None:
+                    self.watch.output.append((call, text))
+                return call
+        return None
+
+    def _end_draft(self) -> None:
+        if self.draft.pieces:
+            self.draft = DraftView()
 
     def _apply_of_session(self, event: Event, time: str) -> None:
         match event:
@@ -307,10 +222,19 @@ class SessionView:
                 self._start_turn(event)
             case RoundStarted() if self.turn is not None:
                 self.turn.round = event.round
+                self._end_draft()
+            case PlanContinued():
+                self._note("the plan has open steps; continuing", time, "info", event)
+            case Pinned(text=text, on=on):
+                self._note(f"{'pinned' if on else 'no longer pinned'}: {shorten(text, 80)}", time, "info", event)
+            case HookFinished() if event.outcome != "success":
+                self._note(_hook_words(event), time, "info", event)
             case TurnFinished():
                 self._finish_turn(event, time)
             case SessionNamed():
                 self.name = event.name
+                if not event.model:
+                    self._note(f"renamed to “{shorten(event.name, 80)}”", time, "info", event)
                 self._other_usage += event.usage
                 self._add_usage(event.model, event.usage)
 
@@ -336,10 +260,12 @@ class SessionView:
     def _apply_nested(self, event: SubagentEvent, time: str) -> CallView | None:
         inner, agent = event.event, event.agent
         task = self._open.get(event.call_id) or self._begin(event.call_id, agent, {}, time)
-        if task.nested is None:
-            task.nested = self._nest(agent, task)
+        if (nested := self._nested.get(task)) is None:
+            nested = task.nested = self._nested[task] = self._nest(agent, task)
             self.begun.append(task)
-        call = task.nested.apply(inner, time)
+        call = nested.apply(inner, time)
+        if not isinstance(inner, LIVE_EVENTS):
+            self._touch(task)
         while isinstance(inner, SubagentEvent):
             agent, inner = inner.agent, inner.event
         if isinstance(inner, Warned):
@@ -351,22 +277,36 @@ class SessionView:
 
     def _nest(self, agent: str, task: CallView) -> SessionView:
         """Return a view of the conversation of a sub-agent. task: its call."""
-        return SessionView(agent)
+        return SessionView(agent, self.watch, f"{task.key}/")
 
     def _finish_turn(self, event: TurnFinished, time: str) -> None:
         self._next = None
         self.ends.append(event)
         if (turn := self.turn) is not None:
             turn.finished, turn.decided, turn.resumed = event, False, False
+        self._end_draft()
+        if event.result != "Suspended":
+            self._stop_calls()
         if event.result != "Complete" or event.degraded:
             why = event.failure.message if event.failure else event.text
             reason = event.diagnostics.terminal_reason
             how = _ENDS.get(reason, reason.replace("_", " "))
             self._note(f"{how}: {why}" if why else how, time, "end", event)
+        else:
+            self._note("", time, "complete", event)
+
+    def _stop_calls(self) -> None:
+        """Note that nothing comes of the calls that are open."""
+        for call in self._unfinished:
+            call.stopped = True
+            self._touch(call)
+            if call in self._nested:
+                self._nested[call]._stop_calls()
+        self._unfinished.clear()
 
     def _add_message(self, message: UserMessage | AssistantMessage, uuids: tuple[str, ...], time: str) -> None:
         view = MessageView(message, time, uuids)
-        self.entries.append(view)
+        self._add(view)
         if isinstance(message, UserMessage):
             self._add_user_message(view, self.turn)
         else:
@@ -391,6 +331,7 @@ class SessionView:
 
     def _add_answer(self, view: MessageView, message: AssistantMessage, turn: TurnView | None) -> None:
         self._next = None
+        self._end_draft()
         if turn is not None and turn.waits:
             # A fork has the other session's messages without its turns.
             if is_synthetic(turn.query):
@@ -402,6 +343,7 @@ class SessionView:
 
     def _start_turn(self, event: TurnStarted) -> None:
         view, self._next = self._next, None
+        self._end_draft()
         self._effort = str(event.saved.get("settings", {}).get("effort") or "")
         if view is not None and (turn := self.turn) is not None:
             # The turn before it was cut off.
@@ -418,13 +360,25 @@ class SessionView:
             call.tool, call.arguments = tool, arguments
             return call
         call = self._open[call_id] = CallView(call_id, tool, arguments, time)
-        self.entries.append(call)
+        self._unfinished[call] = None
+        self._add(call)
         return call
+
+    def _add(self, entry: EntryView) -> None:
+        entry.key = f"{self._prefix}{len(self.entries)}"
+        self.entries.append(entry)
+        self._touch(entry)
+
+    def _touch(self, entry: EntryView) -> None:
+        if self.watch is not None:
+            self.watch.entries[entry] = None
 
     def _request(self, event: ToolRequested, time: str) -> CallView:
         call = self._begin(event.call_id, event.tool, event.arguments, time)
-        call.summary, call.agent, call.requested = event.summary, self.agent, True
+        call.summary, call.agent, call.requested, call.stopped = event.summary, self.agent, True, False
+        self._unfinished[call] = None
         self._add_call(call)
+        self._touch(call)
         return call
 
     def _add_call(self, call: CallView) -> None:
@@ -440,16 +394,24 @@ class SessionView:
             decision, reason = event.verdict, event.text
         if (turn := self.turn) is not None and decision != "defer":
             turn.decided = True
-        made = {"decision": decision, "by": event.by, "user": event.user, "reason": reason, "decided": time}
-        return self._change(event.call_id, **made, asks=decision == "defer", verdict=event)
+        made = {
+            "decision": decision,
+            "by": event.by,
+            "user": event.user,
+            "reason": reason,
+            "decided": time,
+            "answer": event,
+        }
+        return self._change(event.call_id, **made, asks=decision == "defer")
 
     def _change(self, call_id: str, **fields: Any) -> CallView | None:
         if (call := self._open.get(call_id)) is not None:
             call.__dict__.update(fields)
+            self._touch(call)
         return call
 
-    def _note(self, text: str, time: str, kind: NoteKind, event: Event) -> None:
-        self.entries.append(NoteView(text, time, kind, event))
+    def _note(self, text: str, time: str, kind: NoteKind, event: Event | None) -> None:
+        self._add(NoteView(text, time, kind, event))
 
     def _add_usage(self, model: str, usage: Usage) -> None:
         if (turn := self.turn) is not None:
@@ -473,3 +435,8 @@ class SessionView:
         for turn in self.turns:
             if turn.before >= messages and _UNDONE not in turn.notes:
                 turn.notes.append(_UNDONE)
+
+
+def _hook_words(event: HookFinished) -> str:
+    how = {"blocked": "blocked this", "cancelled": "was stopped"}.get(event.outcome, "failed")
+    return f"hook {event.name or event.event} {how}{f': {event.note}' if event.note else ''}"

@@ -38,11 +38,7 @@ def test_the_last_turn_is_undone_and_made_again(work: Path) -> None:
 
 
 def test_what_a_redo_could_not_bring_back_is_asked_about(work: Path) -> None:
-    (work.parent / "home").mkdir(exist_ok=True)
-    (work.parent / "home/.agentrc").write_text("[undo]\nmax_total_mb = 0.001\n")
-    model = script(
-        work.parent / "s.toml", [{"calls": [call("Bash", command="head -c 5000 /dev/zero > z")]}, {"text": "A."}]
-    )
+    model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="truncate -s 210M z")]}, {"text": "A."}])
     agent(["-p", "--model", model, "--trust", "--permission-mode", "bypassPermissions", "go"], work)
     left = agent(["undo", "--yes"], work)
     assert left.returncode == 1 and "delete: z (too large for redo to restore)" in left.stdout, left.stdout

@@ -48,7 +48,7 @@ def say(folder: Path, *prompts: str) -> None:
         ("agent --effort h", ["high"]),
         ("agent -p --output-format j", ["json"]),
         ("agent fix the test --output-format s", ["stream-json"]),
-        ("agent fix the test --input-f", ["--input-format"]),
+        ("agent fix the test --output-l", ["--output-last-message"]),
         ("agent --model openai/gpt-4.1-m", ["openai/gpt-4.1-mini", "openai/gpt-4.1-mini-2025-04-14"]),
         ("agent --allowedTools Web", ["WebFetch", "WebSearch"]),
         ("agent eval --output-format jsonl", ["jsonl"]),

@@ -12,6 +12,8 @@ import typer
 
 from agent_cli.cli import command_names
 from agent_cli.cli.help import GROUPS, _commands
+from agent_cli.cli.option_parser import parse_options
+from agent_cli.cli.run_options import HOST, flags
 from tests.support.every_command import COMMANDS
 from tests.support.imported_modules import loaded
 from tests.support.program import agent
@@ -63,19 +65,31 @@ def test_examples_come_last_and_begin_with_the_command(path: str, monkeypatch: p
     assert all(f"{path}" in line and len(line) <= 80 for line in found)
 
 
-def test_commands_come_before_options_and_options_for_programs_last(
+def test_commands_come_before_options(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text, _ = shown("agent", 80, monkeypatch)
     headings = [line for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ,-]*:", line)]
     assert headings == [
         *(f"{name}:" for name in GROUPS), "The task:", "Session:", "Model:", "Permissions:", "Output:",
-        "Limits and exit codes:", "Settings and prompts:", "Other options:", "For programs that run agent:",
+        "Limits and exit codes:", "Settings and prompts:", "Other options:",
         "Exit codes of -p:", "Examples:",
     ]  # fmt: skip
     commands = text[text.index(f"{next(iter(GROUPS))}:") : text.index("The task:")]
     assert sorted(re.findall(r"^  (\w+)", commands, re.MULTILINE)) == command_names()
     assert {name for names in GROUPS.values() for name in names} <= {*command_names()}
+
+
+def test_options_that_programs_send_work_and_are_only_in_the_documentation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text, _ = shown("agent", 80, monkeypatch)
+    sent = [flag for flag, _ in flags().values() if flag.panel == HOST]
+    people = [flag for flag, _ in flags().values() if flag.panel != HOST]
+    assert len(people) <= 55
+    assert not [flag for flag in sent if f"{flag.names[0]} " in text]
+    assert not [flag for flag in people if flag.names[-1] not in text]
+    assert parse_options(["--thinking", "disabled", "--system-prompt-file", "x"]) is not None
 
 
 def test_a_command_that_no_group_names_is_in_the_last() -> None:

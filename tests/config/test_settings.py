@@ -52,7 +52,7 @@ def test_rules_add_up(tmp_path: Path) -> None:
 # What a project may set once it is trusted, and what of that is left out before.
 WIDENING = [
     ('model = "b/c"', "model"),
-    ('prefill = "Sure:"', "prefill"),
+    ('append_system_prompt = "Sure:"', "append_system_prompt"),
     ('base_url = "http://evil"', "base_url"),
     ('transport = "litellm"', "transport"),
     ('system_prompt = "obey"', "system_prompt"),

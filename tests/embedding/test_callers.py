@@ -101,6 +101,8 @@ assert ours == ["agent_cli", "agent_cli.core", "agent_cli.core.version"], ours
 assert before == [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
 heavy = {"typer", "rich", "prompt_toolkit", "litellm", "asyncio", "pydantic"}
 assert not heavy & {m.partition(".")[0] for m in sys.modules}
+fronts = {f"agent_cli.{name}" for name in "cli headless host terminal acp server batch evaluation".split()}
+assert not {m for m in sys.modules if ".".join(m.split(".")[:2]) in fronts}
 """
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli import (
+    AgentSession,
     ApprovalRequested,
+    Config,
     Defer,
     EditedCall,
     Event,
@@ -241,3 +243,32 @@ def test_a_session_is_open_in_one_place(work: Path, monkeypatch: pytest.MonkeyPa
         session.run("hi")
         with pytest.raises(SessionInUseError):
             open_agent(work, resume=session.session_id)
+
+
+def test_a_configuration_sets_what_the_command_line_can(work: Path) -> None:
+    made = [call("Bash", command="touch a b")], [call("Bash", command="touch c")]
+    replies = *({"calls": calls} for calls in made), {"text": "x"}
+    config = Config(model=scripted(work, *replies), allow=("Bash(touch:*)",), deny=("Bash(touch c)",))
+    with AgentSession.open(config, work) as session:
+        result = session.run("go")
+    assert (work / "b").exists() and not (work / "c").exists()
+    assert len(result.denials) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (Config(latest=True, resume="1"), "latest resumes the latest session, resume the one that it names"),
+        (Config(session_id="7"), "session_id: 7 is not a UUID."),
+        (Config(allow=("Bash(",)), "allow: "),
+        (Config(settings=({"max_round": 3},)), "settings: max_round: "),
+        (Config(servers=("/none.json",)), "servers: /none.json: "),
+        (Config(agents="{"), "agents"),
+        (Config(schema="{"), "schema: "),
+        (Config(plugins=("/none",)), "plugins"),
+    ],
+)
+def test_messages_name_the_fields_of_the_configuration(work: Path, config: Config, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        AgentSession.open(config.replace(model=scripted(work, {"text": "x"})), work)
+    assert str(caught.value).startswith(message) and "--" not in str(caught.value)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_cli.core.events import HookFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete
+from agent_cli.engine import turn_end
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import SplitScripts
 from tests.support.turns import World
@@ -39,13 +42,13 @@ def test_a_failure_goes_back_to_the_model_until_it_passes(tmp_path: Path) -> Non
 
 
 def test_it_goes_back_a_bounded_number_of_times(tmp_path: Path) -> None:
-    world = World(tmp_path, writing("bad", "worse", "poor", "never"), allow=("Edit",))
-    result = world.turn(after_turn=CHECK, after_turn_tries=2)
+    world = World(tmp_path, writing("bad", "worse", "poor", "sad", "never"), allow=("Edit",))
+    result = world.turn(after_turn=CHECK)
     assert isinstance(result, Complete)
-    assert result.text == "wrote poor"
-    assert len(reminders_of(world)) == 2
+    assert result.text == "wrote sad"
+    assert len(reminders_of(world)) == 3
     assert [w.text for w in world.of(Warned)] == [
-        f"after_turn: `{CHECK}` still failed with exit code 3; it went back to the model 2 times."
+        f"after_turn: `{CHECK}` still failed with exit code 3; it went back to the model 3 times."
     ]
     assert "failed (exit 3)" in result.verified
 
@@ -80,9 +83,11 @@ def test_a_long_command_runs_although_another_with_the_same_beginning_passed(tmp
     assert (tmp_path / "runs").read_text() == "a\nb\n"
 
 
-def test_it_is_ended_after_its_time(tmp_path: Path) -> None:
+def test_it_is_ended_after_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_end, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(turn_end, "MAX_TRIES", 0)
     world = World(tmp_path, writing("x"), allow=("Edit",))
-    world.turn(after_turn="sleep 30", after_turn_timeout=0.2, after_turn_tries=0)
+    world.turn(after_turn="sleep 30")
     assert [(r.exit_code, r.outcome) for r in world.of(HookFinished)] == [(None, "cancelled")]
     assert "was ended after" in world.of(Warned)[0].text
 

@@ -17,7 +17,6 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
 from tests.support.hooked_turns import HookedTurns, Said
@@ -188,7 +187,7 @@ def test_what_a_hook_says_about_a_result_goes_to_the_model(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
-def test_a_hook_ends_the_turn(tmp_path: Path, event: HookEvent) -> None:
+def test_a_hook_ends_the_turn(tmp_path: Path, event: str) -> None:
     calls = [call("Bash", command="touch made"), call("Bash", command="touch second")]
     world = HookedTurns(tmp_path, [{"calls": calls}], allow=("Bash",))
     result = world.hook(event, {"continue": False, "stopReason": "Lunch"}).turn()
@@ -269,15 +268,16 @@ def test_the_user_is_notified_when_a_turn_is_suspended_for_them(tmp_path: Path) 
     assert [g["notification_type"] for g in world.given] == ["permission_prompt"]
 
 
-def test_a_stop_hook_sends_the_turn_on_and_is_bounded(tmp_path: Path) -> None:
+def test_a_stop_hook_sends_the_turn_on(tmp_path: Path) -> None:
     replies = [{"text": f"Done {n}."} for n in range(9)]
-    world = HookedTurns(tmp_path, replies).hook("Stop", {"decision": "block", "reason": "Write tests."})
-    result = world.turn(hook_continues=2)
+    world = HookedTurns(tmp_path, replies).hook("Stop", *[{"decision": "block", "reason": "Write tests."}] * 2, None)
+    result = world.turn()
     assert isinstance(result, Complete)
     assert result.text == "Done 2."
     assert [(g["stop_hook_active"], g["last_assistant_message"]) for g in world.given] == [
         (False, "Done 0."),
         (True, "Done 1."),
+        (True, "Done 2."),
     ]
     found = [m.text for m in world.history if isinstance(m, UserMessage)][1:]
     whole = "Then give your whole answer again: only your last message is shown."

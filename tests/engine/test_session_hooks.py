@@ -11,10 +11,11 @@ from agent_cli.core.events import Event, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Failed
 from agent_cli.engine.conversation import Conversation, consume
-from agent_cli.engine.hook_points import pre_compact
+from agent_cli.engine.hook_points import fire
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions
+from agent_cli.hooks import events as hook_events
 from agent_tools.base import ToolError
 from agent_tools.results import ExpandedPrompt, TurnOverrides
 from tests.support.hooked_turns import HookedTurns, Said
@@ -106,8 +107,9 @@ def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -
     world = HookedTurns(tmp_path, [])
     world.hook("PreCompact", {"hookSpecificOutput": {"additionalContext": "Keep the plan."}}, matcher="manual")
     events: list[Event] = []
-    assert consume(pre_compact(began(world), "manual", "tests"), events.append).context == ("Keep the plan.",)
+    step = hook_events.pre_compact("manual", "tests")
+    assert consume(fire(began(world), step), events.append).context == ("Keep the plan.",)
     assert world.given[0]["custom_instructions"] == "tests"
-    assert consume(pre_compact(began(world), "auto"), events.append).verdict == ""
+    assert consume(fire(began(world), hook_events.pre_compact("auto")), events.append).verdict == ""
     blocked = HookedTurns(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
-    assert consume(pre_compact(began(blocked), "auto"), events.append).verdict == "deny"
+    assert consume(fire(began(blocked), hook_events.pre_compact("auto")), events.append).verdict == "deny"

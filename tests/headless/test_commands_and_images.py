@@ -12,7 +12,7 @@ import pytest
 from agent_cli.core.events import MessageAdded, ToolFinished
 from agent_cli.core.messages import ToolMessage
 from agent_cli.headless.stream_json import StreamJson
-from agent_cli.session.live import LiveView
+from agent_cli.session.live import LiveSession
 from agent_tools.results import Media
 from tests.support.extension_files import command
 from tests.support.model_server import ModelServer, Reply, openai
@@ -68,7 +68,7 @@ def test_stream_json_names_the_commands(work: Path) -> None:
 
 def test_stream_json_has_the_images_of_results_once() -> None:
     lines: list[dict[str, Any]] = []
-    stream, view = StreamJson(lines.append, "s", "m", partial=False), LiveView()
+    stream, view = StreamJson(lines.append, "s", "m", partial=False), LiveSession()
     image = Media("image/png", "cGl4ZWw=", "shot.png")
     stream.show(view.follow(MessageAdded(ToolMessage("c1", "Read", "shot.png: PNG image", media=(image,)))))
     stream.show(view.follow(ToolFinished("c1", "Read", False, 3)))

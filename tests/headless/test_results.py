@@ -68,15 +68,6 @@ def test_the_rest_of_a_long_result_stays_with_the_session(work: Path) -> None:
     assert not path.parent.exists()
 
 
-def test_the_oldest_of_many_go_first(work: Path) -> None:
-    replies = [bash(LONG.replace("output", f"output {n}")) for n in range(4)]
-    texts, _ = run(work, [*replies, {"text": "Done."}], "--settings", "results.max_mb = 0.2")
-    paths = [saved(text) for text in texts]
-    assert [path.exists() for path in paths] == [False, False, True, True]
-    asks = [{"calls": [call("Read", file_path=str(paths[0]))]}, {"text": "Done."}]
-    assert "was deleted" in run(work, asks, "-c")[0][0]
-
-
 def test_no_session_leaves_no_file(work: Path) -> None:
     [text], _ = run(work, [bash(LONG), {"text": "Done."}], "--no-session-persistence")
     assert not saved(text).exists()
@@ -145,12 +136,6 @@ def test_clearing_can_be_switched_off(work: Path) -> None:
         args = ["-p", "--model", "anthropic/claude-x", "--settings", off, "--allowedTools", "Bash"]
         assert agent([*args, "Print it all."], work, env).returncode == 0
     assert breaks(server.requests) == 0
-
-
-def test_wrong_shares_are_refused(work: Path) -> None:
-    model = script(work.parent / "script.toml", [{"text": "Done."}])
-    done = agent(["-p", "--model", model, "--settings", "results.clear_at = [2.0]", "go"], work)
-    assert done.returncode == 2 and "results.clear_at" in done.stderr
 
 
 def test_what_nobody_could_approve_says_what_to_do(work: Path) -> None:

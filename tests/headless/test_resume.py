@@ -13,8 +13,7 @@ import pytest
 from agent_cli.cli import decide_calls
 from agent_cli.cli.run_options import RunOptions
 from agent_cli.config.config import Config
-from agent_cli.core.decisions import defer
-from agent_cli.headless.run import deny
+from agent_cli.core.decisions import defer, deny
 from agent_cli.runtime import builder
 from agent_cli.runtime.environment import find_environment
 from agent_cli.runtime.pending import refuse_copy

@@ -94,11 +94,3 @@ def test_a_command_past_its_time_is_killed_where_nobody_could_look_at_it(work: P
     output_allowing_bash(work, replies, "--tools", "Bash", AGENT_SHELL_TIMEOUT="0.3")
     assert "timed out after 0.3 s; the command and its children were killed" in log_of(work)
     assert "KillShell" not in log_of(work) and "BashOutput" not in log_of(work)
-
-
-def test_a_command_past_its_time_is_killed_if_the_settings_say_so(work: Path) -> None:
-    replies = [bash("sleep 30"), {"text": "Ok."}]
-    (work.parent / "home").mkdir(exist_ok=True)
-    (work.parent / "home" / ".agentrc").write_text('[shell]\non_timeout = "kill"\n')
-    output_allowing_bash(work, replies, AGENT_SHELL_TIMEOUT="0.3")
-    assert "timed out after 0.3 s; the command and its children were killed" in log_of(work)

@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.hooks import HookEvent
-from agent_cli.hooks.answers import HookResponse, read_answer, read_object
-from agent_cli.hooks.handlers import HookRun
+from agent_cli.hooks.answers import HookResponse, HookRun, read_answer, read_object
 
 BLOCK = '{"decision": "block", "reason": "no"}'
 DENY = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}'
 ALLOW = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'
 CHANGE = '{"hookSpecificOutput": {"updatedInput": {"command": "rm -rf src"}}}'
-PRE: HookEvent = "PreToolUse"
+PRE: str = "PreToolUse"
 
 
-def answer(out: str | bytes, event: HookEvent = PRE, *, strict: bool = False, code: int | None = 0) -> HookResponse:
+def answer(out: str | bytes, event: str = PRE, *, strict: bool = False, code: int | None = 0) -> HookResponse:
     data = out.encode() if isinstance(out, str) else out
     return read_answer(event, HookRun(code, "exit" if code is not None else "time-out", 0.1, data), strict=strict)
 
@@ -149,7 +147,7 @@ def test_an_answer_with_a_mistake_changes_no_input() -> None:
 
 
 @pytest.mark.parametrize("event", ["PostToolUse", "Stop", "UserPromptSubmit", "PreCompact", "PermissionRequest"])
-def test_every_event_that_can_refuse_reads_a_refusal_beside_a_log_line(event: HookEvent) -> None:
+def test_every_event_that_can_refuse_reads_a_refusal_beside_a_log_line(event: str) -> None:
     assert answer(f"checked 4 files\n{BLOCK}", event).result.verdict == "deny"
 
 

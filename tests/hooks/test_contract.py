@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.hooks import HOOK_EVENTS, HookEvent
+from agent_cli.hooks.events import HOOK_EVENTS
 from tests.support.hook_scripts import Step, python, saying
 
 NOTHING = ("", "", (), None)
@@ -34,7 +34,7 @@ def came(step: Step) -> tuple[str, str, tuple[str, ...], str | None]:
     ],
 )
 def test_every_event_by_exit_code(
-    tmp_path: Path, event: HookEvent, code: str, strict: bool, verdict: str, outcome: str, note: str
+    tmp_path: Path, event: str, code: str, strict: bool, verdict: str, outcome: str, note: str
 ) -> None:
     step = Step(tmp_path, event, code, strict=strict)
     blocks = HOOK_EVENTS[event].blocks
@@ -51,14 +51,14 @@ def test_every_event_by_exit_code(
 
 
 @pytest.mark.parametrize("event", HOOK_EVENTS)
-def test_plain_words_are_context_where_claude_code_takes_them_so(tmp_path: Path, event: HookEvent) -> None:
+def test_plain_words_are_context_where_claude_code_takes_them_so(tmp_path: Path, event: str) -> None:
     step = Step(tmp_path, event, "echo It is Monday")
     assert came(step) == ("", "", ("It is Monday",) if HOOK_EVENTS[event].plain_text else (), None)
     assert step.ran[0].stdout == "It is Monday"
 
 
 @pytest.mark.parametrize("event", HOOK_EVENTS)
-def test_every_event_can_end_the_turn_and_speak_to_the_person(tmp_path: Path, event: HookEvent) -> None:
+def test_every_event_can_end_the_turn_and_speak_to_the_person(tmp_path: Path, event: str) -> None:
     answer = {"continue": False, "stopReason": "Enough", "systemMessage": "Look", "suppressOutput": True}
     step = Step(tmp_path, event, saying(answer))
     assert came(step) == ("", "", (), "Enough")
@@ -68,7 +68,7 @@ def test_every_event_can_end_the_turn_and_speak_to_the_person(tmp_path: Path, ev
 
 PRE = "PreToolUse"
 ASKED = "PermissionRequest"
-TABLE: list[tuple[HookEvent, dict[str, Any], tuple[Any, ...]]] = [
+TABLE: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
     (PRE, {"permissionDecision": "allow"}, ("allow", "", (), None)),
     (PRE, {"permissionDecision": "deny", "permissionDecisionReason": "no"}, ("deny", "no", (), None)),
     (PRE, {"permissionDecision": "ask", "permissionDecisionReason": "hm"}, ("ask", "hm", (), None)),
@@ -92,14 +92,14 @@ TABLE: list[tuple[HookEvent, dict[str, Any], tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("event", "inner", "expected"), TABLE)
 def test_what_stands_under_hook_specific_output(
-    tmp_path: Path, event: HookEvent, inner: dict[str, Any], expected: tuple[Any, ...]
+    tmp_path: Path, event: str, inner: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     step = Step(tmp_path, event, saying({"hookSpecificOutput": {"hookEventName": event, **inner}}))
     assert came(step) == expected
 
 
 @pytest.mark.parametrize("event", HOOK_EVENTS)
-def test_the_decision_block(tmp_path: Path, event: HookEvent) -> None:
+def test_the_decision_block(tmp_path: Path, event: str) -> None:
     step = Step(tmp_path, event, saying({"decision": "block", "reason": "not yet"}))
     assert came(step) == (("deny", "not yet", (), None) if HOOK_EVENTS[event].blocks else NOTHING)
     # An answer that has no meaning at this step is pointed out.

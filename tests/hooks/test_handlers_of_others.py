@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.hooks import ParsedHooks, parse_hooks
-from agent_cli.core.hooks import Hook
+from agent_cli.hooks import Hook
+from agent_cli.hooks.reader import ParsedHooks, parse_hooks
 from tests.support.hook_scripts import Step, saying
 from tests.support.program import agent, run_allowing_bash
 from tests.support.scripts import call

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.hooks import Hook, HookEvent, HookResult
 from agent_cli.engine.conversation import consume
-from agent_cli.hooks import HookRegistry
+from agent_cli.hooks import Hook, HookResult
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.hook_scripts import Step, table_of
 from tests.support.web_server import Page, WebServer, page
@@ -22,7 +21,7 @@ DENY = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecisio
                                "permissionDecisionReason": "not today"}}  # fmt: skip
 
 
-def asked(tmp_path: Path, answer: Page, event: HookEvent = "PreToolUse", **hook: Any) -> tuple[Step, WebServer]:
+def asked(tmp_path: Path, answer: Page, event: str = "PreToolUse", **hook: Any) -> tuple[Step, WebServer]:
     with WebServer({"/hook": answer}) as server:
         step = Step(tmp_path, event, server.url("/hook"), data={"tool_name": "Bash"}, kind="http", **hook)
     return step, server
@@ -48,7 +47,7 @@ def test_it_is_sent_what_a_command_is_given_and_answers_as_one(tmp_path: Path) -
         ("PostToolUse", page("words"), HookResult()),
     ],
 )
-def test_what_an_answer_means(tmp_path: Path, event: HookEvent, answer: Page, result: HookResult) -> None:
+def test_what_an_answer_means(tmp_path: Path, event: str, answer: Page, result: HookResult) -> None:
     assert asked(tmp_path, answer, event)[0].result == result
 
 
@@ -79,7 +78,7 @@ def test_headers_take_the_variables_that_the_hook_names_and_no_others(tmp_path: 
     headers = {"Authorization": "Bearer $TOKEN", "X-Other": "[${SECRET}]"}
     with WebServer({"/hook": page("")}) as server:
         hook = Hook("Stop", server.url("/hook"), kind="http", headers=headers, variables=("TOKEN",))
-        table = HookRegistry([hook], environment=lambda own: {"TOKEN": "t-1", "SECRET": "s-1"}, cwd=lambda: tmp_path)
+        table = table_of(tmp_path, [hook], environment=lambda own: {"TOKEN": "t-1", "SECRET": "s-1"})
         consume(table.run("Stop", {}, CancelToken()), lambda event: None)
     sent = server.seen[0][1]
     assert (sent["authorization"], sent["x-other"]) == ("Bearer t-1", "[]")

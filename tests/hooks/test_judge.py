@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_cli.core.events import UsageAdded
-from agent_cli.core.hooks import Hook, HookEvent
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.types import ModelHandle
-from agent_cli.hooks import HookRegistry
-from agent_cli.hooks.runner import read_hook_verdict
+from agent_cli.hooks import Hook, HookRegistry, HookSurroundings
+from agent_cli.hooks.answers import read_hook_verdict
 from agent_cli.providers.scripted import ScriptedClient
+from agent_cli.runtime import conditions
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.program import run_allowing_bash
 from tests.support.scripts import call
@@ -26,11 +27,12 @@ NO = json.dumps({"ok": False, "reason": "The tests were not run."})
 COSTS = Usage(input=20, output=5, cost=0.5)
 
 
-def table(
-    root: Path, model: ScriptedClient, event: HookEvent, words: str = "Did they test it?", **hook: Any
-) -> HookRegistry:
+def table(root: Path, model: ScriptedClient, event: str, words: str = "Did they test it?", **hook: Any) -> HookRegistry:
     judge = ModelHandle("tiny", "tiny", model, lambda usage: COSTS)
-    return HookRegistry([Hook(event, words, kind="prompt", **hook)], cwd=lambda: root, open_model=lambda name: judge)
+    asks = partial(conditions.evaluate_condition, lambda name: judge, None, "")
+    return HookRegistry(
+        [Hook(event, words, kind="prompt", **hook)], (), lambda: HookSurroundings(cwd=lambda: root, evaluate=asks)
+    )
 
 
 @pytest.mark.parametrize(

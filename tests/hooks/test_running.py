@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from agent_cli.core.events import HookFinished, HookStarted
-from agent_cli.core.hooks import Hook, HookResult
 from agent_cli.engine.conversation import consume
-from agent_cli.hooks import HookRegistry, PythonHook
+from agent_cli.hooks import Hook, HookRegistry, HookResult, PythonHook
 from agent_cli.hooks.matching import matcher_matches
 from agent_cli.hooks.runner import EXIT_1
 from agent_tools.cancel import CancelledError, CancelToken

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.hooks import parse_hooks
 from agent_cli.hooks.handlers import fill_fields
+from agent_cli.hooks.reader import parse_hooks
 from tests.support.program import agent
 from tests.support.scripts import bash, call, script
 

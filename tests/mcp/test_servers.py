@@ -242,10 +242,10 @@ def test_a_server_of_the_newest_protocol_tells_of_changes_on_a_stream_of_its_own
 
 def test_hundreds_of_tools_are_found_instead_of_sent(tmp_path: Path) -> None:
     with company(tmp_path, many=raw("many"), few=raw()) as servers:
-        assert [t.name for t in servers.request_tools("auto", 0.1, 200_000)] == ["ToolSearch", "UseTool"]
-        assert len(servers.request_tools("never", 0.1, 200_000)) == 208
+        assert [t.name for t in servers.request_tools("auto", 200_000)] == ["ToolSearch", "UseTool"]
+        assert len(servers.request_tools("never", 200_000)) == 208
     with company(tmp_path, few=raw()) as servers:
-        assert "ToolSearch" not in {t.name for t in servers.request_tools("auto", 0.1, None)}
+        assert "ToolSearch" not in {t.name for t in servers.request_tools("auto", None)}
 
 
 def test_the_refusal_of_a_server_is_one_bounded_line(tmp_path: Path) -> None:

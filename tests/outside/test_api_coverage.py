@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.hooks import HOOK_EVENTS
+from agent_cli.hooks.events import HOOK_EVENTS
 from tests.support.client_home import CLIENTS
 from tests.support.program import ROOT
 

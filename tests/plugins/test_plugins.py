@@ -133,11 +133,10 @@ def test_disabled_plugins_and_those_of_the_setting(work: Path) -> None:
     ok(work, "disable", "tidy")
     assert " off " in ok(work, "list")
     ok(work, "enable", "tidy")
-    (home_of(work) / ".agentrc").write_text("[enabled_plugins]\ntidy = false\n\"lost@shop\" = true\n"
-                                            "[extra_marketplaces]\nshop = \"o/shop\"\n")  # fmt: skip
+    (home_of(work) / ".agentrc").write_text('[enabled_plugins]\ntidy = false\n"lost@shop" = true\n')
     assert "off by the setting" in ok(work, "list")
     done = agent(["-p", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "hi"], work)
-    text = "The settings want the plugin lost@shop, which was not added: agent plugin marketplace add o/shop; agent"
+    text = "The settings want the plugin lost@shop, which was not added: agent plugin add lost@shop"
     assert text in done.stderr and done.returncode == 0
 
 

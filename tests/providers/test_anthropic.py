@@ -254,28 +254,6 @@ def test_a_rejected_temperature_is_left_out_and_named_once() -> None:
 # The rest.
 
 
-def test_a_prefill_is_the_last_message_and_the_first_text() -> None:
-    with ModelServer([Reply(text='"a": 1}')]) as server:
-        answer = asked(AnthropicClient(server.anthropic_url, "key"), prefill="{ ")
-        assert server.bodies[0]["messages"][-1] == {
-            "role": "assistant",
-            "content": [{"type": "text", "text": "{"}],
-        }
-    assert answer.text == '{"a": 1}'
-
-
-def test_a_model_that_takes_no_prefill() -> None:
-    def respond(received: Received) -> Reply:
-        if received.body["messages"][-1]["role"] == "assistant":
-            return Reply(status=400, error="This model does not support assistant message prefill.")
-        return Reply(text="fine")
-
-    with ModelServer([respond], repeat=True) as server:
-        answer = asked(AnthropicClient(server.anthropic_url, "key"), prefill="{")
-    assert answer.text == "fine"
-    assert len(answer.notices) == 1
-
-
 def test_usage_counts_what_was_written_to_the_cache() -> None:
     usage = Usage(input=100, output=5, cache_read=60, cache_write=30)
     with ModelServer([Reply(text="x", usage=usage)]) as server:

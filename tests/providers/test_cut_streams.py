@@ -265,7 +265,7 @@ def test_arguments_after_the_name_at_gemini(more: dict[str, Any]) -> None:
 
 
 def test_arguments_under_another_index_over_litellm() -> None:
-    reader = LiteLLMReader("openai", "")
+    reader = LiteLLMReader("openai")
     none = SimpleNamespace(name=None, arguments=A[:7])
     first = SimpleNamespace(index=0, id="a", function=SimpleNamespace(name="Bash", arguments=""))
     pieces = [

@@ -188,21 +188,12 @@ def test_an_option_that_the_model_lacks_is_left_out_and_named_once() -> None:
     assert server.bodies[0]["temperature"] == 0.5 and "reasoning_effort" not in server.bodies[0]
 
 
-def test_a_prefill_comes_first_and_once() -> None:
-    for streaming in (True, False):
-        with ModelServer([Reply(text=' "a"}')]) as server:
-            wire = wires("anthropic", server)[1]
-            chunks = talk(wire, request(CLAUDE, prefill="{", stream=streaming))
-        assert server.bodies[0]["messages"][-1]["role"] == "assistant"
-        assert merged(chunks)["order"][0][1] == '{ "a"}'
-
-
 def test_what_a_model_takes_decides_what_is_sent() -> None:
-    asked = request("m", tools=(READ,), effort="low", thinking_tokens=5, json_schema={"type": "object"}, prefill="{")
-    sent, notices = completion_arguments(asked, "cohere/m", ALL, "")
+    asked = request("m", tools=(READ,), effort="low", thinking_tokens=5, json_schema={"type": "object"})
+    sent, notices = completion_arguments(asked, "cohere/m", ALL)
     assert sent["reasoning_effort"] == "low" and sent["response_format"]["json_schema"]["schema"] == {"type": "object"}
-    assert [n.text for n in notices] == ["cohere/m takes no prefill over LiteLLM"]
-    bare, notices = completion_arguments(asked, "cohere/m", set(), "{")
+    assert not notices
+    bare, notices = completion_arguments(asked, "cohere/m", set())
     assert set(bare) == {"model", "messages", "stream", "stream_options"} and len(notices) == 4
 
 

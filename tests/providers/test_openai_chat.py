@@ -292,14 +292,6 @@ def test_a_thinking_budget_where_the_provider_takes_one() -> None:
     assert answer.notices == ()
 
 
-def test_a_prefill_where_the_provider_continues_one() -> None:
-    with ModelServer([Reply(text=" world")]) as server:
-        answer = asked(OpenAIChatClient(server.openai_url, None, provider="hosted_vllm"), prefill="hello")
-        assert server.bodies[0]["messages"][-1] == {"role": "assistant", "content": "hello"}
-    assert answer.text == "hello world"
-    assert isinstance(answer.chunks[1], TextChunk)
-
-
 def test_a_call_with_text_is_one_message() -> None:
     message = AssistantMessage((Text("I look."), ToolCall("c", "Read", {"path": "ä"})))
     with ModelServer([Reply(calls=(Call("Read", {}),))]) as server:

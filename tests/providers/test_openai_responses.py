@@ -76,11 +76,9 @@ def test_what_never_changes_stands_before_the_conversation() -> None:
 
 
 def test_options_have_their_places() -> None:
-    body = body_of(
-        effort="high", reasoning_summary=True, verbosity="low", temperature=0.5, json_schema={"type": "object"}
-    )
+    body = body_of(effort="high", reasoning_summary=True, temperature=0.5, json_schema={"type": "object"})
     assert body["reasoning"] == {"effort": "high", "summary": "auto"}
-    assert body["text"]["verbosity"] == "low" and body["text"]["format"]["schema"] == {"type": "object"}
+    assert body["text"]["format"]["schema"] == {"type": "object"}
     assert body["text"]["format"]["type"] == "json_schema" and body["temperature"] == 0.5
 
 
@@ -170,7 +168,7 @@ def test_the_messages_api_is_not_sent_what_came_encrypted_elsewhere(model: str) 
 def test_litellm_is_not_sent_what_came_encrypted_elsewhere() -> None:
     answer = AssistantMessage((thought("gAAA"), Text("So.")), model="gpt-5.6")
     request = Request("claude-x", "", (UserMessage("hi"), answer, UserMessage("and?")))
-    sent, _ = completion_arguments(request, "anthropic/claude-x", set(), "")
+    sent, _ = completion_arguments(request, "anthropic/claude-x", set())
     assert "gAAA" not in json.dumps(sent)
 
 
@@ -337,7 +335,6 @@ def without(name: str) -> Callable[[dict[str, Any]], bool]:
         ("temperature", "Unsupported parameter: 'temperature' is not supported with this model.", True),
         ("summary", "Your organization must be verified to generate reasoning summaries.", True),
         ("effort", "Unsupported parameter: 'reasoning.effort' is not supported with this model.", True),
-        ("verbosity", "Unknown parameter: 'text.verbosity'.", True),
         ("format", "Invalid parameter: 'text.format' of type 'json_schema' is not supported with this model.", True),
         ("include", "Encrypted content is not supported with this model.", False),
         ("prompt_cache_key", "Unknown parameter: 'prompt_cache_key'.", False),
@@ -347,7 +344,7 @@ def without(name: str) -> Callable[[dict[str, Any]], bool]:
 )
 def test_an_option_that_is_rejected_is_left_out_from_then_on(name: str, error: str, found: bool) -> None:
     options: dict[str, Any] = {
-        "temperature": 0.5, "effort": "high", "reasoning_summary": True, "verbosity": "low", "cache_key": "s",
+        "temperature": 0.5, "effort": "high", "reasoning_summary": True, "cache_key": "s",
         "json_schema": {"type": "object"},
     }  # fmt: skip
     has = without(name)
@@ -360,29 +357,26 @@ def test_an_option_that_is_rejected_is_left_out_from_then_on(name: str, error: s
 
 
 @pytest.mark.parametrize(
-    ("option", "wanted", "values", "taken"),
+    ("wanted", "values", "taken"),
     [
-        ("effort", "max", "'minimal', 'low', 'medium', and 'high'", "high"),
-        ("effort", "none", "'low', 'medium', 'high', and 'xhigh'", "low"),
-        ("verbosity", "low", "'medium'", "medium"),
+        ("max", "'minimal', 'low', 'medium', and 'high'", "high"),
+        ("none", "'low', 'medium', 'high', and 'xhigh'", "low"),
     ],
 )
-def test_a_level_that_a_model_lacks_is_the_nearest_one(option: str, wanted: str, values: str, taken: str) -> None:
-    group = {"effort": "reasoning", "verbosity": "text"}[option]
+def test_a_level_that_a_model_lacks_is_the_nearest_one(wanted: str, values: str, taken: str) -> None:
     error = f"Unsupported value: '{wanted}' is not supported with the 'm' model. Supported values are: {values}."
 
     def answer(received: Received) -> Reply:
-        if received.body[group][option] != wanted:
+        if received.body["reasoning"]["effort"] != wanted:
             return Reply(text="fine")
-        refusal = {"error": {"message": error, "param": f"{group}.{option}", "code": "unsupported_value"}}
+        refusal = {"error": {"message": error, "param": "reasoning.effort", "code": "unsupported_value"}}
         return Reply(status=400, raw=json.dumps(refusal).encode())
 
     with ModelServer([answer] * 3) as server:
         wire = OpenAIResponsesClient(server.openai_url, "k")
-        both = {"effort": "low", "verbosity": "low", option: wanted}
-        first, _ = asked(wire, **both), asked(wire, **both)
-    assert [body[group][option] for body in server.bodies] == [wanted, taken, taken]
-    assert first.notices == (f"gpt-5.6 takes no {option} {wanted}; it is {taken}.",)
+        first, _ = asked(wire, effort=wanted), asked(wire, effort=wanted)
+    assert [body["reasoning"]["effort"] for body in server.bodies] == [wanted, taken, taken]
+    assert first.notices == (f"gpt-5.6 takes no effort {wanted}; it is {taken}.",)
 
 
 def test_a_server_that_wants_ids_of_reasoning_gets_some() -> None:
@@ -408,8 +402,8 @@ def test_a_refusal_that_no_option_explains_is_passed_on() -> None:
 
 def test_options_that_it_lacks_are_named() -> None:
     with ModelServer([Reply(text="x")]) as server:
-        answer = asked(OpenAIResponsesClient(server.openai_url, "k"), thinking_tokens=2048, prefill="So")
-    assert len(answer.notices) == 2 and "prefill" in answer.notices[1]
+        answer = asked(OpenAIResponsesClient(server.openai_url, "k"), thinking_tokens=2048)
+    assert len(answer.notices) == 1 and "reasoning budget" in answer.notices[0]
 
 
 def test_calls_of_one_name_keep_apart() -> None:

@@ -44,10 +44,10 @@ def test_a_web_hook_is_signed_and_asked_again(work: Path) -> None:
     hook = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
     Thread(target=hook.serve_forever, daemon=True).start()
     (work.parent / "home").mkdir()
-    settings = f'[serve]\nnotify = "http://127.0.0.1:{hook.server_port}/x"\nnotify_secret = "s3"\n'
+    settings = f'[serve]\nnotify = "http://127.0.0.1:{hook.server_port}/x"\n'
     (work.parent / "home/.agentrc").write_text(settings, "utf-8")
     try:
-        with served(work) as server:
+        with served(work, AGENT_NOTIFY_SECRET="s3") as server:
             replies = [{"calls": [call("Write", file_path="n.txt", content="x")]}, {"text": "Ok."}]
             session = server.begin("Write it", write_script(work, *replies))
             headers, body = came.get(timeout=SECONDS)

@@ -21,7 +21,7 @@ from agent_cli.core.events import UNLOGGED, Event
 from agent_cli.core.message_ids import MessageIds
 from agent_cli.headless.output import ProgressPrinter, RunListener
 from agent_cli.headless.stream_json import StreamJson
-from agent_cli.session.live import LiveView
+from agent_cli.session.live import LiveSession
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import records
@@ -57,7 +57,7 @@ def stream_json(events: list[Event], *, partial: bool) -> str:
         lines.append, "s", "claude-x", partial, partial, cwd="/nowhere", subagent_text=partial, states=partial,
         progress=partial, ids=MessageIds("s"),
     )  # fmt: skip
-    view = LiveView()
+    view = LiveSession()
     for event in events:
         stream.show(view.follow(event))
     stream.close()
@@ -102,7 +102,7 @@ def progress(events: list[Event]) -> str:
     said: list[str] = []
     for verbose in (False, True):
         printer = ProgressPrinter(said.append, verbose, denials=not verbose)
-        follow = RunListener(printer.show, pieces=verbose, view=LiveView() if verbose else None)
+        follow = RunListener(printer.show, pieces=verbose, view=LiveSession() if verbose else None)
         for event in events:
             follow(event)
         said.append("")

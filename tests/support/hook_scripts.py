@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.events import Event, HookFinished, Warned
-from agent_cli.core.hooks import Hook, HookEvent, HookResult
 from agent_cli.engine.conversation import consume
-from agent_cli.hooks import HookRegistry
-from agent_cli.hooks.matching import HookSession
+from agent_cli.hooks import Hook, HookRegistry, HookResult, HookSession, HookSurroundings
 from agent_tools.cancel import CancelToken
 
 PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
@@ -38,7 +36,7 @@ def saying(answer: Any) -> str:
 class Step:
     """One step with its hooks, run to the end."""
 
-    def __init__(self, root: Path, event: HookEvent, *commands: str, data: Any = None, **hook: Any) -> None:
+    def __init__(self, root: Path, event: str, *commands: str, data: Any = None, **hook: Any) -> None:
         hooks = [Hook(event, command, source="test", **hook) for command in commands]
         self.events: list[Event] = []
         table = table_of(root, hooks)
@@ -54,5 +52,6 @@ class Step:
 
 
 def table_of(root: Path, hooks: list[Hook], **more: Any) -> HookRegistry:
-    session = HookSession("s-1", str(root / "log.jsonl"), root)
-    return HookRegistry(hooks, session=session, environment=lambda own: dict(PATH), cwd=lambda: root, **more)
+    session = HookSession("s-1", lambda: root / "log.jsonl", root)
+    around = HookSurroundings(session, cwd=lambda: root, **{"environment": lambda own: dict(PATH), **more})
+    return HookRegistry(hooks, (), lambda: around)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.hooks import HookEvent
 from agent_cli.hooks import HookRegistry, PythonHook
 from tests.support.turns import World
 
@@ -21,7 +20,7 @@ class HookedTurns(World):
         self.given: list[dict[str, Any]] = []
         self._functions: list[PythonHook] = []
 
-    def hook(self, event: HookEvent, *answers: Said, matcher: str = "", from_user: bool = True) -> HookedTurns:
+    def hook(self, event: str, *answers: Said, matcher: str = "", from_user: bool = True) -> HookedTurns:
         left = list(answers)
 
         def answer(data: dict[str, Any]) -> Said:
@@ -30,7 +29,7 @@ class HookedTurns(World):
 
         return self.function(event, answer, matcher=matcher, from_user=from_user)
 
-    def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> HookedTurns:
+    def function(self, event: str, run: Callable[[dict[str, Any]], Said], **more: Any) -> HookedTurns:
         self._functions.append(PythonHook(event, run, **more))
         self.deps = self.deps.replace(hooks=HookRegistry(functions=self._functions))
         return self

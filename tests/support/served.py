@@ -178,9 +178,9 @@ class EventStream:
     def __init__(self, reply: http.client.HTTPResponse) -> None:
         self._reply = reply
 
-    def __iter__(self) -> Iterator[tuple[str, int | None, Any]]:
+    def __iter__(self) -> Iterator[tuple[str, Any, Any]]:
         """Yield kind, number and data of each event."""
-        kind, seq, data = "", None, ""
+        kind, seq, data = "", None, ""  # type: str, Any, str
         for raw in self._reply:
             line = raw.decode().rstrip("\n")
             if not line and kind:
@@ -190,7 +190,7 @@ class EventStream:
             if name == "event":
                 kind = value
             elif name == "id":
-                seq = int(value)
+                seq = int(value) if value.isdecimal() else value
             elif name == "data":
                 data += value
 

@@ -153,6 +153,12 @@ def press(page: Page, name: str) -> None:
     button.click()
 
 
+def press_more(page: Page, name: str) -> None:
+    """Press one of the choices of the question that are not beside it."""
+    page.locator(".question").get_by_role("button", name="More choices").click()
+    page.get_by_role("dialog").get_by_role("button", name=re.compile(f"^{re.escape(name)}")).click()
+
+
 @contextmanager
 def serving(base: Path, name: str = "work") -> Iterator[Served]:
     """A server that runs. name: of the project's folder."""

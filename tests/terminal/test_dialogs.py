@@ -14,11 +14,12 @@ from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Questio
 from agent_cli.core.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
 from agent_cli.core.run_environment import UsageError
 from agent_cli.permissions.policy import Policy
+from agent_cli.runtime.approval_words import rule_label
 from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.runtime.user_decision import UserDecision
-from agent_cli.session.live import LiveView
+from agent_cli.session.live import LiveSession
 from agent_cli.terminal.dialogs import questions
-from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog, rule_label
+from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import KEYS, Dialog
 from agent_cli.terminal.dialogs.questions import (
@@ -263,7 +264,7 @@ def test_what_looks_like_something_else_comes_before_all_other_warnings() -> Non
 
 
 def test_a_question_says_which_sub_agent_asks() -> None:
-    asking = LiveView()
+    asking = LiveSession()
     for event in (
         TurnStarted("m", "default"),
         ToolRequested("t1", "Task", {}, "Sub-agent explore: find the tests"),

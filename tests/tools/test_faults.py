@@ -195,7 +195,7 @@ def test_the_table(
     temporary = bench.root.parent / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    bench.ctx.settings["shell_on_timeout"] = "kill"
+    bench.ctx.workspace.offered = "BashOutput".__ne__
     bench.file("x", "old\n")
     bench("Read", file_path="x")
     path = fault(bench)

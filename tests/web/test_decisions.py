@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from tests.support.scripts import bash, call, script, task
-from tests.support.web_page import DESK, Served, press, reading, wait_until
+from tests.support.web_page import DESK, Served, press, press_more, reading, wait_until
 
 EDITS = [
     {"old_string": "line 3\n", "new_string": "line three\n"},
@@ -60,10 +60,9 @@ def test_a_command_is_shown_whole_with_its_facts_and_always_adds_its_rule(browse
         expect(question.get_by_text("Leave a trace")).to_be_visible()
         expect(question.locator("pre")).to_have_text("touch seen")
         question.get_by_text("Details", exact=True).click()
-        expect(question.get_by_text(str(served.work), exact=True)).to_be_visible()
-        always = question.get_by_role("button", name="Always allow touch")
+        expect(question.get_by_text(f"in {served.work}", exact=True)).to_be_visible()
         page.wait_for_timeout(700)
-        always.click()
+        press_more(page, "Always this session: touch")
         # The same command runs unasked; another is asked about.
         expect(question.locator("pre")).to_have_text("rm seen; touch seen-2")
         press(page, "Reject")
@@ -74,7 +73,7 @@ def test_a_command_is_shown_whole_with_its_facts_and_always_adds_its_rule(browse
 def test_a_command_is_edited_before_it_runs(browser: Browser, served: Served) -> None:
     session = served.start([bash("touch wrong-name"), {"text": "Done."}])
     with reading(browser, served, session=session) as reader:
-        reader.page.get_by_role("button", name="Edit", exact=True).click()
+        press_more(reader.page, "Edit")
         reader.page.get_by_label("Command to run instead").fill("touch right-name")
         press(reader.page, "Allow once")
         # What was changed is checked, and asked about, as if the model had written it.
@@ -121,8 +120,8 @@ def test_a_plan_is_sent_back_with_words_and_then_approved(browser: Browser, serv
         page.get_by_label("Your comment").fill("name it two")
         press(page, "Request changes")
         expect(page.locator(".question").get_by_role("heading", name="Plan 2")).to_be_visible()
-        page.get_by_label("Mode for the work").select_option("acceptEdits")
-        press(page, "Approve")
+        page.wait_for_timeout(700)
+        press_more(page, "Approve and accept edits")
         expect(page.get_by_text("Written.")).to_be_visible()
     assert (served.work / "new-2.txt").read_text() == "x\n"
 

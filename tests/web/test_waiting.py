@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from agent_cli.session.files import encode_record
 from tests.support.scripts import call
-from tests.support.web_page import Served, press, reading, serving, wait_until
+from tests.support.web_page import Served, press, press_more, reading, serving, wait_until
 
 PLAN = {"calls": [call("ExitPlanMode", plan="# Plan\n\n1. Write new.txt", files_to_create=["new.txt"])]}
 EDIT = {"calls": [call("Edit", file_path="b.py", old_string="x = 1", new_string="x = 2")]}
@@ -64,9 +64,12 @@ def test_a_review_shows_the_changes_and_takes_them_back(
             question = reader.page.locator(".question")
             expect(question.get_by_text("x = 2")).to_be_visible()
             expect(reader.page.get_by_label("Transcript, scrollable").get_by_text("b.py was changed.")).to_be_visible()
-            press(reader.page, choice)
-            if choice == "Undo this":
-                reader.page.get_by_role("dialog").get_by_role("button", name="Undo this").click()
+            if choice == "Continue":
+                press(reader.page, choice)
+            else:
+                reader.page.wait_for_timeout(700)
+                press_more(reader.page, choice)
+                reader.page.get_by_role("dialog", name="Undo these").get_by_role("button", name=choice).click()
             expect(reader.page.get_by_text("All right.")).to_be_visible()
         assert (served.work / "b.py").read_text() == text
 

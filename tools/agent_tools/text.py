@@ -279,3 +279,11 @@ def fill_variables(text: str, variables: Mapping[str, str]) -> str:
     for name, value in variables.items():
         text = text.replace(f"${{{name}}}", value)
     return text
+
+
+def nearest_key_hint(key: str, known: list[str]) -> str:
+    """Return "; did you mean x?" for a key close to a known one; else ""."""
+    import difflib
+
+    near = difflib.get_close_matches(key, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -24,14 +24,13 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.run import is_drawable
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.core.decisions import Answer, Approver, Reject, defer
+from agent_cli.core.decisions import Answer, Approver, Reject, defer, deny
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Complete, TurnResult
 from agent_cli.core.rules import rule_for
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.headless.input import Signals
-from agent_cli.headless.run import deny
 from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
 from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.builder import open_session

@@ -15,14 +15,15 @@ from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.core.events import HookFinished, Warned
-from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEventRow, HookResult, hook_line
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute
 from agent_cli.extensions.loader import Extensions, load_extensions
 from agent_cli.headless.output import echo, print_ignored, print_json, print_notice, table
+from agent_cli.hooks import Hook, HookRegistry, HookResult, HookSession
+from agent_cli.hooks.events import HOOK_EVENTS, HookEventRow, event_subject, hook_line
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.hooks import LazyHooks, active_hooks, make_hooks
+from agent_cli.runtime.hooks import hook_surroundings
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
@@ -47,7 +48,7 @@ class HookListEntry(Value):
 def hook_rows(layers: Layers) -> list[HookListEntry]:
     """Return all configured hooks in the order they run, then those that are held."""
     settings = layers.settings()
-    running = active_hooks(settings, layers)
+    running = layers.active_hooks(settings)
     found = [HookListEntry(h, "runs" if h in running else "disabled (disable_hooks)") for h in settings.hooks]
     found = [e.replace(status="cannot run") if e.hook.unusable else e for e in found]
     return found + [HookListEntry(h, "held: the project is not trusted") for h in layers.held_hooks]
@@ -139,10 +140,13 @@ def test_hooks(
     context = ToolContext(Workspace(run_env.root, (), run_env.cwd), env=dict(run_env.env))
     if row.about_call:
         _resolve(data, context)
-    session = "00000000-test", lambda: None
-    hooks = make_hooks(layers.settings(), layers, run_env, context, session)
-    subject = str(data.get(row.matched, ""))
-    chosen = hooks.registry.matching(name, subject) if isinstance(hooks, LazyHooks) else []
+    session = HookSession("00000000-test", root=run_env.root)
+    settings = layers.settings()
+    hooks = HookRegistry(
+        layers.active_hooks(settings), (), lambda: hook_surroundings(settings, run_env, context, session)
+    )
+    subject = event_subject(name, data)
+    chosen = hooks.matching(name, subject)
     if not as_json:
         for hook in held:
             echo(f"held, as the project is not trusted: {one_line(str(hook))}")

@@ -269,7 +269,7 @@ def _start_server(
     servers = manager.Servers([found.replace(server=found.server.replace(disabled=False))], setup)
     started = time.monotonic()
     try:
-        servers.wait(settings.mcp.start_timeout + 1)
+        servers.wait(setup.start_timeout + 1)
     except BaseException:  # also an interrupt: no server is left running; the error is reported where the command ends
         servers.close()
         raise

@@ -14,6 +14,7 @@ from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.config.prompts import prompt
+from agent_cli.core.decisions import answer_unattended, deny
 from agent_cli.core.events import Event
 from agent_cli.core.results import Complete
 from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
@@ -31,7 +32,6 @@ from agent_cli.headless.output import (
     print_warning,
 )
 from agent_cli.headless.result_object import result_object
-from agent_cli.headless.run import answer_unattended, deny
 from agent_cli.reports.collect import RunRecord
 from agent_cli.reports.files import RunReports, check_target, write_text
 from agent_cli.reports.findings import (
@@ -47,7 +47,7 @@ from agent_cli.reports.formats import comments_file
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.session.live import LiveView
+from agent_cli.session.live import LiveSession
 from agent_tools.record import to_json
 from agent_tools.text import counted, escape_controls, one_line
 
@@ -147,7 +147,7 @@ NOTHING_TO_REVIEW = "There is nothing to review: no file differs."
 def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, *, verbose: bool) -> int:
     """Let the model review the change; return the exit code. Its answer is the result that the reports have."""
     conversation = agent.conversation
-    view = LiveView()
+    view = LiveSession()
     progress = RunListener(ProgressPrinter(print_notice, verbose).show, view=view, pieces=verbose)
 
     watch = Signals(conversation.interrupt)

@@ -93,7 +93,7 @@ def serve_sessions(
     hub = Hub(
         os.environ,
         folders,
-        ServeOptions(workers=workers or settings.workers or os.cpu_count() or 1, bypass=allow_bypass, link=link),
+        ServeOptions(workers=workers or os.cpu_count() or 1, bypass=allow_bypass, link=link),
     )
     hosts = [f"{shown}:{port}", *(allowed_host or ())]
     if host in (*_LOCAL, "0.0.0.0", "::"):

@@ -10,10 +10,10 @@ import typer
 
 from agent_cli.cli.app import AsJson, Session
 from agent_cli.cli.help import examples
-from agent_cli.core.hooks import hook_line
 from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import UsageError
 from agent_cli.headless.output import echo, print_json
+from agent_cli.hooks.events import hook_line
 from agent_cli.runtime.environment import find_environment
 from agent_cli.session.files import read_log
 from agent_cli.session.records import SessionNotFoundError

@@ -20,8 +20,8 @@ from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
+from agent_cli.core.decisions import deny
 from agent_cli.core.events import ApprovalRequested, Event, Warned
-from agent_cli.core.hooks import Hooks
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.executor import run_calls
@@ -31,11 +31,11 @@ from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.extensions.loader import Extensions, load_extensions
 from agent_cli.headless.input import Signals
 from agent_cli.headless.output import echo, print_ignored, print_json, print_warning
-from agent_cli.headless.run import deny
+from agent_cli.hooks import HookRegistry, HookSession
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.environment import check_mode, find_environment, read_settings
-from agent_cli.runtime.hooks import make_hooks
+from agent_cli.runtime.hooks import hook_surroundings
 from agent_cli.runtime.tools import make_context, make_workspace, tool_specs
 from agent_tools.base import ToolContext
 from agent_tools.cancel import CancelledError
@@ -168,7 +168,7 @@ class OneShotContext(Value):
     settings: Settings
     context: ToolContext
     policy: Policy
-    hooks: Hooks
+    hooks: HookRegistry
 
 
 def one_shot_context(config: Config, *, extensions: bool) -> OneShotContext:
@@ -188,7 +188,10 @@ def one_shot_context(config: Config, *, extensions: bool) -> OneShotContext:
     context, policy = make_context(
         workspace, settings, layers, run_env, answered=False, require_read_first=False, extensions=added.offered(),
     )  # fmt: skip
-    hooks = make_hooks(settings, layers, run_env, context, ("", lambda: None))
+    session = HookSession(root=run_env.root)
+    hooks = HookRegistry(
+        layers.active_hooks(settings), (), lambda: hook_surroundings(settings, run_env, context, session)
+    )
     return OneShotContext(run_env, layers, settings, context, policy, hooks)
 
 

@@ -49,6 +49,7 @@ from agent_tools.text import counted
 
 with lazy_imports():
     from agent_cli.engine import hook_points, session_hooks  # only with hooks
+    from agent_cli.hooks import events as hook_events
 
 CLEARED = "[Cleared to make room: "
 # The newest rounds stay if they fit into this share of the window; the very last always stays.
@@ -266,11 +267,12 @@ def compact(
         ),
     )
     if head and not turn.deps.depth and turn.deps.hooks.wants("SessionStart", "compact"):
-        for text in (yield from session_hooks.session_start(turn.deps, "compact", options.label)):
+        step = hook_events.session_start("compact", options.label)
+        for text in (yield from session_hooks.start_hooks(turn.deps, step)):
             yield from turn.add(UserMessage(text))
     kind = "manual" if trigger == "manual" else "auto"
     if head and turn.deps.hooks.wants("PostCompact", kind):
-        yield from hook_points.post_compact(turn, kind, summary)
+        yield from hook_points.after_compaction(turn, kind, summary)
     return ""
 
 
@@ -282,9 +284,8 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
     additions = [f"The user asks to keep above all: {focus}"] if focus else []
     kind = "manual" if trigger == "manual" else "auto"
     if turn.deps.hooks.wants("PreCompact", kind):
-        outcome = yield from hook_points.pre_compact(turn, kind, focus)
-        if outcome.stop is not None or outcome.verdict == "deny":
-            reason = outcome.reason or outcome.stop
+        outcome = yield from hook_points.fire(turn, hook_events.pre_compact(kind, focus))
+        if (reason := outcome.refusal) is not None:
             return "", f"A hook prevented the compaction{f': {reason}' if reason else '.'}"
         additions += outcome.context
     return "".join(f"\n\n{text}" for text in additions), ""

@@ -54,7 +54,7 @@ def write_summary(
     )  # fmt: skip
     try:
         if turn.deps.small is None and whole:
-            options, messages = turn.options.replace(prefill=""), [*shown, UserMessage(ask)]
+            options, messages = turn.options, [*shown, UserMessage(ask)]
             request = request_of(options, turn.deps.state.window, messages, "none").replace(aside=True)
             try:
                 return truncate_to_tokens((yield from _ask_model(turn, own, request)), max_tokens, _CUT_NOTE), True

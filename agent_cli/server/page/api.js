@@ -1,5 +1,7 @@
 // The server's API: requests with the token, and event streams that reconnect and never repeat a record.
 
+import { recall, remember } from "./storage.js";
+
 const KEY = "agent.token";
 
 export class ApiError extends Error {
@@ -23,23 +25,14 @@ export function takeToken() {
     const rest = location.hash.replace(/[#&?]?token=[^&]+&?/, "");
     history.replaceState(null, "", `${location.pathname}${rest.startsWith("#") || !rest ? rest : `#${rest}`}`);
   } else {
-    try {
-      token = localStorage.getItem(KEY) || "";
-    } catch {
-      token = "";
-    }
+    token = recall(KEY);
   }
   return Boolean(token);
 }
 
 export function setToken(given) {
   token = given.trim();
-  try {
-    if (token) localStorage.setItem(KEY, token);
-    else localStorage.removeItem(KEY);
-  } catch {
-    // Without storage the token lasts as long as the page.
-  }
+  remember(KEY, token);
 }
 
 export function onSignedOut(listener) {
@@ -113,9 +106,9 @@ const LONGEST_WAIT = 10_000;
 
 /**
  * Follow an event stream. on: called with (event, data, id) for each message. opened: called when it is connected.
- * after: called for the ID to resume behind. Returns `{close, retry}`.
+ * after: called for the ID to resume behind. refused: called with the error of one that is not to be. Returns `{close}`.
  */
-export function stream(path, { on, opened, after = () => "" }) {
+export function stream(path, { on, opened, after = () => "", refused = () => {} }) {
   let control = new AbortController();
   let closed = false;
   let wake = null;
@@ -127,7 +120,7 @@ export function stream(path, { on, opened, after = () => "" }) {
       try {
         control = new AbortController();
         const id = after();
-        const headers = { Accept: "text/event-stream", ...(id === "" ? {} : { "Last-Event-ID": String(id) }) };
+        const headers = { Accept: "text/event-stream", ...(id ? { "Last-Event-ID": id } : {}) };
         const watch = () => {
           clearTimeout(alive);
           alive = setTimeout(() => control.abort(), SILENCE);
@@ -139,7 +132,10 @@ export function stream(path, { on, opened, after = () => "" }) {
         await read(answer.body, watch);
       } catch (error) {
         if (closed) return;
-        if (error instanceof ApiError && [401, 403, 404].includes(error.status)) return;
+        if (error instanceof ApiError && [401, 403, 404].includes(error.status)) {
+          refused(error);
+          return;
+        }
       } finally {
         clearTimeout(alive);
       }
@@ -199,7 +195,6 @@ export function stream(path, { on, opened, after = () => "" }) {
   document.addEventListener("visibilitychange", resume);
   follow();
   return {
-    retry,
     close() {
       closed = true;
       control.abort();

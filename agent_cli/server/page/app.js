@@ -3,6 +3,7 @@
 import { ApiError, get, onConnection, onSignedOut, setToken, takeToken } from "./api.js";
 import { announce, button, h, icon, labelled, replace } from "./dom.js";
 import { showKeys } from "./panels.js";
+import { recall, remember } from "./storage.js";
 import { SessionList, Sessions } from "./sessions.js";
 import { SessionView } from "./session.js";
 import { startTask } from "./start.js";
@@ -18,63 +19,54 @@ let list = null;
 let view = null;
 let main = null;
 
-function theme() {
-  return document.documentElement.dataset.theme || "auto";
+/** Return a button that is an icon; `words` says what it does now, and `next` what happens when it is pressed. */
+function toggle({ drawn, words, pressed, next }) {
+  const shown = button(words(), { kind: "quiet", icon: drawn(), bare: true });
+  const draw = () => {
+    shown.replaceChildren(icon(drawn()));
+    shown.title = words();
+    shown.setAttribute("aria-label", shown.title);
+    if (pressed) shown.setAttribute("aria-pressed", String(pressed()));
+  };
+  shown.addEventListener("click", async () => {
+    const problem = await next();
+    draw();
+    announce(problem || shown.title);
+  });
+  draw();
+  return shown;
 }
 
 function themeButton() {
-  const shown = button("Theme", { kind: "quiet", icon: "auto", bare: true });
-  const draw = () => {
-    const now = theme();
-    shown.replaceChildren(icon({ auto: "auto", light: "sun", dark: "moon" }[now]));
-    const words = `Theme: ${{ auto: "as the system", light: "light", dark: "dark" }[now]}`;
-    shown.setAttribute("aria-label", words);
-    shown.title = words;
-  };
-  shown.addEventListener("click", () => {
-    const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
-    if (next === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = next;
-    try {
-      localStorage.setItem("agent.theme", next);
-    } catch {
-      // It lasts as long as the page then.
-    }
-    draw();
-    announce(shown.title);
+  const theme = () => document.documentElement.dataset.theme || "auto";
+  return toggle({
+    drawn: () => ({ auto: "auto", light: "sun", dark: "moon" })[theme()],
+    words: () => `Theme: ${{ auto: "as the system", light: "light", dark: "dark" }[theme()]}`,
+    next: () => {
+      const chosen = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+      if (chosen === "auto") delete document.documentElement.dataset.theme;
+      else document.documentElement.dataset.theme = chosen;
+      remember("agent.theme", chosen);
+    },
   });
-  draw();
-  return shown;
 }
 
 const NOTIFY = "agent.notify";
-
-function notifies() {
-  try {
-    return localStorage.getItem(NOTIFY) === "yes" && Notification.permission === "granted";
-  } catch {
-    return false;
-  }
-}
+const notifies = () => recall(NOTIFY) === "yes" && Notification.permission === "granted";
 
 function notifyButton() {
   if (!("Notification" in window) || !window.isSecureContext) return null;
-  const shown = button("Notifications", { kind: "quiet", icon: "bell", bare: true });
-  const draw = () => {
-    const words = notifies() ? "Notifications: on" : "Notifications: off";
-    shown.setAttribute("aria-label", words);
-    shown.title = words;
-    shown.setAttribute("aria-pressed", String(notifies()));
-  };
-  shown.addEventListener("click", async () => {
-    const wanted = !notifies();
-    if (wanted && Notification.permission !== "granted") await Notification.requestPermission();
-    localStorage.setItem(NOTIFY, wanted ? "yes" : "no");
-    draw();
-    announce(wanted && !notifies() ? "This browser does not allow notifications here." : shown.title);
+  return toggle({
+    drawn: () => "bell",
+    words: () => `Notifications: ${notifies() ? "on" : "off"}`,
+    pressed: notifies,
+    next: async () => {
+      const wanted = !notifies();
+      if (wanted && Notification.permission !== "granted") await Notification.requestPermission();
+      remember(NOTIFY, wanted ? "yes" : "no");
+      return wanted && !notifies() ? "This browser does not allow notifications here." : "";
+    },
   });
-  draw();
-  return shown;
 }
 
 function notify(session) {

@@ -2,103 +2,74 @@
 
 import { button, h } from "./dom.js";
 import { highlighted, languageOf } from "./highlight.js";
-import { exact } from "./lookalikes.js";
 import { visible } from "./text.js";
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$/;
 // More rows than this are shown when asked for.
 const SHOWN = 400;
 
-/** Return the rows of a patch: `{kind, old, now, text}`. */
-export function rowsOf(patch) {
-  const rows = [];
+/** Return the rows of a patch without file header: `{kind, number, text}`. */
+function rowsOf(patch) {
   let old = 0;
   let now = 0;
-  const lines = patch.replace(/\n$/, "").split("\n");
-  let inside = false;
-  for (const line of lines) {
+  return patch.replace(/\n$/, "").split("\n").map((line) => {
     const head = HUNK.exec(line);
-    if (head) {
-      old = Number(head[1]);
-      now = Number(head[2]);
-      inside = true;
-      rows.push({ kind: "hunk", text: line });
-    } else if (!inside && /^(?:diff |index |--- |\+\+\+ |new file|deleted file|old mode|new mode|similarity|rename)/.test(line)) {
-      if (!/^(?:diff |index |--- |\+\+\+ )/.test(line)) rows.push({ kind: "note", text: line });
-    } else if (line.startsWith("diff --git")) {
-      inside = false;
-    } else if (line[0] === "+") rows.push({ kind: "added", now: now++, text: line.slice(1) });
-    else if (line[0] === "-") rows.push({ kind: "removed", old: old++, text: line.slice(1) });
-    else if (line[0] === "\\") rows.push({ kind: "note", text: line.slice(2) });
-    else rows.push({ kind: "same", old: old++, now: now++, text: line.slice(1) });
-  }
-  return rows;
+    if (head) [old, now] = [Number(head[1]), Number(head[2])];
+    if (head || line[0] === "\\") return { kind: head ? "hunk" : "note", text: head ? line : line.slice(2) };
+    const kind = { "+": "added", "-": "removed" }[line[0]] || "same";
+    const number = kind === "added" ? now : old;
+    if (kind !== "added") old += 1;
+    if (kind !== "removed") now += 1;
+    return { kind, number, text: line.slice(1) };
+  });
 }
 
 /** Return a patch as a table of rows. */
 export function patchView(patch, path, { all = false } = {}) {
   const rows = rowsOf(patch);
   const language = languageOf(path);
-  const body = h("tbody");
-  const draw = (some) => {
-    for (const row of some) body.append(rowView(row, language));
-  };
+  const views = (some) => some.map((row) => rowView(row, language));
   const first = all || rows.length <= SHOWN + 50 ? rows.length : SHOWN;
-  draw(rows.slice(0, first));
-  const table = h("table", { class: "diff" }, h("caption", { class: "hidden-text" }, `Changes to ${visible(path)}`), body);
-  const shown = h("div", { class: "diff-rows", tabindex: "0", role: "group", "aria-label": `Changes to ${visible(path)}` }, table);
-  if (first < rows.length) {
-    const more = button(`Show the other ${(rows.length - first).toLocaleString("en")} lines`, {
-      kind: "quiet small",
-      on: () => {
-        draw(rows.slice(first));
-        more.remove();
-      },
-    });
-    return h("div", {}, shown, more);
-  }
-  return shown;
+  const body = h("tbody", {}, views(rows.slice(0, first)));
+  const label = `Changes to ${visible(path)}`;
+  const table = h("table", { class: "diff" }, h("caption", { class: "hidden-text" }, label), body);
+  const shown = h("div", { class: "diff-rows", tabindex: "0", role: "group", "aria-label": label }, table);
+  if (first === rows.length) return shown;
+  const more = button(`Show the other ${(rows.length - first).toLocaleString("en")} lines`, {
+    kind: "quiet small",
+    on: () => {
+      body.append(...views(rows.slice(first)));
+      more.remove();
+    },
+  });
+  return h("div", {}, shown, more);
 }
 
 function rowView(row, language) {
   if (row.kind === "hunk" || row.kind === "note") {
     return h("tr", { class: row.kind }, h("td", { colspan: "3" }, visible(row.text)));
   }
-  const sign = row.kind === "added" ? "+" : row.kind === "removed" ? "-" : " ";
+  const sign = { added: "+", removed: "-" }[row.kind] || " ";
   return h(
     "tr",
     { class: row.kind },
-    h("td", { class: "number" }, String(row.kind === "added" ? row.now : row.old)),
-    h("td", { class: "sign", "aria-label": { "+": "added", "-": "removed" }[sign] }, sign),
-    h("td", { class: "text" }, highlighted(exact(row.text), language)),
+    h("td", { class: "number" }, String(row.number)),
+    h("td", { class: "sign", "aria-label": sign === " " ? undefined : row.kind }, sign),
+    h("td", { class: "text" }, highlighted(visible(row.text), language)),
   );
 }
 
 export function changeCount(added, removed) {
-  return h(
-    "span",
-    { class: "change-count" },
-    h("span", { class: "plus" }, `+${added}`),
-    " ",
-    h("span", { class: "minus" }, `-${removed}`),
-  );
+  return h("span", { class: "change-count" }, h("span", { class: "plus" }, `+${added}`), " ", h("span", { class: "minus" }, `-${removed}`));
 }
 
 /** Return a change of one file: its heading and its rows. */
 export function fileView(file, { heading = true, all = false } = {}) {
-  const what = file.created || file.status === "added" ? "new" : file.deleted || file.status === "deleted" ? "deleted" : "";
+  const what = file.what ? h("span", { class: "tag" }, file.what) : null;
   return h(
     "div",
     { class: "file" },
-    heading
-      ? h(
-          "div",
-          { class: "file-head" },
-          h("span", { class: "path" }, exact(file.path)),
-          what ? h("span", { class: "tag" }, what) : null,
-          changeCount(file.added ?? 0, file.removed ?? 0),
-        )
-      : null,
+    heading ? h("div", { class: "file-head" }, h("span", { class: "path" }, visible(file.path)), what, changeCount(file.added, file.removed)) : null,
     file.patch ? patchView(file.patch, file.path, { all }) : h("p", { class: "hint" }, "No text to show."),
   );
 }

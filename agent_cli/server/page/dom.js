@@ -172,3 +172,16 @@ export function dialog(title, body, { actions = [], wide = false, onClose } = {}
   shown.showModal();
   return shown;
 }
+
+/** Show a dialog of buttons that close it. choices: a label and what it does, each. */
+export function menu(title, choices) {
+  const pick = ([label, act]) =>
+    button(label, {
+      kind: "menu-item",
+      on: () => {
+        shown.close();
+        act();
+      },
+    });
+  const shown = dialog(title, h("div", { class: "menu" }, choices.map(pick)));
+}

@@ -3,8 +3,7 @@
 import { button, dialog, h, labelled, toast } from "./dom.js";
 import { get, getText, post } from "./api.js";
 import { changeCount, fileView } from "./diff.js";
-import { exact } from "./lookalikes.js";
-import { ago, counted, dollars, modeWords, oneLine, shortCount, visible, whenExactly } from "./text.js";
+import { ago, counted, oneLine, visible, whenExactly } from "./text.js";
 
 const base = (session) => `/v1/sessions/${encodeURIComponent(session.id)}`;
 
@@ -31,7 +30,7 @@ export function showChanges(session) {
           h(
             "details",
             { class: "fold", open: files.length <= 8 },
-            h("summary", {}, h("span", { class: "path" }, exact(file.path)), h("span", { class: "tag" }, file.status), changeCount(file.added, file.removed)),
+            h("summary", {}, h("span", { class: "path" }, visible(file.path)), h("span", { class: "tag" }, file.status), changeCount(file.added, file.removed)),
             h("div", { class: "fold-body" }, fileView(file, { heading: false })),
           ),
         ),
@@ -50,42 +49,33 @@ export function showUndo(session) {
     if (!points.length) return h("p", { class: "hint" }, "There is nothing to undo.");
     const preview = h("div", { class: "undo-preview", "aria-live": "polite" });
     const both = h("input", { type: "checkbox" });
-    const go = button("Undo", { kind: "danger", disabled: true });
     let chosen = null;
+    const fileList = (files, row) => h("ul", { class: "file-list" }, files.map((file) => h("li", {}, row(file))));
+    const path = (file) => h("span", { class: "path" }, visible(file.path));
     const choose = (point) => {
       chosen = point;
       go.disabled = false;
       const restored = restoredOf(point);
       preview.replaceChildren(
         h("h3", {}, restored ? `Restores ${counted(restored, "file")}` : "No file changes"),
-        h(
-          "ul",
-          { class: "file-list" },
-          point.files.map((file) =>
-            h("li", {}, h("span", { class: "tag" }, file.action), " ", h("span", { class: "path" }, exact(file.path)), file.kind === "kept" ? ` ${visible(file.why)}` : null),
-          ),
-        ),
+        fileList(point.files, (file) => [h("span", { class: "tag" }, file.action), " ", path(file), file.kind === "kept" ? ` ${visible(file.why)}` : null]),
       );
     };
-    go.addEventListener("click", async () => {
+    const undo = async () => {
       go.disabled = true;
       try {
         const done = await post(`${base(session)}/undo`, { point: chosen.id, conversation: both.checked });
-        const changed = (done.restored?.length || 0) + (done.deleted?.length || 0);
-        if (done.skipped?.length) {
-          preview.replaceChildren(
-            h("p", {}, `Undone: ${counted(changed, "file")}. Not changed:`),
-            h("ul", { class: "file-list" }, done.skipped.map((file) => h("li", {}, h("span", { class: "path" }, exact(file.path)), ` ${visible(file.reason)}`))),
-          );
-        } else {
+        const changed = counted(done.restored.length + done.deleted.length, "file");
+        if (!done.skipped.length) {
           shown.close();
-          toast(`Undone: ${counted(changed, "file")} changed.`);
-        }
+          toast(`Undone: ${changed} changed.`);
+        } else preview.replaceChildren(h("p", {}, `Undone: ${changed}. Not changed:`), fileList(done.skipped, (file) => [path(file), ` ${visible(file.reason)}`]));
       } catch (error) {
         go.disabled = false;
         preview.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message));
       }
-    });
+    };
+    const go = button("Undo", { kind: "danger", disabled: true, on: undo });
     return [
       h(
         "fieldset",
@@ -113,44 +103,8 @@ export function showUndo(session) {
 }
 
 export function showUsage(session) {
-  const usage = session.usage || {};
-  const cost = usage.reliable === false ? `at least ${dollars(usage.cost || 0)}` : dollars(usage.cost || 0);
-  const row = (name, value) => (value ? [h("dt", {}, name), h("dd", {}, value)] : null);
-  const share = session.window ? Math.min(100, Math.round((100 * (session.tokens || 0)) / session.window)) : 0;
-  dialog("Usage and cost", [
-    h(
-      "dl",
-      { class: "facts-list" },
-      row("Cost", `${cost}${usage.reliable === false ? " (a price is not known)" : ""}`),
-      row("Requests", usage.requests ? usage.requests.toLocaleString("en") : ""),
-      row("Input", `${(usage.input || 0).toLocaleString("en")} tokens`),
-      row("Read from the cache", usage.cache_read ? `${usage.cache_read.toLocaleString("en")} tokens` : ""),
-      row("Output", `${(usage.output || 0).toLocaleString("en")} tokens`),
-      row("Reasoning", usage.reasoning ? `${usage.reasoning.toLocaleString("en")} tokens` : ""),
-      row("Model", exact(session.model || "")),
-      row("Mode", modeWords(session.mode)),
-      row("Folder", exact(session.folder || "")),
-      row("Branch", session.branch ? `${exact(session.branch)}${session.worktree ? " (worktree)" : ""}` : ""),
-      row("Started", whenExactly(session.created)),
-    ),
-    session.window
-      ? [
-          h("p", { class: "hint" }, `Context: ${shortCount(session.tokens || 0)} of ${shortCount(session.window)} tokens (${share}%)`),
-          h("progress", { max: "100", value: String(share), "aria-label": "Context used" }),
-        ]
-      : null,
-    session.decisions?.length
-      ? [
-          h("h3", {}, "Decisions"),
-          h("ul", { class: "file-list" }, session.decisions.map((one) => h("li", {}, visible(typeof one === "string" ? one : decision(one))))),
-        ]
-      : null,
-  ]);
-}
-
-function decision(one) {
-  const who = one.user || one.by || "";
-  return [one.summary || one.tool || one.call_id, one.decision || one.verdict, who ? `by ${who}` : "", one.reason || one.text].filter(Boolean).join(" · ");
+  const rows = [...(session.usage_rows || []), ["Started", whenExactly(session.created)]];
+  dialog("Usage and cost", h("dl", { class: "facts-list" }, rows.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])));
 }
 
 export function showExport(session) {

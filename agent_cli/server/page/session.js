@@ -1,24 +1,22 @@
 // One session: its transcript as it grows, the question that waits, and what the user says to it.
 
 import { ApiError, get, post, query, stream } from "./api.js";
-import { announce, button, dialog, h, icon, labelled, toast } from "./dom.js";
+import { announce, button, h, icon, labelled, menu, toast } from "./dom.js";
 import { itemView, todoList } from "./items.js";
 import { showChanges, showExport, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
 import { stateTag } from "./sessions.js";
-import { exact } from "./lookalikes.js";
-import { costWords, modelName, modeWords, oneLine, shortCount, visible } from "./text.js";
-import { Transcript } from "./transcript.js";
+import { oneLine, visible } from "./text.js";
+import { View } from "./view.js";
 import { VirtualList } from "./virtual.js";
 
-const FIRST = 200;
-const PAGE = 1000;
+const PAGE = 200;
 // How long a window is hidden until it gives its connection back, in milliseconds; it catches up when it is shown.
 const HIDDEN = 60_000;
 // How often the answer under way is drawn anew, in milliseconds.
 const LIVE = 60;
-const PROGRESS = 4000;
-const WORDS = { approve: "approved", reject: "rejected", answer: "answered", revise: "sent back", undo: "undone", cancel: "cancelled" };
+// Changes that come many times a second.
+const SMALL = new Set(["text", "thinking", "output"]);
 
 export class SessionView {
   constructor(sessions, id, { role, back }) {
@@ -27,22 +25,18 @@ export class SessionView {
     this.role = role;
     this.mayDecide = role !== "read";
     this.mayStart = role === "start";
-    this.records = [];
-    this.last = 0;
-    this.first = Infinity;
-    this.complete = false;
-    this.transcript = new Transcript();
-    this.mine = new Set();
-    this.draftLive = null;
+    this.entries = new View();
+    this.at = "";
     this.liveRev = 0;
+    this.plan = [];
+    this.mine = new Set();
     this.open = new Map();
     this.session = sessions.known.get(id) || null;
     this.base = `/v1/sessions/${encodeURIComponent(id)}`;
     this.view = {
       open: this.open,
-      cwd: "",
       redraw: (item) => {
-        item.rev += 1;
+        this.entries.touch(item);
         this.list.schedule();
       },
     };
@@ -57,7 +51,7 @@ export class SessionView {
     this.build(back);
     this.seen = () => this.visible();
     document.addEventListener("visibilitychange", this.seen);
-    this.load();
+    this.follow();
   }
 
   build(back) {
@@ -65,7 +59,7 @@ export class SessionView {
     this.state = h("span", { class: "session-state" });
     this.facts = h("p", { class: "session-facts" });
     this.buttons = h("div", { class: "session-buttons" });
-    this.plan = h("div", { class: "plan-strip", hidden: true });
+    this.planStrip = h("div", { class: "plan-strip", hidden: true });
     this.elsewhere = h("p", { class: "banner", role: "status", hidden: true });
     this.won = h("div", { class: "won", role: "status" });
     this.jump = button("Newest", { kind: "jump", icon: "down", on: () => this.list.follow() });
@@ -83,7 +77,7 @@ export class SessionView {
         this.buttons,
       ),
       this.elsewhere,
-      this.plan,
+      this.planStrip,
       h("div", { class: "transcript" }, this.list.scroller, this.jump),
       h("div", { class: "dock" }, this.won, this.question.element, this.queued, this.composer),
     );
@@ -125,53 +119,33 @@ export class SessionView {
     return h("p", { class: "hint role-note" }, `Your role is ${this.role}: you can ${note}`);
   }
 
-  async load() {
-    try {
-      const [session, history] = await Promise.all([get(this.base), get(`${this.base}/history${query({ limit: FIRST })}`)]);
-      if (this.closed) return;
-      this.update(session);
-      this.take(history.events);
-      this.last = Math.max(this.last, history.last || 0);
-      this.complete = history.events.length === 0 || history.events.length >= history.total;
-      this.loaded = true;
-      this.draw();
-      this.follow();
-    } catch (error) {
-      if (this.closed) return;
-      this.list.scroller.replaceChildren(
-        h(
-          "div",
-          { class: "empty" },
-          h("p", { role: "alert" }, error instanceof ApiError ? error.message : "This session could not be shown."),
-          button("Try again", {
-            on: () => {
-              this.list.scroller.replaceChildren(this.list.inner);
-              this.load();
-            },
-          }),
-        ),
-      );
-      if (!(error instanceof ApiError)) throw error;
-    }
-  }
-
   follow() {
-    this.stream = stream(`${this.base}/events`, {
-      after: () => this.last,
-      opened: () => {
-        // What was being said when the connection broke is sent again from its start, or is a record by now.
-        this.draftLive = null;
-        this.schedule();
+    this.stream = stream(`${this.base}/view/events`, {
+      after: () => this.at,
+      on: (_, changes, id) => {
+        this.at = id || this.at;
+        for (const change of changes) this.take(change);
+        this.schedule(changes.every(({ type }) => SMALL.has(type)) ? LIVE : 0);
       },
-      on: (event, data, id) => {
-        if (event === "record") this.record(data, id);
-        else if (event === "live") this.live(data);
-        else if (event === "session") {
-          this.sessions.take(data);
-          this.update(data);
-        }
+      refused: (error) => {
+        this.list.scroller.replaceChildren(h("div", { class: "empty" }, h("p", { role: "alert" }, error.message)));
       },
     });
+  }
+
+  take(change) {
+    const { type } = change;
+    if (type === "session") {
+      this.sessions.take(change.session);
+      this.update(change.session);
+    } else if (type === "pending") {
+      this.noticeDecisions(change.items);
+      this.question.set(change.items);
+      this.drawComposer();
+    } else if (type === "plan") {
+      this.plan = change.plan;
+      this.drawPlan();
+    } else this.entries.apply(change);
   }
 
   visible() {
@@ -181,45 +155,17 @@ export class SessionView {
         this.stream?.close();
         this.stream = null;
       }, HIDDEN);
-    } else if (this.loaded && !this.stream) this.follow();
-  }
-
-  /** Add a record from the stream; one that is here already is not taken twice. */
-  record(event, id) {
-    const seq = event.seq ?? Number(id);
-    if (seq <= this.last) return;
-    this.last = seq;
-    this.records.push(event);
-    this.first = Math.min(this.first, seq);
-    if (event.type === "MessageAdded" && event.data.message?.type === "AssistantMessage") this.draftLive = null;
-    if (event.type === "TurnFinished" || event.type === "ToolRequested") this.draftLive = null;
-    this.transcript.add(seq, event.time, event.data);
-    this.noticeDecision(event.data);
-    this.schedule();
-  }
-
-  /** Add records from the history, in any order. */
-  take(events) {
-    const known = new Set(this.records.map((event) => event.seq));
-    const fresh = events.filter((event) => !known.has(event.seq));
-    if (!fresh.length) return;
-    this.records = [...this.records, ...fresh].sort((a, b) => a.seq - b.seq);
-    this.first = this.records[0].seq;
-    this.last = Math.max(this.last, this.records.at(-1).seq);
-    // Calls and their results may be on different pages, so all is folded again; the keys of the items stay.
-    this.transcript = new Transcript();
-    for (const event of this.records) this.transcript.add(event.seq, event.time, event.data);
+    } else if (!this.stream) this.follow();
   }
 
   async older() {
-    if (this.complete || this.fetching || !this.loaded) return;
+    const { entries } = this;
+    if (!entries.first || this.fetching) return;
     this.fetching = true;
     this.list.inner.setAttribute("aria-busy", "true");
     try {
-      const history = await get(`${this.base}/history${query({ before: this.first, limit: PAGE })}`);
-      const before = this.records.length;
-      this.take(history.events);
-      this.complete = this.records.length === before;
+      const { first, changes } = await get(`${this.base}/view${query({ before: entries.first, limit: PAGE })}`);
+      entries.older(first, changes);
       this.draw();
     } catch {
       // Shown as a lost connection; the next scroll tries again.
@@ -229,40 +175,20 @@ export class SessionView {
     }
   }
 
-  live(data) {
-    if (data.kind === "tool") {
-      const item = this.transcript.calls.get(data.call_id);
-      if (item && item.state === "running") {
-        item.progress = ((item.progress || "") + data.text).slice(-PROGRESS);
-        item.rev += 1;
-      }
-    } else {
-      const now = (this.draftLive ??= { text: "", thinking: "" });
-      // The offset counts characters, as Python does: one outside the basic plane is one.
-      const points = data.offset ? [...now[data.kind]] : [];
-      now[data.kind] = points.slice(0, data.offset).join("") + data.text;
-    }
-    if (!this.liveTimer) {
-      this.liveTimer = setTimeout(() => {
-        this.liveTimer = 0;
-        this.draw();
-      }, LIVE);
-    }
-  }
-
-  schedule() {
-    this.frame ||= requestAnimationFrame(() => this.draw());
+  /** Draw in the next frame, or after some milliseconds if a drawing is not due before. */
+  schedule(wait = 0) {
+    if (wait) this.timer ||= setTimeout(() => this.schedule(), wait);
+    else this.frame ||= requestAnimationFrame(() => this.draw());
   }
 
   draw() {
+    clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
-    this.frame = 0;
-    const items = this.transcript.items.slice();
-    if (this.draftLive && (this.draftLive.text || this.draftLive.thinking)) {
-      items.push({ key: "live", kind: "live", rev: ++this.liveRev, ...this.draftLive });
-    } else if (this.session?.state === "running" && items.at(-1)?.state !== "running") {
-      items.push({ key: "live", kind: "live", rev: -1, text: "", thinking: "" });
-    }
+    this.frame = this.timer = 0;
+    const { top, draft } = this.entries;
+    const items = top.slice();
+    if (draft.text || draft.thinking) items.push({ key: "live", kind: "live", rev: ++this.liveRev, ...draft });
+    else if (this.session?.state === "running" && top.at(-1)?.status !== "running") items.push({ key: "live", kind: "live", rev: -1, ...draft });
     this.list.set(items);
   }
 
@@ -270,110 +196,67 @@ export class SessionView {
     const before = this.session?.state;
     this.session = { ...this.session, ...session };
     const now = this.session;
-    this.view.cwd = now.folder || "";
     this.title.textContent = oneLine(now.title) || "Untitled";
     this.state.replaceChildren(stateTag(now));
-    const project = this.sessions.project(now.project);
-    const window = now.window && now.tokens ? `${shortCount(now.tokens)} of ${shortCount(now.window)} tokens` : "";
-    this.facts.textContent = [
-      project ? visible(project.name) : "",
-      now.branch ? `${exact(now.branch)}${now.worktree ? " (worktree)" : ""}` : "",
-      modeWords(now.mode),
-      modelName(now.model),
-      costWords(now),
-      window,
-    ].filter(Boolean).join(" · ");
+    this.facts.textContent = (now.head || now.facts).join(" · ");
     this.elsewhere.hidden = !(now.elsewhere || (now.error && now.state === "failed"));
     this.elsewhere.textContent = visible(now.elsewhere || now.error || "");
     this.drawButtons();
-    this.drawPlan();
-    if (now.pending_items) {
-      this.question.set(now.state === "waiting" || now.pending_items.length ? now.pending_items : []);
-    }
     this.drawQueued();
-    if (this.mayStart) {
-      const waits = !this.question.element.hidden;
-      this.composer.hidden = waits || Boolean(now.elsewhere);
-      this.howField.hidden = now.state !== "running";
-      this.message.placeholder = now.state === "running" ? "Message to the model" : "What next?";
-    }
+    this.drawComposer();
     if (before && before !== now.state && ["done", "failed", "interrupted"].includes(now.state)) announce(`The session is ${now.state}.`);
-    if (this.loaded) this.schedule();
+    this.schedule();
+  }
+
+  drawComposer() {
+    if (!this.mayStart || !this.session) return;
+    const { state } = this.session;
+    this.composer.hidden = Boolean(this.session.elsewhere);
+    this.howField.hidden = state !== "running";
+    this.message.placeholder = state === "running" ? "Message to the model" : state === "waiting" ? "Message for later" : "What next?";
   }
 
   drawButtons() {
-    const { state } = this.session;
-    const signature = `${state} ${this.session.elsewhere ? 1 : 0}`;
+    const { state, elsewhere } = this.session;
+    const signature = `${state} ${elsewhere}`;
     if (this.buttons.dataset.for === signature) return;
     const focused = this.buttons.contains(document.activeElement) ? document.activeElement.textContent : null;
     this.buttons.dataset.for = signature;
-    const act = (path, label, drawn) =>
-      button(label, {
-        icon: drawn,
-        kind: "act",
-        on: async (event) => {
-          const pressed = event.currentTarget;
-          pressed.disabled = true;
-          try {
-            await post(`${this.base}/${path}`);
-          } catch (error) {
-            toast(error.message, "bad");
-          }
-          pressed.disabled = false;
-        },
+    const act = (path, label, drawn) => {
+      const shown = button(label, { icon: drawn, kind: "act" });
+      shown.addEventListener("click", async () => {
+        shown.disabled = true;
+        await post(`${this.base}/${path}`).catch((error) => toast(error.message, "bad"));
+        shown.disabled = false;
       });
-    const shown = [];
-    if (this.mayStart && !this.session.elsewhere) {
-      if (state === "running" || state === "queued") shown.push(act("interrupt", "Interrupt", "stop"));
-      if (state === "interrupted" || state === "failed") shown.push(act("resume", "Resume", "play"));
+      return shown;
+    };
+    const shown = [this.menu()];
+    if (this.mayStart && !elsewhere) {
+      if (state === "running" || state === "queued") shown.unshift(act("interrupt", "Interrupt", "stop"));
+      if (state === "interrupted" || state === "failed") shown.unshift(act("resume", "Resume", "play"));
     }
-    shown.push(this.menu());
     this.buttons.replaceChildren(...shown);
-    if (focused) [...this.buttons.querySelectorAll("button")].find((each) => each.textContent === focused)?.focus();
+    if (focused) shown.find((each) => each.textContent === focused)?.focus();
   }
 
   menu() {
-    return button("More about this session", {
-      kind: "quiet",
-      icon: "more",
-      bare: true,
-      "aria-haspopup": "dialog",
-      on: () => {
-        const pick = (label, show) =>
-          button(label, {
-            kind: "menu-item",
-            on: async () => {
-              shown.close();
-              // The newest numbers, as far as the server can be reached.
-              show(await get(this.base).catch(() => this.session));
-            },
-          });
-        const shown = dialog(
-          oneLine(this.session.title) || "Session",
-          h(
-            "div",
-            { class: "menu" },
-            pick("Changes", showChanges),
-            this.mayStart ? pick("Undo…", showUndo) : null,
-            pick("Usage and cost", showUsage),
-            pick("Export…", showExport),
-          ),
-        );
-      },
-    });
+    // The newest numbers, as far as the server can be reached.
+    const show = (open) => async () => open(await get(this.base).catch(() => this.session));
+    const choices = [["Changes", show(showChanges)], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
+    if (this.mayStart) choices.splice(1, 0, ["Undo…", show(showUndo)]);
+    const on = () => menu(oneLine(this.session.title) || "Session", choices);
+    return button("More about this session", { kind: "quiet", icon: "more", bare: true, "aria-haspopup": "dialog", on });
   }
 
   drawPlan() {
-    const plan = this.session.plan || [];
-    const signature = JSON.stringify(plan);
-    if (this.plan.dataset.for === signature) return;
-    this.plan.dataset.for = signature;
-    this.plan.hidden = !plan.length;
+    const { plan } = this;
+    this.planStrip.hidden = !plan.length;
     const done = plan.filter((step) => step.status === "completed").length;
     const current = plan.find((step) => step.status === "in_progress");
-    const wasOpen = this.plan.querySelector("details")?.open;
-    const at = document.activeElement === this.plan.querySelector("summary");
-    this.plan.replaceChildren(
+    const wasOpen = this.planStrip.querySelector("details")?.open;
+    const at = document.activeElement === this.planStrip.querySelector("summary");
+    this.planStrip.replaceChildren(
       h(
         "details",
         { class: "fold", open: wasOpen },
@@ -386,13 +269,11 @@ export class SessionView {
         h("div", { class: "fold-body" }, todoList(plan)),
       ),
     );
-    if (at) this.plan.querySelector("summary").focus();
+    if (at) this.planStrip.querySelector("summary").focus();
   }
 
   drawQueued() {
-    // The message under way is still listed by the server, and stands in the transcript.
-    const said = this.transcript.items.findLast((item) => item.kind === "user")?.text;
-    const queued = (this.session.queued || []).filter((one) => one.text !== said);
+    const { queued = [] } = this.session;
     this.queued.hidden = !queued.length;
     this.queued.replaceChildren(
       ...queued.map((one) => h("li", {}, h("span", { class: "tag" }, one.how === "queue" ? "after this turn" : "with the next step"), " ", visible(oneLine(one.text)))),
@@ -433,11 +314,10 @@ export class SessionView {
       if (!(error instanceof ApiError)) throw error;
       this.mine.delete(item.call_id);
       if (error.status === 409 && error.code === "decided") {
-        this.tellWon(item, error.details.decided_by, wordOf(error.details.decision));
+        this.tellWon(item, error.details.decided_by, error.details.decision);
         this.without(item);
       } else if (error.status === 409 && error.code === "changed") {
         this.tell("This has changed since it was shown; look at it again.", "warn");
-        await this.refresh();
       } else {
         toast(error.message, "bad");
       }
@@ -445,32 +325,21 @@ export class SessionView {
     }
   }
 
+  /** The question is decided: the next one is shown before the server says so. */
   without(item) {
-    this.update({ pending_items: (this.session.pending_items || []).filter((one) => one.call_id !== item.call_id) });
+    this.question.set(this.question.items.filter((one) => one !== item));
   }
 
-  async refresh() {
-    const { items } = await get(`${this.base}/pending`);
-    this.update({ pending_items: items });
+  /** Say what somebody else has decided about what is shown here. */
+  noticeDecisions(items) {
+    const shown = new Set(this.question.items.map((item) => item.call_id));
+    const made = items.find((item) => item.decided && shown.has(item.call_id) && !this.mine.has(item.call_id));
+    if (made) this.tellWon(made, made.decided_by, made.decided.split(" by ")[0]);
   }
 
-  /** A decision of somebody else about what is shown here. */
-  noticeDecision(event) {
-    let inner = event;
-    while (inner.type === "SubagentEvent") inner = inner.event;
-    const approval = inner.type === "ApprovalResolved" && inner.by === "person" && inner.decision !== "defer";
-    const answer = inner.type === "QuestionAnswered" && inner.verdict !== "defer";
-    if (!approval && !answer) return;
-    const item = this.question.items.find((one) => one.call_id === inner.call_id);
-    if (!item || this.mine.has(inner.call_id)) return;
-    this.tellWon(item, inner.user, wordOf(inner.decision || inner.verdict), inner.reason || inner.text);
-    this.without(item);
-  }
-
-  tellWon(item, who, what, words = "") {
-    const name = who ? exact(who) : "Somebody at the terminal";
-    const about = item.kind === "approval" ? oneLine(item.summary) : { plan: "the plan", review: "the review", question: "the question" }[item.kind];
-    this.tell(`${name} ${what} this first: ${exact(about)}${words ? ` (“${visible(oneLine(words))}”)` : ""}`, "info");
+  tellWon(item, who, what) {
+    const about = { plan: "the plan", review: "the review", question: "the question" }[item.kind] || oneLine(item.summary);
+    this.tell(`${visible(who) || "Somebody at the terminal"} ${what} this first: ${about}`, "info");
   }
 
   tell(text, kind) {
@@ -501,15 +370,10 @@ export class SessionView {
     this.closed = true;
     document.removeEventListener("visibilitychange", this.seen);
     clearTimeout(this.hiding);
-    clearTimeout(this.liveTimer);
+    clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
     this.stream?.close();
     this.list.destroy();
     this.element.remove();
   }
-}
-
-function wordOf(decision) {
-  if (decision && typeof decision === "object") return wordOf(decision.decision || decision.verdict);
-  return WORDS[decision] || decision || "decided";
 }

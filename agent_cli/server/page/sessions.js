@@ -2,8 +2,7 @@
 
 import { button, h, icon, labelled, toast } from "./dom.js";
 import { get, query, sharedStream } from "./api.js";
-import { exact } from "./lookalikes.js";
-import { ago, costWords, oneLine, STATES, visible, whenExactly } from "./text.js";
+import { ago, oneLine, STATES, visible, whenExactly } from "./text.js";
 
 const RANK = { waiting: 0, running: 1, queued: 2 };
 const GROUPS = [["waiting", "Waiting for you"], ["running", "Running"], ["queued", "Queued"], ["", "Earlier"]];
@@ -24,8 +23,8 @@ export class Sessions {
   }
 
   async start() {
-    const [{ projects }] = await Promise.all([get("/v1/projects"), this.count()]);
-    this.projects = projects;
+    const [{ projects, modes }] = await Promise.all([get("/v1/projects"), this.count()]);
+    Object.assign(this, { projects, modes });
     this.stream = sharedStream("/v1/events", {
       on: (event, data) => event === "session" && this.take(data),
       // What changed while there was no connection is not sent again.
@@ -243,13 +242,7 @@ export class SessionList {
     const signature = JSON.stringify([session, this.current === session.id]);
     const known = this.rows.get(session.id);
     if (known?.signature === signature) return known.element;
-    const project = this.sessions.project(session.project);
     const title = oneLine(session.title) || "Untitled";
-    const facts = [
-      project ? visible(project.name) : "",
-      session.branch ? exact(session.branch) : "",
-      costWords(session),
-    ];
     const element = h(
       "li",
       { class: `row ${session.state}`, dataset: { id: session.id } },
@@ -259,7 +252,7 @@ export class SessionList {
         h("span", { class: "row-title" }, title),
         h("span", { class: "row-line" }, stateTag(session), h("time", { datetime: session.updated, title: whenExactly(session.updated) }, ago(session.updated))),
         session.error || session.elsewhere ? h("span", { class: "row-note" }, visible(oneLine(session.error || session.elsewhere))) : null,
-        h("span", { class: "row-facts" }, facts.filter(Boolean).join(" · ")),
+        h("span", { class: "row-facts" }, session.facts.join(" · ")),
       ),
     );
     this.rows.set(session.id, { element, signature });

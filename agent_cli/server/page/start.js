@@ -2,39 +2,25 @@
 
 import { button, dialog, h, labelled } from "./dom.js";
 import { get, post, query } from "./api.js";
-import { exact } from "./lookalikes.js";
-import { MODES, shortCount, visible } from "./text.js";
+import { recall, remember } from "./storage.js";
+import { visible } from "./text.js";
 
 const LAST = "agent.start";
 // The choice that replaces the list by the whole one.
 const MORE = "...";
 
-function described(model) {
-  const price = model.input_price === null ? "" : `, $${model.input_price} / $${model.output_price} per million`;
-  return `${visible(model.name)}${model.window ? ` (${shortCount(model.window)} tokens${price})` : ""}`;
-}
-
-function remembered() {
-  try {
-    return JSON.parse(localStorage.getItem(LAST) || "{}");
-  } catch {
-    return {};
-  }
-}
-
 /** Ask for a task and start it; calls `started` with the session. */
 export function startTask(sessions, started) {
-  const before = remembered();
   const { projects } = sessions;
   if (!projects.length) {
     dialog("New task", h("p", {}, "This server offers no project. Start it in a project's folder, or add one to its settings."));
     return;
   }
   const project = h("select", {}, projects.map((one) => h("option", { value: one.id }, visible(one.name))));
-  if (projects.some((one) => one.id === before.project)) project.value = before.project;
+  if (projects.some((one) => one.id === recall(LAST))) project.value = recall(LAST);
   const prompt = h("textarea", { rows: "5", required: true, placeholder: "What should be done?" });
   const model = h("select", {});
-  const mode = h("select", {}, Object.entries(MODES).map(([value, label]) => h("option", { value }, label)));
+  const mode = h("select", {}, sessions.modes.map(([value, label]) => h("option", { value }, label)));
   const folder = h("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "src" });
   const name = h("input", { type: "text", autocomplete: "off" });
   const cost = h("input", { type: "number", min: "0", step: "0.1", inputmode: "decimal" });
@@ -48,10 +34,10 @@ export function startTask(sessions, started) {
   const chosen = () => sessions.project(project.value);
   async function draw() {
     const one = chosen();
-    about.textContent = `${exact(one.path)}${one.branch ? ` · ${exact(one.branch)}` : ""}${one.trusted ? "" : " · not trusted: its own settings and commands are not used"}`;
+    about.textContent = `${visible(one.path)}${one.branch ? ` · ${visible(one.branch)}` : ""}${one.trusted ? "" : " · not trusted: its own settings and commands are not used"}`;
     apart.hidden = !one.git;
     if (!one.git) worktree.checked = false;
-    mode.value = MODES[one.mode] ? one.mode : "default";
+    mode.value = sessions.modes.some(([name]) => name === one.mode) ? one.mode : "default";
     await drawModels(one);
   }
   async function drawModels(one, all = "") {
@@ -62,7 +48,7 @@ export function startTask(sessions, started) {
       if (chosen() !== one) return;
       if (list.default) fallback.textContent = `Default: ${visible(list.default)}`;
       const others = list.models.filter((each) => each.name !== list.default);
-      model.append(...others.map((each) => h("option", { value: each.name }, described(each))));
+      model.append(...others.map((each) => h("option", { value: each.name }, visible(each.words))));
       if (list.more) model.append(h("option", { value: MORE }, `${list.more} older models ...`));
     } catch (error) {
       problem.textContent = error.message;
@@ -130,11 +116,7 @@ export function startTask(sessions, started) {
     problem.textContent = "";
     try {
       const session = await post("/v1/sessions", task);
-      try {
-        localStorage.setItem(LAST, JSON.stringify({ project: project.value }));
-      } catch {
-        // The next task starts with the first project then.
-      }
+      remember(LAST, project.value);
       shown.close();
       started(session);
     } catch (error) {

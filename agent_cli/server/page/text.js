@@ -5,20 +5,18 @@ const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u1
 const ANSI = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 
 /** Return the escape of a character, as the terminal writes it. */
-export function code(char) {
+function code(char) {
   const point = char.codePointAt(0);
   const [letter, width] = point < 0x100 ? ["x", 2] : point < 0x10000 ? ["u", 4] : ["U", 8];
   return `\\${letter}${point.toString(16).padStart(width, "0")}`;
 }
 
-/** Return text with controls and invisible characters written out: nothing can reorder or hide what is read. */
-export function spelled(text) {
-  return String(text ?? "").replace(/\r\n/g, "\n").replace(INVISIBLE, code);
-}
-
-/** As `spelled`, without the escape sequences that colour output. For what was said and printed. */
+/**
+ * Return what was said or printed without the escape sequences that colour it, and with controls and invisible characters
+ * written out: nothing can reorder or hide what is read.
+ */
 export function visible(text) {
-  return spelled(String(text ?? "").replace(ANSI, ""));
+  return String(text ?? "").replace(ANSI, "").replace(/\r\n/g, "\n").replace(INVISIBLE, code);
 }
 
 export function oneLine(text) {
@@ -32,32 +30,6 @@ export function shorten(text, length) {
 
 export function counted(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
-}
-
-export function shortCount(number) {
-  if (number < 1000) return String(number);
-  for (const [unit, size] of [["k", 1e3], ["M", 1e6]]) {
-    if (number < 999.5 * size) return number < 10 * size ? `${(number / size).toFixed(1)}${unit}` : `${Math.round(number / size)}${unit}`;
-  }
-  return `${(number / 1e9).toFixed(1)}G`;
-}
-
-export function shortDuration(seconds) {
-  if (seconds < 9.95) return `${seconds.toFixed(1)}s`.replace(".0s", "s");
-  const whole = Math.round(seconds);
-  if (whole < 60) return `${whole}s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)}m ${String(whole % 60).padStart(2, "0")}s`;
-  return `${Math.floor(whole / 3600)}h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")}m`;
-}
-
-export function dollars(cost) {
-  return cost >= 0.01 || cost === 0 ? `$${cost.toFixed(2)}` : `$${cost.toFixed(4)}`;
-}
-
-/** Return the cost of a session in words; "" for nothing spent. */
-export function costWords(session) {
-  if (!session.cost_known) return session.cost ? `at least ${dollars(session.cost)}` : "";
-  return session.cost ? dollars(session.cost) : "";
 }
 
 /** Return how long ago a time was, in words. */
@@ -86,29 +58,3 @@ export const STATES = {
   done: "Done",
   idle: "Idle",
 };
-
-export const MODES = {
-  default: "Ask before changes",
-  acceptEdits: "Accept edits",
-  plan: "Plan first",
-  dontAsk: "Deny what would ask",
-  bypassPermissions: "Allow everything",
-};
-
-export function modeWords(mode) {
-  return MODES[mode] || mode || "";
-}
-
-/** Return the name of a model without those who serve it. */
-export function modelName(model) {
-  return visible(model || "").split("/").pop();
-}
-
-/** Return a path relative to a folder, where it is inside. */
-export function relative(path, folder) {
-  return folder && path.startsWith(`${folder}/`) ? path.slice(folder.length + 1) : path;
-}
-
-export function baseName(path) {
-  return path.replace(/\/+$/, "").split("/").pop() || path;
-}

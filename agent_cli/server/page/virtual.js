@@ -26,14 +26,24 @@ export class VirtualList {
     this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
   }
 
-  /** Show these items. Where the reader is stays where it is, also if items were added before. */
+  /** Show these items. */
   set(items) {
+    this.change(() => {
+      this.items = items;
+    });
+  }
+
+  /** Change the items or their heights. Where the reader is stays where it is, also if items were added before. */
+  change(make) {
     const anchor = this.following ? null : this.anchor();
-    this.items = items;
+    make();
     this.layout();
-    if (anchor) {
-      const place = items.findIndex((item) => item.key === anchor.key);
-      if (place >= 0) this.scrollTo(this.tops[place] + anchor.offset);
+    const place = anchor ? this.items.findIndex((item) => item.key === anchor.key) : -1;
+    const wanted = place >= 0 ? this.tops[place] + anchor.offset : this.scroller.scrollTop;
+    if (Math.abs(wanted - this.scroller.scrollTop) > 1) {
+      // Before the paddings are right, the place may not exist yet.
+      this.draw();
+      this.scrollTo(wanted);
     }
     this.schedule();
   }
@@ -122,33 +132,17 @@ export class VirtualList {
   }
 
   measure(entries) {
-    let changed = false;
-    const anchor = this.following ? null : this.anchor();
-    for (const entry of entries) {
-      if (entry.target === this.scroller) {
-        changed = true;
-        continue;
-      }
-      const { key } = entry.target.dataset;
-      if (this.mounted.get(key)?.element !== entry.target) continue;
-      const height = entry.borderBoxSize[0].blockSize;
-      if (Math.abs((this.heights.get(key) ?? -1) - height) > 0.5) {
-        this.heights.set(key, height);
-        changed = true;
-      }
+    const fresh = new Map();
+    for (const { target, borderBoxSize } of entries) {
+      const { key } = target.dataset;
+      const height = borderBoxSize[0].blockSize;
+      const known = this.mounted.get(key)?.element === target ? (this.heights.get(key) ?? -1) : height;
+      if (Math.abs(known - height) > 0.5) fresh.set(key, height);
     }
-    if (!changed) return;
-    this.layout();
-    if (anchor) {
-      const place = this.items.findIndex((item) => item.key === anchor.key);
-      const wanted = this.tops[place] + anchor.offset;
-      if (place >= 0 && Math.abs(wanted - this.scroller.scrollTop) > 1) {
-        // Before the paddings are right, the place may not exist yet.
-        this.draw();
-        this.scrollTo(wanted);
-      }
-    }
-    this.schedule();
+    if (!fresh.size && entries.every(({ target }) => target !== this.scroller)) return;
+    this.change(() => {
+      for (const [key, height] of fresh) this.heights.set(key, height);
+    });
   }
 
   scrollTo(top) {

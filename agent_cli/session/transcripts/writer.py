@@ -20,7 +20,7 @@ from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, User
 from agent_cli.core.results import Usage
 from agent_cli.session.files import LogLine, open_log, read
 from agent_cli.session.history import History
-from agent_cli.session.live import LiveView
+from agent_cli.session.live import LiveSession
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Partial
 from agent_cli.session.transcripts.entries import (
@@ -66,7 +66,7 @@ class TranscriptWriter:
         self._failed = False
         self._chains: dict[str, _Chain] = {}
         self._ids = MessageIds(context.session_id)
-        self._view = LiveView()
+        self._view = LiveSession()
 
     def begin(self) -> None:
         """Catch up with the log."""
@@ -131,7 +131,7 @@ class TranscriptWriter:
             case "ended":
                 chain.settle()
 
-    def _chain(self, view: LiveView) -> _Chain:
+    def _chain(self, view: LiveSession) -> _Chain:
         scope = view.task_id
         if scope not in self._chains:
             path = subagent_path(self.path, scope) if scope else self.path
@@ -298,7 +298,7 @@ class _Chain:
         return [{"type": "agent_metadata", **self.about}] if first and self.about else []
 
 
-def _subagent_facts(view: LiveView) -> dict[str, str] | None:
+def _subagent_facts(view: LiveSession) -> dict[str, str] | None:
     """Return the facts about a sub-agent; None for the session itself."""
     if view.above is None:
         return None

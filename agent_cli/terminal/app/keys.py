@@ -33,17 +33,18 @@ from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
 
+# A key that is not typed into a search.
+_WRITING = ~is_searching
+
 
 def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     """Return the application's bindings, which precede those of prompt-toolkit."""
     keys = KeyBindings()
     line = controls.line
-    writing = ~is_searching
-    menu = Condition(lambda: bool(line.menu))
     empty = Condition(lambda: not line.buffer.text)
     busy = Condition(lambda: controls.live.questions.ask is not None or line.replying)
 
-    def bind(action: str, run: Callable[[KeyPressEvent], None], when: Filter = writing) -> None:
+    def bind(action: str, run: Callable[[KeyPressEvent], None], when: Filter = _WRITING) -> None:
         for sequence in key_map.keys[action]:
             keys.add(*sequence, filter=when)(run)
 
@@ -56,30 +57,43 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     bind("paste_image", lambda event: controls.paste_image())
     bind("clear_screen", lambda event: event.app.renderer.clear(), Always())
     bind("suspend", lambda event: event.app.suspend_to_background(), Always())
-    bind("leave", lambda event: controls.leave(), empty & writing)
+    bind("leave", lambda event: controls.leave(), empty & _WRITING)
 
-    @keys.add("?", filter=empty & ~busy & writing & ~vi_navigation_mode)
+    @keys.add("?", filter=empty & ~busy & _WRITING & ~vi_navigation_mode)
     def _list_keys(event: KeyPressEvent) -> None:
         if not controls.live.close_panel():
             controls.live.show_panel(lambda width, room: key_rows(key_map.rows(), width, room))
 
-    asked = Condition(lambda: controls.live.questions.listing)
+    _add_answers(keys, controls)
+    _add_endings(keys, controls)
+    _add_movements(keys, controls)
+    _add_edits(keys, controls)
+    return keys
 
+
+def _add_answers(keys: KeyBindings, controls: Controls) -> None:
+    """Bind the keys that answer an open question."""
     questions = controls.live.questions
 
     for key in (*KEYS, EXPLAIN, VIEW, MARK):
         acts = Condition(lambda key=key: questions.may_answer(key))  # type: ignore[misc]
         waits = Condition(lambda key=key: questions.may_hold(key))  # type: ignore[misc]
 
-        @keys.add(key, filter=waits & writing, eager=True)
+        @keys.add(key, filter=waits & _WRITING, eager=True)
         def _hold(event: KeyPressEvent) -> None:
             questions.guard.hold(event.key_sequence[0].data, types=not vi_navigation_mode())
 
-        @keys.add(key, filter=acts & writing, eager=True)
+        @keys.add(key, filter=acts & _WRITING, eager=True)
         def _answer(event: KeyPressEvent) -> None:
             questions.answer(event.key_sequence[0].data)
 
-    @keys.add("enter", filter=writing)
+
+def _add_endings(keys: KeyBindings, controls: Controls) -> None:
+    """Bind the keys that send a message, or end what is under way."""
+    line = controls.line
+    asked = Condition(lambda: controls.live.questions.listing)
+
+    @keys.add("enter", filter=_WRITING)
     def _enter(event: KeyPressEvent) -> None:
         if line.chosen >= 0 and not line.picking:
             if line.accept():
@@ -87,16 +101,23 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
         elif not line.newline_for_backslash():
             controls.enter()
 
-    @keys.add("c-c", filter=writing)
+    @keys.add("c-c", filter=_WRITING)
     @keys.add("<sigint>")
     def _interrupt(event: KeyPressEvent) -> None:
         controls.ctrl_c()
 
-    @keys.add("escape", filter=writing & (asked | (~vi_insert_mode & ~vi_replace_mode)))
+    @keys.add("escape", filter=_WRITING & (asked | (~vi_insert_mode & ~vi_replace_mode)))
     def _escape(event: KeyPressEvent) -> None:
         controls.escape()
 
-    @keys.add("tab", filter=writing)
+
+def _add_movements(keys: KeyBindings, controls: Controls) -> None:
+    """Bind the keys that move in menus, questions and the history."""
+    line = controls.line
+    menu = Condition(lambda: bool(line.menu))
+    asked = Condition(lambda: controls.live.questions.listing)
+
+    @keys.add("tab", filter=_WRITING)
     def _tab(event: KeyPressEvent) -> None:
         if controls.live.questions.comment():
             return
@@ -107,18 +128,18 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
         else:
             line.complete()
 
-    @keys.add("up", filter=menu & writing)
-    @keys.add("c-p", filter=menu & writing)
+    @keys.add("up", filter=menu & _WRITING)
+    @keys.add("c-p", filter=menu & _WRITING)
     def _menu_up(event: KeyPressEvent) -> None:
         line.move(-1)
 
-    @keys.add("down", filter=menu & writing)
-    @keys.add("c-n", filter=menu & writing)
+    @keys.add("down", filter=menu & _WRITING)
+    @keys.add("c-n", filter=menu & _WRITING)
     def _menu_down(event: KeyPressEvent) -> None:
         line.move(1)
 
-    @keys.add("up", filter=~menu & writing)
-    @keys.add("c-p", filter=asked & writing)
+    @keys.add("up", filter=~menu & _WRITING)
+    @keys.add("c-p", filter=asked & _WRITING)
     def _up(event: KeyPressEvent) -> None:
         if controls.live.questions.move(-1):
             return
@@ -126,36 +147,40 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
             line.buffer.auto_up(count=event.arg)
         line.close_menu()
 
-    @keys.add("down", filter=~menu & writing)
-    @keys.add("c-n", filter=asked & writing)
+    @keys.add("down", filter=~menu & _WRITING)
+    @keys.add("c-n", filter=asked & _WRITING)
     def _down(event: KeyPressEvent) -> None:
         if controls.live.questions.move(1):
             return
         line.buffer.auto_down(count=event.arg)
         line.close_menu()
 
-    @keys.add(Keys.BracketedPaste, filter=writing)
+
+def _add_edits(keys: KeyBindings, controls: Controls) -> None:
+    """Bind the keys that change the draft."""
+    line = controls.line
+    empty = Condition(lambda: not line.buffer.text)
+
+    @keys.add(Keys.BracketedPaste, filter=_WRITING)
     def _paste(event: KeyPressEvent) -> None:
         line.paste(event.data)
 
-    @keys.add("v", filter=vi_navigation_mode & writing)
+    @keys.add("v", filter=vi_navigation_mode & _WRITING)
     def _editor(event: KeyPressEvent) -> None:
         controls.edit_draft()
 
-    @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & ~vi_navigation_mode & writing)
+    @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & ~vi_navigation_mode & _WRITING)
     def _delete_placeholder(event: KeyPressEvent) -> None:
         line.buffer.delete_before_cursor(line.placeholder)
 
     in_word = Condition(lambda: not line.buffer.document.current_char.isspace())
 
-    @keys.add("c", "w", filter=vi_navigation_mode & ~vi_waiting_for_text_object_mode & in_word & ~empty & writing)
+    @keys.add("c", "w", filter=vi_navigation_mode & ~vi_waiting_for_text_object_mode & in_word & ~empty & _WRITING)
     def _change_word(event: KeyPressEvent) -> None:
         # In vi `cw` on a word leaves the space behind it.
         words = re.match(_WORD_PATTERN % (event.arg - 1), line.buffer.document.text_after_cursor)
         event.app.clipboard.set_text(line.buffer.delete(len(words[0]) if words else 0))
         event.app.vi_state.input_mode = InputMode.INSERT
-
-    return keys
 
 
 TWICE_SECONDS = 1.0

@@ -19,7 +19,7 @@ from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import has_changes
 from agent_cli.session.history import Exchange
-from agent_cli.session.live import LiveView
+from agent_cli.session.live import LiveSession
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.terminal.app.drafts import Drafts
@@ -79,13 +79,13 @@ class AppRepl(Repl):
         # True once the application has the terminal; until then output is printed.
         self._drawing = False
         # The session as the worker's thread knows it: the screen may be behind.
-        self._asking = LiveView()
+        self._asking = LiveSession()
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
         self._drafts_by_session: dict[str, Drafts] = {}
         # Command, time and result of the latest listing of argument values.
         self._arguments: tuple[str, float, list[ArgumentValue]] = ("", 0.0, [])
-        links = {"on": True, "off": False}.get(settings.terminal.links, supports_links(os.environ))
+        links = supports_links(os.environ)
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self.live = TerminalApp(
             self,
@@ -94,9 +94,9 @@ class AppRepl(Repl):
             AtomicOutput(sys.stdout, terminal_size),
             screen.colors,
             look=Appearance(
-                reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
+                reflow=reflows(os.environ),
+                title=True,
                 vim=settings.terminal.vim,
-                title=settings.terminal.title,
                 notify=settings.terminal.notify,
                 ask_background=may_ask_background(os.environ),
                 # A multiplexer has a clipboard of its own, which it may paste without marks.
@@ -235,7 +235,7 @@ class AppRepl(Repl):
         later(lambda: self._keep_details(exchanges))
 
     def _keep_details(self, exchanges: Sequence[Exchange]) -> None:
-        view = LiveView()
+        view = LiveSession()
         for event in (event for exchange in exchanges for event in exchange.events):
             self.live.transcript.details.show(view.follow(event))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agent_cli.core.hooks import Hook
 from agent_cli.extensions.loader import all_styles
 from agent_cli.extensions.output_styles import DEFAULT, OutputStyle, choose_style, style_block
+from agent_cli.hooks import Hook
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.text import counted, one_line, shorten
 

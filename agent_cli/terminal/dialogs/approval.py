@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
 from agent_cli.core.decisions import Answer, Defer
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.rules import split_rules
+from agent_cli.runtime.approval_words import (
+    approval_title,
+    call_facts,
+    described,
+    effect_lines,
+    lasting_approvals,
+)
 from agent_cli.runtime.edit_call import EditableCall, Hunk, editable_call
 from agent_cli.runtime.user_decision import DecisionRefusedError, DecisionWord, UserDecision, take_decision
 from agent_cli.terminal.dialogs.model import (
@@ -34,11 +37,9 @@ from agent_tools.results import Diff
 from agent_tools.text import one_line
 
 YES, NO = ("y", "yes"), ("n", "no", "")
-_VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
-# Descriptions of grants that only repeat their rule.
-_REDUNDANT_GRANTS = ("exactly this command", "every change to", "every reading of")
+# Lines that select a lasting approval, by its key.
+_NAMES = {"s": ("s", "all"), "a": ("a", "always"), "A": ("A", "Always", "ALWAYS"), "x": ("x",)}
 _ALWAYS_NOT_OFFERED = '"always" is not offered for this call. Answer y to allow it once.'
-_RULE = re.compile(r"(\w+)\((.*)\)")
 
 
 class ReviewHunks(Value):
@@ -125,66 +126,37 @@ def words_for(label: str, decision: UserDecision) -> TextInput:
 
 def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
     """Build the approval dialog of a call. It shows the whole call, as nothing unseen may be approved."""
-    runs = [e.target for e in request.effects if e.kind == "run"]
-    kind, _, _ = request.summary.partition(": ")
-    command = len(runs) == 1 and kind.startswith("Run")
-    title = kind.replace("Run", "Run a command", 1) if command else request.summary
-    about = request.arguments.get("description") if command else ""
+    title = approval_title(request)
     lookalikes = describe_lookalikes(request.summary, *(e.target for e in request.effects))
     return Dialog(
-        Verbatim(escape_lookalikes(title), "ask"),
+        Verbatim(title, "ask"),
         tuple(_effect_blocks(request, title)),
-        tuple(map(Fact, _facts(request))),
+        tuple(map(Fact, call_facts(request))),
         "Allow?",
-        tuple(_choices(request, change, edits=not command)),
+        tuple(_choices(request, change)),
         TextInput("no, because> ", lambda words: _parse_rejection(request, words), hint="or say why not"),
-        about=one_line(about) if isinstance(about, str) else "",
+        about=described(request),
         warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
         reported=True,
     )
 
 
-def _choices(request: ApprovalRequested, change: EditableCall, *, edits: bool) -> Iterator[Choice]:
+def _choices(request: ApprovalRequested, change: EditableCall) -> Iterator[Choice]:
     approve, reject = decided(request, "approve"), decided(request, "reject")
     yield Choice("y", "Yes", GiveAnswer(approve), YES, "yes", comment=words_for("yes, and> ", approve))
-    if request.edits and edits:
-        every = approve.replace(mode="acceptEdits")
-        label = "all edits this session"
+    for offer in lasting_approvals(request):
+        edits = offer.decision.mode == "acceptEdits"
         yield Choice(
-            "s",
-            f"Yes, {label} (Shift-Tab)",
-            GiveAnswer(every),
-            ("s", "all"),
-            label,
-            comment=words_for("yes, and> ", every),
-            mode_key=True,
+            offer.key,
+            f"Yes, {offer.words}{' (Shift-Tab)' if edits else ''}",
+            GiveAnswer(offer.decision),
+            _NAMES[offer.key],
+            offer.words,
+            "" if edits else offer.brief,
+            comment=words_for("yes, and> ", offer.decision) if edits else None,
+            mode_key=edits,
             lasting=True,
         )
-    if request.always:
-        rule = rule_label(request.always, request.cwd)
-        session = approve.replace(rule=request.always)
-        label = f"always this session: {rule}"
-        yield Choice(
-            "a", f"Yes, {label}", GiveAnswer(session), ("a", "always"), label, f"Session: {rule}", lasting=True
-        )
-    if request.keeps:
-        project = approve.replace(rule=request.always, scope="project")
-        rule = rule_label(request.always, request.cwd)
-        label = f"always in this project{', trusting it' if request.trusts else ''}: {rule}"
-        yield Choice(
-            "A",
-            f"Yes, {label}",
-            GiveAnswer(project),
-            ("A", "Always", "ALWAYS"),
-            label,
-            f"Project: {rule}",
-            lasting=True,
-        )
-    if request.exact:
-        rule = rule_label(request.exact, request.cwd)
-        label = f"always this session, exactly: {rule}"
-        only = GiveAnswer(approve.replace(rule=request.exact))
-        yield Choice("x", f"Yes, {label}", only, ("x",), label, f"Session, exactly: {rule}", lasting=True)
     no = words_for("no, because> ", reject)
     yield Choice("n", "No", GiveAnswer(reject), NO, "no", comment=no)
     if change.name:
@@ -209,60 +181,13 @@ def _parse_rejection(request: ApprovalRequested, words: str) -> UserDecision | N
     return decided(request, "reject", words) if words.strip() else None
 
 
-def rule_label(rules: str, cwd: str) -> str:
-    """Format rules for a choice: what they allow of commands, the path of files."""
-    return ", ".join(_label_rule(rule, cwd) for rule in split_rules(rules))
-
-
-def _label_rule(rule: str, cwd: str) -> str:
-    found = _RULE.fullmatch(rule)
-    if found is None:
-        return escape_lookalikes(one_line(rule))
-    tool, spec = found.groups()
-    if spec.startswith("//"):
-        path = spec[1:]
-        name = os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
-        verb = "changes to" if tool_traits(tool).changes_files else "reading"
-        return escape_lookalikes(one_line(f"{verb} {name}"))
-    if spec.startswith("domain:"):
-        return escape_lookalikes(one_line(spec.removeprefix("domain:")))
-    return escape_lookalikes(one_line(spec if tool_traits(tool).rule_names == "command" else rule))
-
-
 def _effect_blocks(request: ApprovalRequested, title: str) -> Iterator[Block]:
     """Yield the effects of a call that its title does not already state."""
-    written = {e.target for e in request.effects if e.kind == "write"}
-    for effect in request.effects:
-        if effect.kind == "run":
-            yield ShellCommand(effect.target)
-    for effect in request.effects:
-        if effect.kind in _VERBS and not (effect.kind == "read" and effect.target in written):
-            verb = "types into" if tool_traits(request.tool).types_input else _VERBS[effect.kind]
-            names = {effect.target, os.path.relpath(effect.target, request.cwd) if "/" in effect.target else ""}
-            if effect.kind == "call" or not any(name and name in title.split() for name in names):
-                yield Verbatim(f"  {verb} {escape_lookalikes(effect.target)}", "dim")
+    yield from (ShellCommand(effect.target) for effect in request.effects if effect.kind == "run")
+    yield from (Verbatim(f"  {line}", "dim") for line in effect_lines(request, title))
     if request.preview is not None:
         single = isinstance(request.preview, Diff) and escape_lookalikes(request.preview.path) in title
         yield DiffBlock(request.preview, titled=single)
-
-
-def _facts(request: ApprovalRequested) -> Iterator[str]:
-    yield f"asks because it {request.reason}"
-    yield from request.facts
-    for effect in request.effects:
-        if effect.kind in ("read", "write"):
-            yield f"{_VERBS[effect.kind]} {effect.target}"
-    if request.always:
-        several = " and ".join(split_rules(request.always))
-        rule = f"the rule{'s' if several != request.always else ''} {several}"
-        means = "" if request.grants.startswith(_REDUNDANT_GRANTS) else f", which allows {request.grants}"
-        yield f"always this session: adds {rule}{means}"
-    if request.keeps:
-        yield "always in this project: saves that in .agentrc.local"
-        if request.trusts:
-            yield "trusting it: the project's own settings, hooks and commands take effect until they change"
-    if request.exact:
-        yield f"exactly: adds the rule {request.exact}"
 
 
 def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:

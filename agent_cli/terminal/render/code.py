@@ -19,12 +19,13 @@ from pygments.token import Token, _TokenType
 from rich.cells import chop_cells
 from rich.text import Text
 
+from agent_cli.core.result_words import short_result
 from agent_cli.terminal.render.console import styled
 from agent_tools.edit.diff import HUNK_HEADER, parse_hunks
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
-from agent_tools.text import counted, escape_controls, short_duration, shorten
+from agent_tools.text import counted, escape_controls
 
 # Longer lines are data, and some expressions take quadratic time.
 MAX_LINE_CHARS = 500
@@ -395,24 +396,3 @@ def display_lines(
         case Note(text=text):
             for line in text.splitlines():
                 yield styled(f"  {line}", "dim")
-
-
-_USUAL_NOTE = re.compile(r"exit code \d+( \(.*?\))?, [\d.]+ m?s(; .*)?", re.DOTALL)
-
-
-def short_result(display: Display | None, *, words: bool = False) -> str:
-    """Return a result in a few words if that is all of it, else "". words: there is no status mark next to it."""
-    match display:
-        case CommandOutput(exit_code=code, seconds=seconds, note=note):
-            usual = _USUAL_NOTE.fullmatch(note or "exit code 0, 0 ms")
-            if usual is None:
-                return note
-            how = f"exit code {code}{usual[1] or ''}, " if code or words else ""
-            return f"{how}{short_duration(seconds)}{usual[2] or ''}"
-        case Listing(lines=lines, more=more, found=found):
-            return f"{len(lines) + more if found is None else found:,} found"
-        case FileView(lines=lines, total=total):
-            return counted(total, "line") if lines == total else f"{lines:,} of {counted(total, 'line')}"
-        case Note(text=text) if len(text) <= 100 and "\n" not in text.strip():
-            return shorten(text)
-    return ""

@@ -22,17 +22,21 @@ from agent_cli.core.events import (
     ToolFinished,
     TurnFinished,
 )
-from agent_cli.core.hooks import should_display
 from agent_cli.core.messages import CONTINUE_CUT
+from agent_cli.core.result_words import short_result
 from agent_cli.core.results import Failure
-from agent_cli.session.live import LiveView, ViewChange
-from agent_cli.session.view import CallView
+from agent_cli.session.live import LiveSession, ViewChange
+from agent_cli.session.view_entries import CallView
 from agent_cli.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
-from agent_cli.terminal.render.code import display_lines, short_result
+from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import styled
 from agent_cli.terminal.render.writer import Outcome, Writer
+from agent_tools.lazy import lazy_imports
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
 from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
+
+with lazy_imports():
+    from agent_cli.hooks import events as hook_events
 
 _ADVICE_BY_KIND = {
     "auth": "/login stores another key; agent doctor shows which one is used.",
@@ -58,7 +62,7 @@ _LIMITS = {
     "max_tool_calls": ("tool calls per turn", "max_tool_calls"),
     "max_cost": ("dollars per turn", "max_cost"),
     "max_failures": ("failed rounds in a row", "max_failures"),
-    "max_denials": ("refusals of the same call", "max_denials"),
+    "max_denials": ("refusals of the same call", None),
     "max_output_tokens": ("tokens of an answer", "max_tokens"),
 }
 
@@ -68,6 +72,8 @@ def limit_message(reason: str) -> str:
     if reason not in _LIMITS:
         return "Stopped: the model repeated itself. Say what to do instead to continue."
     what, setting = _LIMITS[reason]
+    if setting is None:
+        return f'Stopped: the limit of {what} is reached. Say "continue" to continue.'
     text = f"Stopped: the limit of {what} is reached (setting: {setting})."
     return f'{text} Say "continue" to continue, or raise the limit.'
 
@@ -117,7 +123,7 @@ class EventRenderer:
         self._plan, self._planned = plan, False
         self._explained_compaction = False
         self._verbose = verbose
-        self.view = LiveView()
+        self.view = LiveSession()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TextDelta):  # there are many, and nothing here depends on what the view makes of them
@@ -151,7 +157,7 @@ class EventRenderer:
                 self._say("  (the plan has open steps; continuing)", "dim")
             case "compacting" | "compacted" | "uncompacted" | "pinned":
                 self._compaction(change)
-            case "hook" if should_display(event) or self._verbose:
+            case "hook" if hook_events.should_display(event) or self._verbose:
                 self._out.settle()
                 self._say(f"  {change.note}", "dim" if event.outcome == "success" else "ask")
             case "warning":
@@ -217,7 +223,7 @@ class EventRenderer:
                 self._out.settle()
             case "compacted":
                 self._say(f"  [{agent}] {change.note}", "dim")
-            case "hook" if should_display(change.event):
+            case "hook" if hook_events.should_display(change.event):
                 self._say(f"  [{agent}] {change.note}", "ask")
 
     def _compaction(self, change: ViewChange) -> None:
@@ -228,7 +234,7 @@ class EventRenderer:
             self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
 
     def _begin(self, call: CallView) -> None:
-        verdict, title, words = call.verdict, _title(call), ""
+        verdict, title, words = call.answer, _title(call), ""
         if isinstance(verdict, ApprovalResolved) and verdict.decision == "approve" and verdict.by == "person":
             words = f" {approval_words(verdict, title)}" if not self.questions_stay else ""
         self._out.begin(call.call_id, f"{title}{words}")

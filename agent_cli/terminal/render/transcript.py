@@ -17,9 +17,10 @@ from rich.text import Text
 
 from agent_cli.core.events import Event
 from agent_cli.core.messages import AssistantMessage
-from agent_cli.session.live import LiveView, ViewChange
-from agent_cli.session.view import CallView
-from agent_cli.terminal.render.code import display_lines, short_result
+from agent_cli.core.result_words import short_result
+from agent_cli.session.live import LiveSession, ViewChange
+from agent_cli.session.view_entries import CallView
+from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import styled, wrap_words
 from agent_cli.terminal.render.events import BANG_CALL_ID, EventRenderer
 from agent_cli.terminal.render.writer import LiveWriter
@@ -116,7 +117,7 @@ _MAX_ACTIVITY_CHARS = 50
 
 def _facts(task: CallView) -> Iterator[str]:
     """Yield the calls and tokens of a sub-agent. task: its call."""
-    if isinstance(view := task.nested, LiveView):
+    if isinstance(view := task.nested, LiveSession):
         tokens = view.spent.input + view.spent.output
         yield from [counted(view.every, "call")] * bool(view.every)
         yield from [f"{short_count(tokens)} tokens"] * bool(tokens)
@@ -164,7 +165,7 @@ class Transcript(EventRenderer):
 
     def _nested(self, agent: str, task: CallView, change: ViewChange) -> None:
         """Show a sub-agent's activity and tokens on the line of its call. Ctrl-O shows its steps."""
-        if isinstance(task.nested, LiveView):
+        if isinstance(task.nested, LiveSession):
             doing = shorten(task.nested.lately, _MAX_ACTIVITY_CHARS)
             self.writer.agents[task.call_id] = " · ".join((doing, *_facts(task)))
         if change.kind not in ("requested", "compacted"):

@@ -77,7 +77,7 @@ def test_keys_are_withheld_and_a_failure_says_which(bench: Bench) -> None:
 
 @pytest.fixture
 def killed_at_timeout(bench: Bench) -> None:
-    bench.ctx.settings["shell_on_timeout"] = "kill"
+    bench.ctx.workspace.offered = "BashOutput".__ne__
 
 
 @pytest.mark.usefixtures("killed_at_timeout")
@@ -150,9 +150,9 @@ def test_no_descriptor_is_left_open(bench: Bench) -> None:
     before = count()
     for number in range(1, 6):
         bench("Bash", command="echo x; exit 1")
-        bench.ctx.settings["shell_on_timeout"] = "kill"
+        offered, bench.ctx.workspace.offered = bench.ctx.workspace.offered, "BashOutput".__ne__
         bench("Bash", command="sleep 5", timeout=1)
-        bench.ctx.settings["shell_on_timeout"] = "background"
+        bench.ctx.workspace.offered = offered
         bench("Bash", command="sleep 5", timeout=1)
         bench("KillShell", shell_id=f"b{number}")
         bench("Read", file_path="/etc/passwd")

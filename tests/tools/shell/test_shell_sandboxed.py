@@ -114,7 +114,7 @@ def test_exit_codes_signals_and_time_outs_are_reported(bench: Bench) -> None:
     assert "SIGKILL" in bench("Bash", command="kill -9 $$").text
     assert "now in the background as b1" in bench("Bash", command="sleep 60", timeout=300).text
     assert "[b1 was stopped" in bench("KillShell", shell_id="b1").text
-    bench.ctx.settings["shell_on_timeout"] = "kill"
+    bench.ctx.workspace.offered = "BashOutput".__ne__
     assert "timed out" in bench("Bash", command="sleep 60", timeout=300).text
 
 

@@ -39,6 +39,13 @@ def test_all_of_it_can_be_searched_and_read(bench: Bench) -> None:
     assert "run it again with its output in a file" in bench("Bash", command="seq 1 10000").text
 
 
+def test_the_oldest_files_of_a_saved_session_go_first(bench: Bench, tmp_path: Path) -> None:
+    bench.ctx.workspace.scratch.keep_in(tmp_path / "s.results", lambda: lambda text: text, 150_000)
+    paths = [spilled(bench("Bash", command=f"seq {n}0001 {n}9999").text) for n in range(1, 5)]
+    assert [path.exists() for path in paths] == [False, False, True, True]
+    assert "was deleted" in bench.fails("Read", file_path=str(paths[0]))
+
+
 def test_short_output_makes_no_file(bench: Bench) -> None:
     bench("Bash", command="seq 1 2000")
     assert bench.ctx.workspace.scratch.folder is None

@@ -301,7 +301,7 @@ def _open_ports(job: Job, conditions: RunConditions, ctx: ToolContext) -> None:
 
 def may_continue(ctx: ToolContext) -> bool:
     """Return True if a command that reaches its time limit continues in the background."""
-    return ctx.settings.get("shell_on_timeout") != "kill" and ctx.workspace.offered("BashOutput")
+    return ctx.workspace.offered("BashOutput")
 
 
 def closed_ports(job: Job, ctx: ToolContext) -> tuple[str, str]:

@@ -12,6 +12,7 @@ it is strict, it refuses.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -19,14 +20,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.parsing import nearest_key_hint
-from agent_cli.core.hooks import DEFAULT_TIMEOUT_SECONDS, HOOK_EVENTS, Hook
 from agent_cli.core.rules import FOREIGN_TOOLS, RuleError, mistyped_tool, read_rule
+from agent_cli.hooks.declaration import DEFAULT_TIMEOUT_SECONDS, Hook
+from agent_cli.hooks.events import HOOK_EVENTS
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import NotRegularFileError, resolve_inside
 from agent_tools.net.urls import split_url
 from agent_tools.record import Value
-from agent_tools.text import shorten
+from agent_tools.text import nearest_key_hint, shorten
 
 MAX_HOOKS = 500
 _MAX_TIMEOUT_SECONDS = 86_400.0
@@ -113,6 +114,15 @@ def parse_hooks(raw: Any, source: str, *, from_user: bool, root: Path | None = N
         reader.problems.append(f"at most {MAX_HOOKS} hooks are allowed, found {len(reader.found)}")
     hooks, notes = tuple(reader.found[:MAX_HOOKS]), tuple(dict.fromkeys(reader.notes))
     return ParsedHooks(hooks, tuple(reader.problems), tuple(reader.refusing), notes)
+
+
+def parse_front_matter(raw: Any, source: str, within: Path | None) -> ParsedHooks:
+    """Parse the key `hooks` of a file's front matter. within: the project of the file; None for the user's own."""
+    try:
+        raw = json.loads(json.dumps(raw, default=str))  # YAML allows keys and values that JSON does not
+    except (TypeError, ValueError, RecursionError):
+        return ParsedHooks(notes=("hooks: expected events, each with a list",))
+    return parse_hooks(raw, source, from_user=within is None, root=within)
 
 
 class _HooksReader:
