@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
 from agent_cli.config.config import Config
-from agent_cli.config.removed import REMOVED
+from agent_cli.config.removed import removal_notice
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import Mode
@@ -119,7 +119,7 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     """Raise UsageError for an unknown setting, of which the command line would only warn."""
     known = hints_of(Settings)
     for key in settings:
-        if key not in known and key not in REMOVED:
+        if key not in known and not removal_notice(key):
             raise UsageError(f"settings: {key}: unknown setting{nearest_key_hint(key, list(known))}")
 
 

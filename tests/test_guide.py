@@ -85,7 +85,7 @@ ADDED = {
     },
     "a setting": {
         "agent_cli/config/schema.py": (
-            r"(?=    after_turn: )",
+            r"    after_turn: .*\n",
             '    farewell: Annotated[str, "what `agent ping` says"] = "pong"\n',
         ),
     },

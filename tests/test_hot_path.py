@@ -158,7 +158,7 @@ def test_a_server_that_is_remembered_and_not_used_loads_no_sdk(tmp_path: Path) -
     args = ["-p", "--model", "openai/gpt-4.1-mini", "--mcp-config", str(tmp_path / "servers.json"), "hi"]
     with ModelServer([Reply(text="Ok."), Reply(text="Ok.")]) as model:
         # On a busy machine a server may take longer than a user would wait for it.
-        patient = {"AGENT_MCP_WAIT": "100", "AGENT_MCP_START_TIMEOUT": "100"}
+        patient = {"AGENT_MCP_WAIT": "100"}
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": model.openai_url, **patient}
         first = loaded(tmp_path, *args, **env)
         assert "agent_cli.mcp.stdio" in first

@@ -19,7 +19,6 @@ from agent_cli.config.parsing import (
     decode_json,
     key_locations,
 )
-from agent_cli.config.removed import REMOVED
 from agent_cli.config.schema import Settings
 from agent_cli.core.modes import MODE_ALIASES, MODES
 from agent_cli.core.redact import shown_variable
@@ -29,7 +28,7 @@ from agent_tools.record import hints_of
 from agent_tools.text import nearest_key_hint, shorten
 
 with lazy_imports():
-    from agent_cli.config import claude_keys, rule_lists
+    from agent_cli.config import claude_keys, removed, rule_lists
     from agent_cli.hooks import reader as hook_reader
 
 _LISTS = ("deny", "ask", "allow")
@@ -144,7 +143,7 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     if isinstance(table.get("hooks"), dict):
         add_hooks(layers, {"hooks": table.pop("hooks")}, base / "settings" / source, "user", where)
     hints = hints_of(Settings)
-    found = claude_keys.translate(table, lambda key: key in hints or key in REMOVED)
+    found = claude_keys.translate(table, lambda key: key in hints or key in removed.REMOVED)
     for key, value in found.settings.items():
         if key in table:  # one of our names, so it is meant for this program
             layers.add({key: value}, source, base, "user", where)

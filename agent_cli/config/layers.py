@@ -302,8 +302,7 @@ class _Layer:
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
-            if name in removed.REMOVED:
-                notice = f"{name} was removed: {removed.REMOVED[name]}"
+            if notice := removed.removal_notice(name):
                 if not any(line.endswith(notice) for line in layers.ignored):
                     layers.ignored.append(f"{location()}: {notice}")
                 return

@@ -12,7 +12,11 @@ from typing import Any, get_args, get_origin
 
 from agent_cli.config.schema import Permissions, Settings, tables
 from agent_cli.core.user_text import begins_json_object, load_user_json
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, Value, describe_type, from_json, hints_of
+
+with lazy_imports():
+    from agent_cli.config import removed
 
 MAX_BYTES = 1 << 20
 MAX_TOML_CHARS = 1 << 16
@@ -171,9 +175,11 @@ def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) 
     groups: list[tuple[str, type, dict[str, Any]]] = [("AGENT", Settings, data)]
     for table, cls in tables().items():
         groups.append((f"AGENT_{'PERMISSION' if cls is Permissions else table.upper()}", cls, {}))
+    known = {"AGENT_STATE_DIR"}
     for prefix, cls, into in groups:
         for key, hint in hints_of(cls).items():
             variable = f"{prefix}_{key.upper()}"
+            known.add(variable)
             if (text := env.get(variable)) is not None and not (cls is Settings and key in tables()):
                 try:
                     into[key] = from_text(hint, text, variable)
@@ -181,7 +187,11 @@ def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) 
                     if mistakes is None:
                         raise
                     mistakes.append(str(error))
-    return data | {table: into for table, (_, _, into) in zip(tables(), groups[1:], strict=True) if into}
+    found = data | {table: into for table, (_, _, into) in zip(tables(), groups[1:], strict=True) if into}
+    if any(name.startswith("AGENT_") and name not in known for name in env):
+        for key, value in removed.removed_variables(env).items():
+            found[key] = {**found.get(key, {}), **value} if isinstance(value, dict) else value
+    return found
 
 
 def from_text(hint: Any, text: str, name: str) -> Any:

@@ -10,12 +10,10 @@ REMOVED: dict[str, str] = {
     "after_turn_timeout": f"{_FIXED} 600 seconds; for another limit, begin the command with timeout",
     "after_turn_tries": f"{_FIXED} 3",
     "connect_timeout": f"{_FIXED} 10 seconds",
-    "diagnostics.wait": f"{_FIXED} 2 seconds; later problems are sent with the next request",
     "extra_marketplaces": "use agent plugin marketplace add",
     "hook_continues": f"{_FIXED} 50; a Stop hook can end earlier, by the field stop_hook_active",
     "keep_thinking": "the thinking of all turns is sent; /compact drops it",
     "max_denials": f"{_FIXED} 3",
-    "max_parallel_subagents": f"{_FIXED} 4, or 1 if the model is on this machine",
     "mcp.schema_share": f"{_FIXED} 0.1; mcp.tool_search decides for all servers",
     "mcp.start_timeout": f"{_FIXED} 30 seconds",
     "prefill": "say in append_system_prompt how answers begin",
@@ -40,6 +38,21 @@ REMOVED: dict[str, str] = {
     "web.max_bytes": f"{_FIXED} 5000000",
     "web.max_redirects": f"{_FIXED} 5",
 }
+
+
+def removal_notice(name: str) -> str:
+    """Return what to do instead of a setting that was removed; "" for any other name."""
+    return f"{name} was removed: {REMOVED[name]}" if name in REMOVED else ""
+
+
+def removed_variables(env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the removed settings in variables, as plain data."""
+    found: dict[str, Any] = {}
+    for name in REMOVED:
+        table, _, key = name.rpartition(".")
+        if (text := env.get(f"AGENT_{name.replace('.', '_').upper()}")) is not None:
+            (found.setdefault(table, {}) if table else found)[key] = text
+    return found
 
 
 def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -157,6 +157,7 @@ class DiagnosticsSettings(Value, tag="Diagnostics"):
     enabled: Annotated[
         bool, "report new problems in edited files to the model, if a checker is installed", tighten(True, False)
     ] = True
+    wait: Annotated[float, "seconds that an edit waits for them; later ones are sent with the next request", USER] = 2.0
     skip: Annotated[tuple[str, ...], 'programs not to use, e.g. "mypy", "gopls"'] = ()
     servers: Annotated[dict[str, str], 'more language servers by glob: { "*.lua" = "lua-language-server" }', USER] = {}  # noqa: RUF012
 
@@ -254,6 +255,10 @@ class TurnSettings(Value, kw_only=True):
     ] = "off"
     plan_nudges: Annotated[int, "how often a turn is continued while its plan has open steps"] = 5
     plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
+    max_parallel_subagents: Annotated[
+        int,
+        "read-only sub-agents of one answer that run at the same time; 0: four, or one if the model is on this machine",
+    ] = 0
     after_turn: Annotated[str, "command that must succeed after a turn changed files, e.g. your tests"] = ""
 
 

@@ -45,7 +45,6 @@ class TurnOptions(TurnSettings):
     saved: settings, rules and flags to record with the turn, for its resumption.
     suspended_state: state that was stored when the turn was suspended.
     clear_at: shares of the window at which old results are cleared, in steps.
-    max_parallel_subagents: read-only ones of one answer that run at the same time.
     read_only: of a sub-agent, while the user has not approved the plan of the parent turn.
     pieces: also emit events for the arguments of calls as they arrive, and for the signatures of thinking.
     """
@@ -64,7 +63,6 @@ class TurnOptions(TurnSettings):
     cache_key: str = ""
     read_only: bool = False
     clear_at: tuple[float, ...] = ()
-    max_parallel_subagents: int = 1
     overrides: TurnOverrides = TurnOverrides()
     pieces: bool = False
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed

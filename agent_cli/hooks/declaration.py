@@ -145,21 +145,6 @@ class HookResult(Value):
 
 
 RefreshFields = Callable[[dict[str, Any]], Mapping[str, Any]]
-# Calls a tool (server, tool, arguments) and returns its text. Raises ToolError, CancelledError.
-CallServerTool = Callable[[str, str, dict[str, Any], CancelToken], str]
-# Asks a model about the condition of a hook, given with its input; adds what that uses to the list. Raises ToolError,
-# CancelledError.
-EvaluateCondition = Callable[[Hook, str, CancelToken, list[UsageAdded]], str]
-
-
-def no_server(server: str, tool: str, arguments: dict[str, Any], cancel: CancelToken) -> str:
-    """Raise ToolError: there are no MCP servers."""
-    raise ToolError(f"there is no MCP server {server} here")
-
-
-def no_model(hook: Hook, text: str, cancel: CancelToken, used: list[UsageAdded]) -> str:
-    """Raise ToolError: no model is available."""
-    raise ToolError("No model is available to judge it.")
 
 
 class HookSession(Value):
@@ -179,32 +164,33 @@ class HookSession(Value):
 
 
 class HookSurroundings:
-    """What hooks run in and may use.
+    """What hooks run in and may use; a subclass has more to offer."""
 
-    session: identifies the session in payloads.
-    environment: returns a hook's variables; called with True for the user's own hooks.
-    cwd: returns the folder that hooks run in.
-    covers: returns True if a rule covers a call with this tool and these effects, for hooks limited to some calls.
-    evaluate: asks a model about the condition of a hook.
-    wake: sends the model a message at its next round.
-    call_tool: calls a tool of an MCP server.
-    """
-
-    def __init__(
-        self,
-        session: HookSession | None = None,
-        *,
-        environment: Callable[[bool], dict[str, str]] = lambda from_user: {},
-        cwd: Callable[[], Path] = Path.cwd,
-        covers: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
-        evaluate: EvaluateCondition = no_model,
-        wake: Callable[[str], None] = lambda text: None,
-        call_tool: CallServerTool = no_server,
-    ) -> None:
+    def __init__(self, session: HookSession | None = None) -> None:
         self.session = session or HookSession(root=Path.cwd())
-        self.environment = environment
-        self.cwd = cwd
-        self.covers = covers
-        self.evaluate = evaluate
-        self.wake = wake
-        self.call_tool = call_tool
+
+    def environment(self, hook: Hook) -> dict[str, str]:
+        """Return the variables of a hook."""
+        return {}
+
+    def cwd(self) -> Path:
+        """Return the folder that hooks run in."""
+        return self.session.root
+
+    def covers(self, rule: str, tool: str, effects: Sequence[Effect]) -> bool:
+        """Return True if a rule covers a call with this tool and these effects, for hooks limited to some calls."""
+        return True
+
+    def evaluate(self, hook: Hook, text: str, cancel: CancelToken, used: list[UsageAdded]) -> str:
+        """Ask a model about the condition of a hook, given with its input. Raises ToolError, CancelledError.
+
+        used: collects what that uses.
+        """
+        raise ToolError("No model is available to judge it.")
+
+    def wake(self, text: str) -> None:
+        """Send the model a message at its next round."""
+
+    def call_tool(self, server: str, tool: str, arguments: dict[str, Any], cancel: CancelToken) -> str:
+        """Call a tool of an MCP server; return its text. Raises ToolError, CancelledError."""
+        raise ToolError(f"there is no MCP server {server} here")

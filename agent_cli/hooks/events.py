@@ -283,12 +283,7 @@ def user_prompt_expansion(prompt: str, name: str, arguments: str, source: str) -
 
 
 @hook_event(
-    "Stop",
-    "the model is done",
-    "Done.",
-    False,
-    (),
-    verdicts={"deny": ("make it continue", "the turn would continue")},
+    "Stop", "the model is done", "Done.", False, (), verdicts={"deny": ("make it continue", "the turn would continue")}
 )
 def stop(answer: str, again: bool, jobs: Iterable[Job]) -> dict[str, Any]:
     return {
@@ -345,12 +340,7 @@ def pre_compact(trigger: str, focus: str = "") -> dict[str, Any]:
 
 
 @hook_event(
-    "PostCompact",
-    "after compaction",
-    "manual",
-    "The tests pass.",
-    matched="trigger",
-    subjects=("manual", "auto"),
+    "PostCompact", "after compaction", "manual", "The tests pass.", matched="trigger", subjects=("manual", "auto")
 )
 def post_compact(trigger: str, summary: str) -> dict[str, Any]:
     return {"trigger": trigger, "compact_summary": summary}
@@ -388,11 +378,7 @@ def session_start(source: str, model: str, more: Mapping[str, Any] = MappingProx
 
 
 @hook_event(
-    "SessionEnd",
-    "the session ends",
-    "other",
-    matched="reason",
-    subjects=("clear", "prompt_input_exit", "other"),
+    "SessionEnd", "the session ends", "other", matched="reason", subjects=("clear", "prompt_input_exit", "other")
 )
 def session_end(reason: str) -> dict[str, Any]:
     return {"reason": reason}

@@ -145,7 +145,7 @@ class Runner:
 
     def _environment(self, hook: Hook, env_file: str) -> dict[str, str]:
         root = str(self._around.session.root)
-        env = {**self._around.environment(hook.from_user), "CLAUDE_PROJECT_DIR": root, "AGENT_PROJECT_DIR": root}
+        env = {**self._around.environment(hook), "CLAUDE_PROJECT_DIR": root, "AGENT_PROJECT_DIR": root}
         env |= {"AGENT_HOOK_EVENT": hook.event, **hook.env}
         return env | ({"CLAUDE_ENV_FILE": env_file, "AGENT_ENV_FILE": env_file} if env_file else {})
 

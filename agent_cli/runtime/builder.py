@@ -363,7 +363,7 @@ class _Build:
             watch=checkpoint_keeper(run_env, settings, self.header.session_id),
             hooks=HookRegistry(
                 layers.active_hooks(settings), self.embedded.hooks,
-                lambda: hooks.hook_surroundings(
+                lambda: hooks.SessionSurroundings(
                     settings, run_env, self.context, known, self.chosen.label, self.state, self.servers
                 ),
                 disabled=settings.disable_hooks and not self.embedded.hooks,
@@ -517,8 +517,9 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     fixed = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
     fixed["cache_key"] = header.session_id
     fixed["clear_at"] = _CLEAR_AT if settings.results.clear else ()
-    # A server on this machine answers one after another, and caches the prompt of one conversation.
-    fixed["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
+    if not settings.max_parallel_subagents:
+        # A server on this machine answers one after another, and caches the prompt of one conversation.
+        fixed["max_parallel_subagents"] = 1 if is_loopback_url(model.base_url) else _PARALLEL_SUBAGENTS
     return TurnOptions(**{**shared, **fixed})
 
 

@@ -1,23 +1,21 @@
-"""What the hooks of a conversation run in: environment, models that evaluate conditions, MCP servers."""
+"""What the hooks of a session run in: environment, models that evaluate conditions, MCP servers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.schema import Settings
+from agent_cli.core.events import UsageAdded
 from agent_cli.core.run_environment import RunEnvironment
-from agent_cli.hooks import HookSession, HookSurroundings
-from agent_cli.hooks.declaration import no_server
+from agent_cli.hooks import Hook, HookSession, HookSurroundings
 from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from agent_cli.engine.types import ConversationState, ModelHandle
-    from agent_cli.hooks.declaration import CallServerTool
     from agent_cli.mcp.manager import Servers
 
 with lazy_imports():
@@ -29,16 +27,8 @@ with lazy_imports():
     from agent_tools.shell import state
 
 
-def hook_surroundings(
-    settings: Settings,
-    run_env: RunEnvironment,
-    context: ToolContext,
-    session: HookSession,
-    model: Callable[[], str] = lambda: "",
-    live: ConversationState | None = None,
-    servers: Servers | None = None,
-) -> HookSurroundings:
-    """Return what the hooks of a conversation run in and may use.
+class SessionSurroundings(HookSurroundings):
+    """The surroundings of a session's hooks.
 
     The user's own hooks get the full environment; a project's hooks get that of commands, without keys.
 
@@ -47,46 +37,53 @@ def hook_surroundings(
     servers: the MCP servers whose tools hooks may call.
     """
 
-    def environment(from_user: bool) -> dict[str, str]:
-        if not from_user:
-            return state.command_env(context)[0]
-        return {
-            n: v for n, v in run_env.env.items() if n not in state.STARTUP_VARIABLES and not n.startswith("BASH_FUNC_")
-        }
+    def __init__(
+        self,
+        settings: Settings,
+        run_env: RunEnvironment,
+        context: ToolContext,
+        session: HookSession,
+        model: Callable[[], str] = lambda: "",
+        live: ConversationState | None = None,
+        servers: Servers | None = None,
+    ) -> None:
+        super().__init__(session)
+        self._settings, self._run_env, self._context = settings, run_env, context
+        self._model, self._live, self._servers = model, live, servers
+        self._opened: dict[str, ModelHandle] = {}
 
-    def covers(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
-        root = context.workspace.root
-        return command_rules.rule_applies(
-            rules.read_rule("deny", rule, "", root), tool, effects, root, run_env.home or Path("/")
-        )
+    def environment(self, hook: Hook) -> dict[str, str]:
+        if not hook.from_user:
+            return state.command_env(self._context)[0]
+        left_out = state.STARTUP_VARIABLES
+        return {n: v for n, v in self._run_env.env.items() if n not in left_out and not n.startswith("BASH_FUNC_")}
 
-    @cache
-    def open_by_name(name: str) -> ModelHandle:
-        return models.lazy_model(name, settings, run_env)()
+    def cwd(self) -> Path:
+        return self._context.workspace.cwd
 
-    def open_model(name: str) -> ModelHandle:
-        return open_by_name(name or settings.small_model or model() or settings.model or "")
+    def covers(self, rule: str, tool: str, effects: Sequence[Effect]) -> bool:
+        root, home = self._context.workspace.root, self._run_env.home or Path("/")
+        return command_rules.rule_applies(rules.read_rule("deny", rule, "", root), tool, effects, root, home)
 
-    def wake(text: str) -> None:
-        if live is not None:
-            live.inbox.append(text)
+    def evaluate(self, hook: Hook, text: str, cancel: CancelToken, used: list[UsageAdded]) -> str:
+        path = self.session.transcript_path
+        return conditions.evaluate_condition(self._open_model, self._live, path, hook, text, cancel, used)
 
-    return HookSurroundings(
-        session,
-        environment=environment,
-        cwd=lambda: context.workspace.cwd,
-        covers=covers,
-        evaluate=lambda *given: conditions.evaluate_condition(open_model, live, session.transcript_path, *given),
-        wake=wake,
-        call_tool=_call_server_tool(servers) if servers is not None else no_server,
-    )
+    def _open_model(self, name: str) -> ModelHandle:
+        name = name or self._settings.small_model or self._model() or self._settings.model or ""
+        if name not in self._opened:
+            self._opened[name] = models.lazy_model(name, self._settings, self._run_env)()
+        return self._opened[name]
 
+    def wake(self, text: str) -> None:
+        if self._live is not None:
+            self._live.inbox.append(text)
 
-def _call_server_tool(servers: Servers) -> CallServerTool:
-    """Return a function that calls a server's tool for a hook, and declines the server's questions to the user."""
-
-    def call(server: str, tool: str, arguments: dict[str, Any], cancel: CancelToken) -> str:
-        found = servers.all.get(server)
+    def call_tool(self, server: str, tool: str, arguments: dict[str, Any], cancel: CancelToken) -> str:
+        """Call a server's tool, and decline the server's questions to the user."""
+        if self._servers is None:
+            return super().call_tool(server, tool, arguments, cancel)
+        found = self._servers.all.get(server)
         if found is None:
             raise ToolError(f"there is no MCP server {server}")
         mcp_tools.wait_for(found, cancel)
@@ -102,5 +99,3 @@ def _call_server_tool(servers: Servers) -> CallServerTool:
         if failed:
             raise ToolError(text or f"the tool {tool} of the MCP server {server} failed")
         return text
-
-    return call

@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
-from agent_cli.config.removed import REMOVED
+from agent_cli.config.removed import removal_notice
 from agent_cli.core.rules import Trust, split_rules
 from agent_cli.core.user_text import begins_json_object, decode_user_text
 from agent_cli.permissions.git_inspection import git_folders
@@ -38,8 +38,8 @@ def save_setting(path: Path, key: str, value: Any, layers: Layers | None = None)
     if it cannot be read or written.
     """
     table, _, name = key.rpartition(".")
-    if key in REMOVED:
-        raise SettingsError(f"{key} was removed: {REMOVED[key]}")
+    if notice := removal_notice(key):
+        raise SettingsError(notice)
     data = as_table(key, value)
     Layers().add(data, key, path.parent)
     _rewrite(path, table, name, value)

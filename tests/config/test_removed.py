@@ -38,9 +38,9 @@ def test_it_does_not_end_a_run_whatever_names_it(tmp_path: Path) -> None:
     (home / ".agentrc").write_text("verbosity = 3\n")
     model = script(tmp_path / "s.toml", [{"text": "Done."}])
     options = ["--settings", "stdin_wait = 1", "--settings", json.dumps({"max_denials": 9})]
-    done = agent(["-p", "--model", model, *options, "hi"], work)
+    done = agent(["-p", "--model", model, *options, "hi"], work, {"AGENT_PREFILL": "x", "AGENT_WEB_MAX_BYTES": "9"})
     assert (done.returncode, done.stdout) == (0, "Done.\n")
-    for name in ("verbosity", "stdin_wait", "max_denials"):
+    for name in ("verbosity", "stdin_wait", "max_denials", "prefill", "web.max_bytes"):
         assert done.stderr.count(f"{name} was removed: {REMOVED[name]}") == 1
 
 

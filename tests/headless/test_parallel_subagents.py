@@ -1,4 +1,4 @@
-"""Parallel sub-agents in the real program: each line of stream-json names the sub-agent that it is of."""
+"""`max_parallel_subagents` in the real program: each line of stream-json names the sub-agent that it is of."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def contents_of(lines: list[dict[str, Any]], parent: str | None) -> list[tuple[s
 
 
 def test_the_lines_of_each_are_as_if_it_ran_alone(work: Path) -> None:
-    apart = lines_of(work, "--settings", 'base_url = "http://127.0.0.1:9/v1"')
+    apart = lines_of(work, "--settings", "max_parallel_subagents = 1")
     together = lines_of(work)
     for parent in (None, "call-1-1", "call-1-2"):
         assert contents_of(together, parent) == contents_of(apart, parent)
@@ -51,8 +51,20 @@ def test_the_lines_of_each_are_as_if_it_ran_alone(work: Path) -> None:
     assert together[-1]["usage"] == apart[-1]["usage"] and together[-1]["num_turns"] == apart[-1]["num_turns"]
 
 
-@pytest.mark.parametrize(("url", "most"), [("https://api.example.org/v1", 4), ("", 4), ("http://127.0.0.1:8080/v1", 1)])
-def test_they_run_together_unless_the_model_is_on_this_machine(url: str, most: int) -> None:
+@pytest.mark.parametrize(
+    ("settings", "url", "most"),
+    [
+        ({}, "https://api.example.org/v1", 4),
+        ({}, "", 4),
+        ({}, "http://127.0.0.1:8080/v1", 1),
+        ({"max_parallel_subagents": 4}, "http://127.0.0.1:8080/v1", 4),
+        ({"max_parallel_subagents": 3}, "http://localhost:8080/v1", 3),
+        ({"max_parallel_subagents": 1}, "https://api.example.org/v1", 1),
+    ],
+)
+def test_by_default_they_run_together_unless_the_model_is_on_this_machine(
+    settings: dict[str, Any], url: str, most: int
+) -> None:
     model = resolve("openai/x", env={"OPENAI_API_KEY": "k"} | ({"OPENAI_BASE_URL": url} if url else {}))
     header = Header("s", "/w", "/w", "openai/x", "You are a test.", (), "1")
-    assert turn_options(Settings(), model, header, ()).max_parallel_subagents == most
+    assert turn_options(Settings(**settings), model, header, ()).max_parallel_subagents == most

@@ -78,7 +78,7 @@ def test_headers_take_the_variables_that_the_hook_names_and_no_others(tmp_path: 
     headers = {"Authorization": "Bearer $TOKEN", "X-Other": "[${SECRET}]"}
     with WebServer({"/hook": page("")}) as server:
         hook = Hook("Stop", server.url("/hook"), kind="http", headers=headers, variables=("TOKEN",))
-        table = table_of(tmp_path, [hook], environment=lambda own: {"TOKEN": "t-1", "SECRET": "s-1"})
+        table = table_of(tmp_path, [hook], environment={"TOKEN": "t-1", "SECRET": "s-1"})
         consume(table.run("Stop", {}, CancelToken()), lambda event: None)
     sent = server.seen[0][1]
     assert (sent["authorization"], sent["x-other"]) == ("Bearer t-1", "[]")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.types import ModelHandle
-from agent_cli.hooks import Hook, HookRegistry, HookSurroundings
+from agent_cli.hooks import Hook, HookRegistry, HookSession, HookSurroundings
 from agent_cli.hooks.answers import read_hook_verdict
 from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime import conditions
@@ -27,12 +26,18 @@ NO = json.dumps({"ok": False, "reason": "The tests were not run."})
 COSTS = Usage(input=20, output=5, cost=0.5)
 
 
+class Judged(HookSurroundings):
+    def __init__(self, root: Path, judge: ModelHandle) -> None:
+        super().__init__(HookSession(root=root))
+        self._judge = judge
+
+    def evaluate(self, hook: Hook, text: str, cancel: CancelToken, used: list[UsageAdded]) -> str:
+        return conditions.evaluate_condition(lambda name: self._judge, None, "", hook, text, cancel, used)
+
+
 def table(root: Path, model: ScriptedClient, event: str, words: str = "Did they test it?", **hook: Any) -> HookRegistry:
     judge = ModelHandle("tiny", "tiny", model, lambda usage: COSTS)
-    asks = partial(conditions.evaluate_condition, lambda name: judge, None, "")
-    return HookRegistry(
-        [Hook(event, words, kind="prompt", **hook)], (), lambda: HookSurroundings(cwd=lambda: root, evaluate=asks)
-    )
+    return HookRegistry([Hook(event, words, kind="prompt", **hook)], (), lambda: Judged(root, judge))
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,16 @@ class Step:
         return [e.text for e in self.events if isinstance(e, Warned)]
 
 
+class PlainSurroundings(HookSurroundings):
+    """The surroundings of a test's hooks. environment: their variables."""
+
+    def __init__(self, root: Path, environment: dict[str, str] | None = None) -> None:
+        super().__init__(HookSession("s-1", lambda: root / "log.jsonl", root))
+        self._environment = PATH if environment is None else environment
+
+    def environment(self, hook: Hook) -> dict[str, str]:
+        return dict(self._environment)
+
+
 def table_of(root: Path, hooks: list[Hook], **more: Any) -> HookRegistry:
-    session = HookSession("s-1", lambda: root / "log.jsonl", root)
-    around = HookSurroundings(session, cwd=lambda: root, **{"environment": lambda own: dict(PATH), **more})
-    return HookRegistry(hooks, (), lambda: around)
+    return HookRegistry(hooks, (), lambda: PlainSurroundings(root, **more))

@@ -23,7 +23,7 @@ from agent_cli.headless.output import echo, print_ignored, print_json, print_not
 from agent_cli.hooks import Hook, HookRegistry, HookResult, HookSession
 from agent_cli.hooks.events import HOOK_EVENTS, HookEventRow, event_subject, hook_line
 from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.hooks import hook_surroundings
+from agent_cli.runtime.hooks import SessionSurroundings
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
@@ -143,7 +143,7 @@ def test_hooks(
     session = HookSession("00000000-test", root=run_env.root)
     settings = layers.settings()
     hooks = HookRegistry(
-        layers.active_hooks(settings), (), lambda: hook_surroundings(settings, run_env, context, session)
+        layers.active_hooks(settings), (), lambda: SessionSurroundings(settings, run_env, context, session)
     )
     subject = event_subject(name, data)
     chosen = hooks.matching(name, subject)

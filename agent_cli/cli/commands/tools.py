@@ -35,7 +35,7 @@ from agent_cli.hooks import HookRegistry, HookSession
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.environment import check_mode, find_environment, read_settings
-from agent_cli.runtime.hooks import hook_surroundings
+from agent_cli.runtime.hooks import SessionSurroundings
 from agent_cli.runtime.tools import make_context, make_workspace, tool_specs
 from agent_tools.base import ToolContext
 from agent_tools.cancel import CancelledError
@@ -190,7 +190,7 @@ def one_shot_context(config: Config, *, extensions: bool) -> OneShotContext:
     )  # fmt: skip
     session = HookSession(root=run_env.root)
     hooks = HookRegistry(
-        layers.active_hooks(settings), (), lambda: hook_surroundings(settings, run_env, context, session)
+        layers.active_hooks(settings), (), lambda: SessionSurroundings(settings, run_env, context, session)
     )
     return OneShotContext(run_env, layers, settings, context, policy, hooks)
 
